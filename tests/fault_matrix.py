@@ -1,9 +1,10 @@
-"""The table of faults in docs/reliability.md, written from the tests: `python tests/fault_matrix.py`.
+"""The list of faults in docs/reliability.md, written from the tests: `python tests/fault_matrix.py`.
 
-Each row is a test that carries `@pytest.mark.fault("what goes wrong", "what happens")`; `pytest -m fault` runs them.
+Each entry is a test that carries `@pytest.mark.fault("what goes wrong", "what happens")`; `pytest -m fault` runs them.
 """
 
 import ast
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +46,13 @@ def _row(path: Path, name: str, mark: ast.expr) -> Row:
     return Row(fault, outcome, f"{file}::{name}", named or any(word in file for word in CLUSTER))
 
 
-def table(chosen: list[Row]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| fault | what happens | test |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {row.fault} | {row.outcome} | `{row.test}` |" for row in chosen])
+def listed(chosen: list[Row]) -> str:
+    """Rows as a Markdown list."""
+    return "\n".join(f"{_wrapped(f'- **{row.fault}**: {row.outcome}')}\n  `{row.test}`" for row in chosen)
+
+
+def _wrapped(entry: str) -> str:
+    return textwrap.fill(entry, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def section() -> str:
@@ -56,13 +60,13 @@ def section() -> str:
     every = rows()
     local, cluster = ([row for row in every if row.cluster is where] for where in (False, True))
     return (
-        f"{BEGIN}\n### On one machine ({len(local)})\n{table(local)}\n\n### On a cluster ({len(cluster)})\n"
-        f"{table(cluster)}\n{END}"
+        f"{BEGIN}\n### On one machine ({len(local)})\n\n{listed(local)}\n\n### On a cluster ({len(cluster)})\n\n"
+        f"{listed(cluster)}\n{END}"
     )
 
 
 def with_section(text: str) -> str:
-    """The page with the table of today."""
+    """The page with the list of today."""
     before, rest = text.split(BEGIN)
     return before + section() + rest.split(END)[1]
 

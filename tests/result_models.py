@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.comparison_report import AbComparison, ComparisonReport, Paired
-from scaleproof.ground.records.forecast_report import ForecastRow
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.conclude.forecast.collective import COLLECTIVES, Group, Network, Table, factor, hops
-from scaleproof.conclude.forecast.step_model import Measured, StepModel, Target
+from scaleproof.conclude.forecast.collective import COLLECTIVES, CollectiveTimes, Group, Network, factor, hops
+from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel, Target
 from scaleproof.conclude.forecast.timeline import Layer, Layers, Sharing, step_timeline
 
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
@@ -57,19 +57,21 @@ class Machine:
     def sweep(self, sizes: tuple[int, ...]) -> Network:
         """Tables with 2 % of noise, for groups of `sizes` in a node."""
         tables = [
-            Table(name, Group(1, size), SIZES, tuple(self._noisy(self.collective(name, b, size), 0.02) for b in SIZES))
+            CollectiveTimes(
+                name, Group(1, size), SIZES, tuple(self._noisy(self.collective(name, b, size), 0.02) for b in SIZES)
+            )
             for size in sizes
             for name in COLLECTIVES
         ]
         return Network(tuple(tables))
 
-    def runs(self, strategy: str, target: Target) -> Measured:
+    def runs(self, strategy: str, target: Target) -> MeasuredStep:
         """Mean of five noisy repeats, with the variance of its logarithm."""
         truth = self.step(strategy, target.group.size, target.micro_batch, target.accumulation)
         logs = self.random.normal(math.log(truth), self.noise, REPEATS)
         seconds = float(np.exp(logs.mean()))
         group, micro, accumulation = target.group, target.micro_batch, target.accumulation
-        return Measured(group, micro, accumulation, seconds, float(logs.var(ddof=1)) / REPEATS)
+        return MeasuredStep(group, micro, accumulation, seconds, float(logs.var(ddof=1)) / REPEATS)
 
     def _noisy(self, seconds: float, spread: float) -> float:
         return seconds * float(np.exp(self.random.normal(0, spread)))

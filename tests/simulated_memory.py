@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.conclude.forecast.frontier import Frontier, Trial, search
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, search
 from scaleproof.conclude.forecast.frontier_runs import sizes_to_try
 
 SIZES = sizes_to_try(3000)
@@ -33,7 +33,7 @@ class Device:
         """The largest micro-batch that fits, of those that are tried."""
         return max((size for size in SIZES if self.used(size) <= self.limit), default=None)
 
-    def search(self, random: np.random.Generator, noise: float) -> Frontier:
+    def search(self, random: np.random.Generator, noise: float) -> FrontierResult:
         """What `search` finds where peaks differ between runs by `noise` (standard deviation, relative)."""
 
         def run(size: int) -> Trial:

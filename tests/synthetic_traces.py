@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
 
 GEMM, ADD, ADAM = (
     "ampere_fp16_s16816gemm_fp16_128x128",
@@ -57,7 +57,7 @@ def trace(
         frame(WORK, pd.DataFrame(work, columns=list(WORK))),
         frame(RANGES, pd.DataFrame(ranges, columns=list(RANGES))),
         frame(HOST, pd.DataFrame([("osrt", "poll", 3, 900), ("osrt", "read", 1, 100)], columns=list(HOST))),
-        Source(**{"tool": "made up", "files": ["x"], "device": "gpu"} | source),
+        TraceSource(**{"tool": "made up", "files": ["x"], "device": "gpu"} | source),
     )
 
 

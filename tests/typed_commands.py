@@ -72,5 +72,5 @@ def of_make(words: list[str], repository: Path) -> str | None:
 def _patterns(repository: Path) -> list[str]:
     """The outputs of all rules; a placeholder stands for any part of a path."""
     texts = "".join(path.read_text() for path in (repository / "workflow/rules").glob("*.smk"))
-    outputs = re.findall(r'"(results/[^"]+)"', texts)
+    outputs = [re.sub(r"\{\{(\w+)\}\}", r"{\1}", path) for path in re.findall(r'"(results/[^"]+)"', texts)]
     return [re.sub(r"\\\{\w+[^}]*\\\}", lambda _: r"[^/]+", re.escape(output)) for output in outputs]

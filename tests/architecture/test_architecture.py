@@ -59,7 +59,6 @@ FINDING = {
     "driver/slurm_request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",
-    "ground/campaign/value_hints.py",
     "ground/campaign/yaml_loader.py",
     "ground/errors.py",
     "conclude/report/chart_catalog.py",
@@ -236,7 +235,7 @@ def running(tree: ast.AST) -> Iterator[ast.AST]:
 def test_a_table_does_not_depend_on_checks():
     """Types that are named in annotations alone are not code of a stage."""
     assert not {file for file in listed("tables") if file.startswith("conclude/checks/")}
-    assert len(listed("tables")) < 15
+    assert len(listed("tables")) < 20
 
 
 def test_imports_are_read_as_python_reads_them():
@@ -249,7 +248,8 @@ def test_imports_are_read_as_python_reads_them():
                 names |= {alias.name for alias in node.names}
         bases = [PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.split(".")[0] == PACKAGE.name]
         expected = {p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
-        assert _imported(path) == expected, path
+        own = {PACKAGE / "__init__.py"}  # a text may have an import of it, too
+        assert _imported(path) - own == expected - own, path
 
 
 @pytest.mark.parametrize(

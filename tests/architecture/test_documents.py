@@ -1,15 +1,15 @@
 """What documents name exists."""
 
+import importlib
 import re
-from pathlib import Path
 
 import pytest
+from documents import REPOSITORY, pages, titled
 from typed_commands import fault
 
 from scaleproof.ground.records import metrics, profile_schema, scaling_report
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "config/README.md", "profiles/*/README.md")
-TYPED = re.compile(r"^ *((?:scaleproof|snakemake|make) .*)$")
+TYPED = re.compile(r"^ *(?:\$ )?((?:scaleproof|snakemake|make) .*)$")
 QUOTED = re.compile(r"`((?:scaleproof|snakemake|make) [^`]+)`")
 
 
@@ -18,11 +18,6 @@ def test_the_tests_of_the_fault_table_exist(repository):
     assert len(rows) > 20
     for path, name in rows:
         assert re.search(rf"^def {name}\(", (repository / path).read_text(), re.MULTILINE), f"{path}::{name}"
-
-
-def pages(repository: Path) -> list[Path]:
-    """All documents that people write."""
-    return [path for pattern in DOCUMENTS for path in sorted(repository.glob(pattern))]
 
 
 def typed_in(text: str) -> list[str]:
@@ -35,7 +30,7 @@ def typed_in(text: str) -> list[str]:
 
 def test_commands_in_documents_exist(repository):
     """Their first words, options and targets."""
-    commands = [(path.name, command) for path in pages(repository) for command in typed_in(path.read_text())]
+    commands = [(titled(path), command) for path in pages() for command in typed_in(path.read_text())]
     assert len(commands) > 60
     faults = {f"{name}: {command}": why for name, command in commands if (why := fault(command, repository))}
     assert not faults
@@ -58,20 +53,30 @@ def test_commands_that_do_not_exist_are_named(repository, command, why):
     assert why in (fault(command, repository) or "")
 
 
+def test_names_of_the_python_interface_exist(repository):
+    names = re.findall(r"\bscaleproof((?:\.\w+)+)", (repository / "docs/python.md").read_text())
+    assert len(names) > 8
+    for name in names:
+        parts = name.split(".")[1:]
+        module = parts[:-1] if parts[-1][0].isupper() else []
+        thing = importlib.import_module(".".join(["scaleproof", *module]))
+        assert hasattr(thing, parts[-1] if module else parts[0]), name
+
+
 def test_documents_state_the_schemas_that_the_code_writes(repository):
     versions = {
         "training_metrics.json": metrics.SCHEMA_VERSION,
         "profile_summary.json": profile_schema.SCHEMA_VERSION,
         "scaling_report.json": scaling_report.SCHEMA_VERSION,
     }
-    texts = "\n".join(path.read_text() for path in pages(repository))
+    texts = "\n".join(path.read_text() for path in pages())
     stated = re.findall(r"`(\w+\.json)`,? \(?schema (\d+\.\d+)", texts)
     assert {name for name, _ in stated} == set(versions)
     assert [(name, version) for name, version in stated if versions[name] != version] == []
 
 
 def test_links_between_documents_lead_somewhere(repository):
-    for path in pages(repository):
+    for path in pages():
         for target, anchor in re.findall(r"\]\(([^)#:]*\.\w+)?(?:#([\w-]+))?\)", path.read_text()):
             page = path.parent / target if target else path
             assert page.is_file(), f"{path}: {target}"
@@ -81,12 +86,55 @@ def test_links_between_documents_lead_somewhere(repository):
                 assert anchor in anchors, f"{path}: {target}#{anchor}"
 
 
-def test_files_of_the_package_that_documents_name_exist(repository):
-    """Such as `measure/launch/run.py`, from the package's folder or from one in it."""
-    package = repository / "src/scaleproof"
-    rooms = "|".join(path.name for path in package.iterdir() if (path / "__init__.py").is_file())
-    for path in pages(repository):
-        for name in re.findall(
-            rf"`(?:src/scaleproof/)?((?:{rooms})/[\w./]+?\.(?:py|css|j2|js|typ))`", path.read_text()
-        ):
-            assert any(package.glob(f"**/{name}")), f"{path}: {name}"
+PART = r"[\w<>*.-]+"
+NAMED = re.compile(rf"`((?:{PART}/)+{PART}\.\w+|(?:{PART}/)+)`")  # a file, or a folder with its slash
+ABOUT_CODE = ("CONTRIBUTING.md", "docs/architecture.md")  # every path in them is one of the repository
+OLD = ("CHANGELOG.md", "docs/five-benchmarks.md")  # of editions before, and of other people
+READERS_OWN = ("config/campaigns/mine.yaml", "config/campaigns/nodes.yaml")  # what a reader is told to write
+PACKAGE = REPOSITORY / "src/scaleproof"
+
+
+def missing(name: str, strict: bool) -> bool:
+    """Whether a path leads nowhere from the top of the repository, the package or a room of it.
+
+    Not `strict`: one that begins in a folder of none of them is of results, or of other people's.
+    `<name>` and `NAME` stand for any.
+    """
+    rooms = [path.parent for path in PACKAGE.glob("*/__init__.py")]
+    roots = [REPOSITORY, PACKAGE, *(rooms if strict else ())]
+    first = name.partition("/")[0]
+    if not strict and (first in ("results", "envs") or not any((root / first).is_dir() for root in roots)):
+        return False
+    pattern = re.sub(r"<\w+>|\bNAME\b", "*", name)
+    return not any(any(root.glob(pattern)) for root in roots)
+
+
+def test_paths_that_documents_name_exist():
+    read = [path for path in pages() if titled(path) not in OLD]
+    named = [(titled(path), name) for path in read for name in NAMED.findall(path.read_text())]
+    assert len(named) > 200
+    faults = [(page, name) for page, name in named if missing(name, page in ABOUT_CODE) and name not in READERS_OWN]
+    assert faults == []
+
+
+@pytest.mark.parametrize("name", ["ground/findings/registery.py", "docs/nope.md", "measure/nope/", "trainer/nope.py"])
+def test_a_path_that_does_not_exist_is_named(name):
+    assert missing(name, strict=True)
+    assert missing(name, strict=False) or name.startswith("trainer")
+
+
+def test_findings_that_documents_name_have_a_page(repository):
+    """In backticks, as `losses-differ`: where the code is described, and where symptoms are."""
+    titles = set(re.findall(r"^## (.+)$", (repository / "docs/findings.md").read_text(), re.MULTILINE))
+    for name in ("architecture.md", "troubleshooting.md"):
+        codes = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", (repository / "docs" / name).read_text())
+        assert [code for code in codes if code not in titles] == []
+
+
+# Tables of published figures, written by `scaleproof stage case_studies`: a row is as long as what was published.
+LONG_ROWS = ("docs/five-benchmarks.md",)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if titled(page) not in LONG_ROWS], ids=titled)
+def test_lines_are_short_enough_for_a_diff(page):
+    assert [f"{i}: {line}" for i, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 160] == []

@@ -11,7 +11,8 @@ from scaleproof import cli
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_paths import audit_paths
 from scaleproof.auditor.audit_text import audit_text, explained
-from scaleproof.auditor.read.published_claims import FACTS, KINDS
+from scaleproof.auditor.read.published_claims import KINDS
+from scaleproof.auditor.read.run_fields import CLAIMED
 from scaleproof.ground.findings.catalog import own_only, pages
 
 
@@ -36,7 +37,7 @@ def test_the_document_is_what_explain_prints(repository):
 
 def test_the_keys_of_a_claims_file_are_documented(repository):
     text = (repository / "docs/audit.md").read_text()
-    assert [key for key in FACTS if f"`{key}`" not in text] == []
+    assert [key for key in CLAIMED if f"`{key}`" not in text] == []
     assert [kind for kind, keys in KINDS.items() if not all(f"`{key}`" in text for key in (kind, *keys))] == []
 
 

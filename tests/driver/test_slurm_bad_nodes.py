@@ -8,8 +8,8 @@ import pytest
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.driver import slurm_bad_nodes
 from scaleproof.driver.slurm_bad_nodes import BadNodes
+from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.excluded_nodes import excluded_nodes
-from scaleproof.ground.records.host_names import hosts_left_out
 from scaleproof.measure.machine import slurm
 
 
@@ -135,7 +135,7 @@ def test_the_report_names_the_node(cluster, tmp_path):
     (finding,) = campaign_findings("sizes", [], excluded=nodes).findings
     assert (finding.code, finding.severity, finding.runs) == ("node-excluded", "note", ["n1"])
     assert "after 4 jobs had failed there (7 FAILED, 8 FAILED, 9 FAILED, 10 FAILED)" in finding.evidence
-    assert list(hosts_left_out([finding.model_dump()])) == ["n1"]
+    assert Findings(campaign="c", checks=[], findings=[finding]).hosts_left_out == {"n1"}
 
 
 def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):

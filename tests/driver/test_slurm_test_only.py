@@ -125,7 +125,7 @@ def test_a_trace_is_a_job_too(tmp_path):
     ],
 )
 def test_a_site_s_way_of_asking(tmp_path, config, options):
-    """The options are those that the rules' resources give to the plugin as well."""
+    """The options are those that the rules give as resources as well."""
     site = profile(tmp_path, f"config: {config}\n")
     request, *_ = slurm_test_only.queue_requests(loaded_campaign(), site)
     line = slurm_test_only.command(request.job, site.resources("train"))

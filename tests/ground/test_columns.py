@@ -11,6 +11,7 @@ from scaleproof.conclude.analysis.run_tables import MEASURED
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground import columns
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, MAIN, SERIES_TABLE, Column, reference
+from scaleproof.ground.records.result_file import Estimated
 
 FILES = {
     "runs.csv": (columns.RUNS, columns.BOTH),
@@ -40,7 +41,7 @@ def test_an_entry_is_complete(column: Column):
 
 def test_headings_name_one_column():
     for table in (CELLS_TABLE, SERIES_TABLE):
-        labels = [COLUMNS[name].series_label for name in table]
+        labels = [COLUMNS[name].series_heading for name in table]
         assert len(labels) == len(set(labels))
     assert set(MAIN) <= set(CELLS_TABLE)
     assert set(columns.CONFIGURED) <= set(CELLS_TABLE)
@@ -68,7 +69,7 @@ def test_what_a_run_adds_is_registered():
 def test_a_figure_is_printed_in_the_unit_of_its_heading():
     assert COLUMNS["step_time_p50_s"].text(0.0123) == "12.3"
     assert COLUMNS["state_bytes"].text(None) == "–"
-    assert COLUMNS["tokens_per_s"].estimate({"value": 1234.5, "low": None, "high": None, "n": 1}) == "1,234 (n=1)"
+    assert COLUMNS["tokens_per_s"].estimate(Estimated(value=1234.5, low=None, high=None, n=1)) == "1,234 (n=1)"
 
 
 @pytest.mark.parametrize(

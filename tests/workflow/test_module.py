@@ -1,4 +1,4 @@
-"""The workflow as a module of somebody else's: own config, a prefix, and nothing printed that Snakemake does not print."""
+"""The workflow as a module of somebody else's: own config, a prefix, and nothing on the console but Snakemake."""
 
 import subprocess
 

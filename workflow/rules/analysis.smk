@@ -40,7 +40,7 @@ rule findings:
     conda:
         "../../envs/report.yaml"
     params:
-        code=code_sha256("conclude/analysis/campaign_findings.py", "conclude/report/read_results.py", "ground/files.py"),
+        code=code_sha256("conclude/analysis/campaign_findings.py", "ground/files.py"),
         file=lambda w: of_campaign(w).path,
         results=subpath(output[0], ancestor=2),
     message:
@@ -91,7 +91,6 @@ rule analyse:
             "conclude/analysis/scaling.py",
             "ground/records/series.py",
             "ground/records/unreadable.py",
-            "ground/cores.py",
         ),
         file=lambda w: of_campaign(w).path,
         results=subpath(output.cells, ancestor=2),

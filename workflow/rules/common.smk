@@ -57,11 +57,11 @@ def cell_of(wildcards):
 
 def run_of(wildcards):
     """The cell of a run that the campaign plans."""
-    return or_exit(of_campaign(wildcards).planned_run, wildcards.cell, int(wildcards.rep))
+    return or_exit(planned_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
 
 
 def traced_cell_of(wildcards):
-    return or_exit(of_campaign(wildcards).traced_cell, wildcards.cell)
+    return or_exit(traced_cell, of_campaign(wildcards), wildcards.cell)
 
 
 def token_files(*cells):

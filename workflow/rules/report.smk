@@ -100,7 +100,6 @@ rule report:
             "conclude/report/templates/report.js",
             "verify/manifest.py",
             "ground/records/unreadable.py",
-            "ground/cores.py",
         ),
         file=lambda w: of_campaign(w).path,
         title=lambda w: of_campaign(w).campaign.title,

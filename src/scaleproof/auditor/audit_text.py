@@ -156,5 +156,12 @@ def explained() -> str:
 
 def page_text(code: str) -> str:
     page = pages()[code]
-    seen = f"- Seen in: {page.seen}\n" if page.seen else ""
-    return f"## {code}\n\n{page.what}\n\n- Detected by: {page.detected}\n{seen}- What to do: {page.repair}\n"
+    entries = {"Detected by": page.detected, "Seen in": page.seen, "What to do": page.repair}
+    listed = "\n".join(_markdown(f"- {label}: {text}") for label, text in entries.items() if text)
+    return f"## {code}\n\n{_markdown(page.what)}\n\n{listed}\n"
+
+
+def _markdown(text: str) -> str:
+    """A paragraph, or an entry of a list, in lines of at most 120 characters."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

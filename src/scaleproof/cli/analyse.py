@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.findings.finding import Findings
-    from scaleproof.ground.records.forecast_report import ForecastReport
+    from scaleproof.ground.findings.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
 
 MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
@@ -216,9 +216,7 @@ def _page_inputs(
         facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
-        report=scaling.model_copy(
-            update={"title": loaded.campaign.title}
-        ),  # of today: another title re-draws the page alone
+        report=scaling.model_copy(update={"title": loaded.campaign.title}),  # another title re-draws the page alone
         findings=_findings(folder),
         charts=folder / "charts",
         drawn=drawn,
@@ -315,7 +313,7 @@ def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]")
 
 
 def _forecast(path: Path) -> "ForecastReport":
-    from scaleproof.ground.records.forecast_report import read_forecast
+    from scaleproof.ground.findings.forecast_report import read_forecast
 
     return read_forecast(path)
 

@@ -11,55 +11,8 @@ from scaleproof.ground.errors import nearest, shortened
 
 Group = argparse._SubParsersAction
 
-# What users try -> what it is called here, first to last. Other words are looked for among the commands of all groups.
-COMMAND_WORDS: dict[str, tuple[str, ...]] = {
-    "help": ("--help",),
-    "version": ("--version",),
-    "check": ("validate", "check"),
-    "lint": ("validate", "check"),
-    "test": ("validate", "check", "doctor"),
-    "verify": ("validate", "check"),
-    "show": ("show", "summary", "list"),
-    "view": ("show", "summary", "list"),
-    "print": ("show", "summary", "list"),
-    "info": ("show", "summary", "list"),
-    "describe": ("show", "summary", "list"),
-    "list": ("list", "show"),
-    "ls": ("list", "show"),
-    "diff": ("diff", "compare"),
-    "findings": ("audit", "explain"),
-    "new": ("init",),
-    "create": ("init",),
-    "clean": ("retry",),
-    "rerun": ("retry",),
-    "repeat": ("retry",),
-    "status": ("stale", "show"),
-    "estimate": ("plan",),
-    "cost": ("plan",),
-    "predict": ("forecast",),
-    "profile": ("trace",),
-    "export": ("publish",),
-    "release": ("publish",),
-    "share": ("publish",),
-    "regression": ("gate",),
-}
 # Words for what the workflow does.
-WORKFLOW_WORDS = (
-    "run",
-    "start",
-    "launch",
-    "execute",
-    "bench",
-    "benchmark",
-    "report",
-    "build",
-    "make",
-    "submit",
-    "html",
-    "plot",
-    "charts",
-    "graph",
-)
+WORKFLOW_WORDS = ("run", "start", "execute", "bench", "benchmark", "report", "build", "submit", "plot", "charts")
 
 
 class _Once(argparse._StoreAction):
@@ -158,22 +111,21 @@ def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
 
 def _command_hint(prog: str, group: Group, word: str) -> str:
     """Which command is meant, with its group: `Did you mean "scaleproof campaign validate"?`, with a leading space."""
-    meanings = (word, *COMMAND_WORDS.get(word.casefold(), ()))
-    meant = [f"{prog} {name}" for name in meanings if name in group.choices or name.startswith("--")]
-    for name, parser in group.choices.items():
-        inner = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-        meant += [f"{prog} {name} {meaning}" for meaning in meanings for choices in inner if meaning in choices]
-    ours = [text for text in meant if text.split()[1] != "stage"]
     if word.casefold() in WORKFLOW_WORDS:
-        ours = ["snakemake --cores 2 results/<campaign>/report.html"]
-    if ours or meant:
-        quoted = [f'"{text}"' for text in dict.fromkeys(ours or meant)]
-        return f" Did you mean {' or '.join(quoted[:3])}?"
+        return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
+    inside = [
+        f'"{prog} {name} {word}"'
+        for name, parser in group.choices.items()
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction) and word in action.choices
+    ]
+    if inside:
+        return f" Did you mean {' or '.join(inside[:3])}?"
     if "/" in word or "." in word:
         rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
         return f" A command comes first: {prog} {first} {rest}."
-    return nearest(word, group.choices)
+    return nearest(word, [*group.choices, "--help", "--version"])
 
 
 def command(

@@ -11,7 +11,7 @@ from scaleproof.cli.values import Number, count, currency, day, file_to_read, me
 from scaleproof.ground.errors import UserError
 
 if TYPE_CHECKING:
-    from scaleproof.conclude.forecast.campaign_forecast import Evidence
+    from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
     from scaleproof.conclude.forecast.sweep_file import Link, Sweep
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -189,10 +189,10 @@ def _limit(loaded: "LoadedCampaign") -> float | None:
     return None if given is None else given * 1e9
 
 
-def evidence_of(campaign: Path, results: Path) -> "Evidence":
+def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
     """All that forecasts of a campaign are made from, as much as there is; runs are checked. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
-    from scaleproof.conclude.forecast.campaign_forecast import Evidence, read_measured
+    from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
     from scaleproof.conclude.forecast.sweep_file import read_sweeps
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -201,10 +201,10 @@ def evidence_of(campaign: Path, results: Path) -> "Evidence":
     measured = read_measured(loaded, results)
     findings = audit(loaded.name, [run for runs in measured.values() for run in runs])
     ledger = read_ledger(results / "forecasts" / LEDGER)
-    return Evidence(loaded, measured, findings, read_sweeps(results / loaded.name / "sweep"), ledger)
+    return ForecastEvidence(loaded, measured, findings, read_sweeps(results / loaded.name / "sweep"), ledger)
 
 
-def _score(evidence: "Evidence", results: Path) -> None:
+def _score(evidence: "ForecastEvidence", results: Path) -> None:
     """Score what was forecast and is measured now; say how many were inside."""
     from scaleproof.conclude.forecast.campaign_forecast import outcomes
     from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, scored

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, path
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -24,7 +25,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
 
     loaded = _checked(args.campaign)
     cells, campaign = len(loaded.cells), loaded.campaign
-    fewest = f"{cells * campaign.fewest_repeats:,} to " if campaign.repeat_until else ""
+    fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
     print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
@@ -112,10 +113,10 @@ def corpus_fetch(args: argparse.Namespace) -> None:
     from scaleproof.measure.corpus.remote import Remote
 
     description = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
-    print(f"{plural(description['documents'], 'document')}, {description['bytes']:,} bytes")
+    print(f"{plural(description['documents'], 'document')}, {integer(description['bytes'])} bytes")
     if description["replaced_characters"]:
         print(
-            f"warning: {description['replaced_characters']:,} places were not UTF-8 and hold U+FFFD now",
+            f"warning: {integer(description['replaced_characters'])} places were not UTF-8 and hold U+FFFD now",
             file=sys.stderr,
         )
 
@@ -139,7 +140,7 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
     tokens = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
     train, val = tokens["train"]["tokens"], tokens["val"]["tokens"]
-    print(f"{train:,} training and {val:,} validation tokens, {tokens['dtype']}")
+    print(f"{integer(train)} training and {integer(val)} validation tokens, {tokens['dtype']}")
 
 
 def add(commands: Group) -> None:
@@ -167,8 +168,8 @@ def add(commands: Group) -> None:
         "stale",
         stale,
         "what an upgrade or an edit would measure again, why, and how many device hours",
-        "scaleproof stale                                # all campaigns with results; exit code 1 if anything is "
-        "stale\n"
+        "scaleproof stale                                "
+        "# all campaigns with results; exit code 1 if anything is stale\n"
         "scaleproof stale config/campaigns/demo.yaml",
     )
     old.add_argument(

@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
+from scaleproof.ground.number_format import integer, seconds
+
+if TYPE_CHECKING:
+    from scaleproof.ground.campaign.cells import Cell
+    from scaleproof.ground.records.metrics import Failed, Measured
 
 Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
 
@@ -22,13 +27,14 @@ def train(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.metrics import Failed
     from scaleproof.ground.records.run import LOG
     from scaleproof.measure.launch.run import run_cell
+    from scaleproof.measure.trainer.request import PlannedRun
 
     try:
         loaded = LoadedCampaign(args.campaign, args.results)
         (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
         limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
-            metrics = run_cell(cell, loaded.name, args.repeat, args.tokens, args.out, limit)
+            metrics = run_cell(PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat), args.out)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
             with suppress(OSError):  # of a full disk; the console has the message
@@ -38,7 +44,7 @@ def train(args: argparse.Namespace) -> None:
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {metrics.window.tokens_per_s:,.0f} tokens/s")
+        print(f"{name}: {integer(metrics.window.tokens_per_s)} tokens/s")
 
 
 def as_planned(
@@ -92,7 +98,9 @@ def reference(args: argparse.Namespace) -> None:
     )
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.campaign.resources.time_limit * 60)
     write_json(args.out, replayed.model_dump(mode="json"))
-    print(f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {replayed.seconds:.1f} s")
+    print(
+        f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {seconds(replayed.seconds, 1)}"
+    )
     if replayed.shortened:
         print(f"{replayed.workload}: {replayed.shortened}")
 
@@ -101,6 +109,7 @@ def pairs(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.pairs import run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
+    from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)
     name = args.comparison
@@ -110,7 +119,7 @@ def pairs(args: argparse.Namespace) -> None:
     with stoppable("pairs that were finished are kept"):
         run_pairs(
             *(comparison, a, b, args.out),
-            lambda cell, k, out: run_one_of_several(cell, loaded.name, k, args.tokens, out, limit),
+            lambda cell, k, out: run_one_of_several(PlannedRun(cell, loaded.name, args.tokens, limit, k), out),
         )
 
 
@@ -118,15 +127,21 @@ def shared_job(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_dir
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
+    from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
     limit = loaded.campaign.resources.time_limit * 60
+
+    def make(cell: "Cell", repeat: int, out: Path) -> "Measured | Failed":
+        tokens = tokens_dir(args.results, cell)
+        return run_one_of_several(PlannedRun(cell, loaded.name, tokens, limit, repeat), out)
+
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(
             job,
             lambda cell, k: run_dir(args.results, loaded.name, cell.slug, k),
-            lambda cell, k, out: run_one_of_several(cell, loaded.name, k, tokens_dir(args.results, cell), out, limit),
+            make,
             args.out,
         )
     print(f"{made} of {plural(len(job.runs), 'run')} made here; the others were there")

@@ -1,4 +1,4 @@
-"""The types of arguments: what each takes, and the value that is meant by one that it does not take."""
+"""The types of arguments: what each takes."""
 
 import argparse
 import os
@@ -7,23 +7,19 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from scaleproof.ground.campaign.value_hints import value_hint
 from scaleproof.ground.errors import nearest_path, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
-GIGABITS = re.compile(r"([0-9.]+) ?(?:Gb/s|[Gg]bit/s|[Gg]bps|Gb)")  # eight of them are a gigabyte
 LONGEST_NAME = 255  # bytes, of a file or a folder
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
-AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([kmgt]?i?b?)", re.IGNORECASE)
-CURRENCIES = {"$": "USD", "dollar": "USD", "dollars": "USD", "€": "EUR", "euro": "EUR", "euros": "EUR", "£": "GBP"}
-YEAR_FIRST = re.compile(r"([0-9]{4})[./ -]?([0-9]{1,2})[./ -]?([0-9]{1,2})")
-YEAR_LAST = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
+AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([MGT]B)", re.IGNORECASE)
 
 
-def refused(text: str, allowed: str, hint: str = "") -> argparse.ArgumentTypeError:
-    """What every type says of a value that it does not take. `hint`: `Write 10.` with a leading space."""
-    return argparse.ArgumentTypeError(f'cannot be "{shortened(text)}"; allowed: {allowed}.{hint}')
+def refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
+    """What every type says of a value that it does not take."""
+    return argparse.ArgumentTypeError(f'cannot be "{shortened(text)}"; allowed: {allowed}.')
 
 
 def text(words: str) -> str:
@@ -122,7 +118,6 @@ class Number:
     whole: bool = False
 
     def __call__(self, text: str) -> float:
-        option = {"type": "integer", "minimum": self.least} if self.whole else {"type": "number", "exclusiveMinimum": 0}
         try:
             value = int(text) if self.whole else float(text)
             is_plain = re.fullmatch(r"[0-9.eE+-]+", text.strip()) is not None
@@ -130,16 +125,9 @@ class Number:
                 return value
         except ValueError:
             pass
-        gigabits = GIGABITS.fullmatch(text.strip()) if self.unit == "GB/s" else None
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        # A rate is hinted at by its amount: 10GB/s is 10, as is $10.
-        plain = text.casefold().removesuffix("/s").strip(" $€£")
-        if gigabits and gigabits[1].count(".") <= 1 and gigabits[1] != ".":
-            text_of_bytes = f"{float(gigabits[1]) / 8:g}"
-            raise refused(text, f"{least} to {self.most:,.0f}{unit}", f" Write {text_of_bytes}: 8 Gb are 1 GB.")
-        hint = value_hint(plain, [option | {"maximum": self.most}], [], self.unit.removesuffix("/s"))
-        raise refused(text, f"{least} to {self.most:,.0f}{unit}", hint)
+        raise refused(text, f"{least} to {integer(self.most)}{unit}")
 
 
 count = Number(least=1, most=10**6, whole=True)
@@ -148,13 +136,9 @@ count = Number(least=1, most=10**6, whole=True)
 def memory(text: str) -> float:
     """An amount of memory in bytes: 4GB, 512MB, in powers of 1000."""
     match = AMOUNT.fullmatch(text.strip())
-    number = float(match[1]) if match else 0.0
-    unit = match[2].upper() if match else ""
-    if unit in MEMORY and 0 < number < 1e9:
-        return number * MEMORY[unit]
-    meant = {"": "GB", "M": "MB", "G": "GB", "T": "TB", "MIB": "MB", "GIB": "GB", "TIB": "TB"}.get(unit)
-    hint = f" Write {number:g}{meant}." if match and meant and number > 0 else ""
-    raise refused(text, "a number with MB, GB or TB, like 4GB", hint)
+    if match and 0 < (number := float(match[1])) < 1e9:
+        return number * MEMORY[match[2].upper()]
+    raise refused(text, "a number with MB, GB or TB, like 4GB")
 
 
 def day(text: str) -> str:
@@ -162,25 +146,18 @@ def day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        first, last = YEAR_FIRST.fullmatch(text.strip()), YEAR_LAST.fullmatch(text.strip())
-        year, month, of_month = first.groups() if first else reversed(last.groups()) if last else ("", "", "")
-        meant = f"{year}-{month:0>2}-{of_month:0>2}"
-        hint = f" Write {meant}." if first or last else ""
-        raise refused(text, "a date of the calendar as YEAR-MONTH-DAY, like 2026-11-01", hint) from None
+        raise refused(text, "a date of the calendar as YEAR-MONTH-DAY, like 2026-11-01") from None
 
 
 def currency(text: str) -> str:
     """Three capital letters, as banks write them."""
     if re.fullmatch(r"[A-Z]{3}", text):
         return text
-    meant = CURRENCIES.get(text.strip().casefold(), text.strip().upper())
-    hint = f" Write {meant}." if re.fullmatch(r"[A-Z]{3}", meant) else ""
-    raise refused(text, "three capital letters, like USD or EUR", hint)
+    raise refused(text, "three capital letters, like USD or EUR")
 
 
 def url(text: str) -> str:
     """An address of the web."""
     if re.match(r"https?://[^/\s]+\S*$", text):
         return text
-    hint = f" Write https://{text}." if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", text) else ""
-    raise refused(text, "an address that begins with https:// or http://", hint)
+    raise refused(text, "an address that begins with https:// or http://")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import file_to_write, folder_to_write, path, text
+from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -24,7 +25,7 @@ def verify(args: argparse.Namespace) -> None:
         print(difference)
     if len(differences) > SHOWN:
         print(f"and {len(differences) - SHOWN} more")
-    counted = f"{figures:,} figures recomputed from {runs:,} run{'s' if runs != 1 else ''}"
+    counted = f"{integer(figures)} figures recomputed from {integer(runs)} run{'s' if runs != 1 else ''}"
     if differences:
         print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
         raise SystemExit(1)

@@ -9,7 +9,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import repeats_text
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import size
+from scaleproof.ground.number_format import integer, size
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 
@@ -60,7 +60,7 @@ def show(loaded: LoadedCampaign) -> str:
 
 
 def _span(fewest: int, most: int) -> str:
-    return f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    return integer(most) if fewest == most else f"{integer(fewest)} to {integer(most)}"
 
 
 def _jobs(loaded: LoadedCampaign) -> str:

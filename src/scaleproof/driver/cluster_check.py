@@ -14,6 +14,7 @@ from scaleproof.driver.slurm_test_only import QueueRequest, describe_request, in
 from scaleproof.driver.snakemake_profile import SnakemakeProfile
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import slurm
 
@@ -125,7 +126,7 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     by_rule: dict[str, int] = {}
     for request in requests:
         by_rule[request.rule] = by_rule.get(request.rule, 0) + request.jobs
-    parts = ", ".join(f"{count:,} {rule}" for rule, count in by_rule.items())
+    parts = ", ".join(f"{integer(count)} {rule}" for rule, count in by_rule.items())
     at_once = int(settings.get("jobs") or 1)
     text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
     if limit is None or at_once <= limit:

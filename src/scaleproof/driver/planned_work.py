@@ -10,6 +10,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.number_format import integer
 from scaleproof.measure.reference.planned import expected_s
 from scaleproof.measure.reference.schema import FOLDER, read_reference, workload_name
 
@@ -42,7 +43,7 @@ class Planned:
     @property
     def text(self) -> str:
         """One sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about 15 minutes (...)"."""
-        several = f"{self.fewest:,} to " if self.fewest < self.timed else ""
+        several = f"{integer(self.fewest)} to " if self.fewest < self.timed else ""
         parts = [several + plural(self.timed, "timed run")]
         parts += [plural(self.compared, "run") + " in A/B pairs"] if self.compared else []
         parts += [plural(self.traced, "trace")] if self.traced else []
@@ -106,6 +107,6 @@ def duration(seconds: float) -> str:
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 1.5 * size:
             amount = seconds / size
-            number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else f"{amount:,.0f}"
+            number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else integer(amount)
             return f"{number} {unit}s"
     return plural(math.ceil(seconds), "second")

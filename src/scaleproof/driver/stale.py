@@ -102,7 +102,7 @@ def stale_text(stale: StaleRuns) -> str:
 
 
 def _missing_text(stale: StaleRuns) -> str:
-    """What is missing behind results that are there: Snakemake looks no further than the next file, unless forced to."""
+    """What is missing behind results: Snakemake looks no further than the next file, unless forced to."""
     if not stale.lost:
         return ""
     report = Path("results") / stale.campaign / "report.html"

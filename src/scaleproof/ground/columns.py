@@ -16,7 +16,8 @@ from scaleproof.ground.records.result_file import Estimated
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
 Combined = Literal["largest", "mean"]
 TEXT = "text"  # the unit of words; all other columns are numbers
-RUNS, CELLS, BOTH = "runs.csv", "cells.csv", "runs.csv and cells.csv"
+RUNS, CELLS = "runs.csv", "cells.csv"
+BOTH = "runs.csv and cells.csv"
 SCALING, SERIES = "tables/scaling.csv", "tables/strong.csv and weak.csv"
 INTERVAL = " [95 %]"
 
@@ -33,7 +34,6 @@ class Column:
     file: str = BOTH
     factor: float = 1.0  # the printed figure over the stored one
     digits: int = 3  # significant ones, printed
-    interval: bool = False  # beside it are columns with `_low` and `_high`
     least: float = 0.0
     most: float = math.inf
     over_runs: Combined | None = None  # how a cell's figure comes of those of its runs, where it is so simple
@@ -42,17 +42,14 @@ class Column:
     figure: str = ""  # the column of cells.csv with the same figure, where the name is another
 
     @property
-    def label(self) -> str:
-        """The heading, with the level of the interval."""
-        return self._with_level(self.heading)
+    def interval(self) -> bool:
+        """Whether columns with `_low` and `_high` stand beside it."""
+        return self.heading.endswith(INTERVAL)
 
     @property
-    def series_label(self) -> str:
+    def series_heading(self) -> str:
         """The heading in the tables of strong and weak scaling."""
-        return self._with_level(self.in_series or self.heading)
-
-    def _with_level(self, heading: str) -> str:
-        return heading + INTERVAL if heading and self.interval else heading
+        return self.in_series or self.heading
 
     @property
     def is_text(self) -> bool:
@@ -66,7 +63,7 @@ class Column:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
-    def fault(self, values: Iterable[Any]) -> str:
+    def fault(self, values: Iterable[object]) -> str:
         """What is wrong with stored values of this column; empty if nothing is. NaN and None are unknown ones."""
         for value in () if self.is_text else values:
             if value is not None and not isinstance(value, int | float):
@@ -84,8 +81,26 @@ def _figure(name: str, heading: str, unit: str, definition: str, file: str = BOT
     return Column(name, heading, "figure", unit, definition, file, **more)
 
 
+def _seconds(name: str, heading: str, definition: str, file: str = BOTH) -> Column:
+    """Printed in milliseconds where its heading says so."""
+    return _figure(name, heading, "s", definition, file, factor=1e3 if "(ms)" in heading else 1.0)
+
+
+def _bytes(name: str, heading: str, definition: str) -> Column:
+    """Printed in megabytes, where it is; of a cell the largest of its runs."""
+    return _figure(name, heading, "bytes", definition, factor=1e-6 if heading else 1.0, over_runs="largest")
+
+
+def _rate(name: str, definition: str, file: str = BOTH, **more: Any) -> Column:
+    return Column(name, "tokens/s" + INTERVAL, "rate", "tokens/s", definition, file, digits=4, **more)
+
+
 def _ratio(name: str, heading: str, definition: str, file: str = SCALING, **more: Any) -> Column:
-    return Column(name, heading, "ratio", "", definition, file, interval=True, **more)
+    return Column(name, heading + INTERVAL, "ratio", "", definition, file, **more)
+
+
+def _learnt(name: str, heading: str, unit: str, definition: str, file: str = CELLS, **more: Any) -> Column:
+    return Column(name, heading, "learnt", unit, definition, file, **more)
 
 
 def _note(name: str, heading: str, definition: str, file: str) -> Column:
@@ -127,50 +142,32 @@ _ENTRIES = (
     Column("n", "n", "note", "runs", "measured runs, each a fresh start", CELLS),
     # Rates and times of the window.
     _figure("tokens", "", "tokens", "tokens of the window", RUNS),
-    _figure("wall_time_s", "", "s", "wall time of the window", RUNS),
-    Column(
+    _seconds("wall_time_s", "", "wall time of the window", RUNS),
+    _rate(
         "tokens_per_s",
-        "tokens/s",
-        "rate",
-        "tokens/s",
         "all tokens over all time of the timed windows of a cell's runs; interval: Student's t over runs, on the "
         "logarithm of their rates",
-        digits=4,
-        interval=True,
     ),
-    Column(
+    _rate(
         "tokens_per_sec_global",
-        "tokens/s",
-        "rate",
-        "tokens/s",
         "all tokens over all time of the timed windows of a cell's runs",
         SERIES,
-        digits=4,
-        interval=True,
         figure="tokens_per_s",
     ),
     _figure("tokens_per_s_median", "", "tokens/s", "median of the rates of a cell's runs", CELLS),
     _figure("samples_per_s", "samples/s", "samples/s", "all samples over all time of the timed windows"),
     _figure("tokens_per_s_per_device", "tokens/s/device", "tokens/s", "tokens/s over the number of devices"),
-    _figure("step_time_mean_s", "", "s", "mean over the steps of the window", RUNS),
-    _figure("step_time_p05_s", "", "s", "5 % quantile over the steps of all runs", CELLS),
-    _figure("step_time_p25_s", "", "s", "25 % quantile over the steps of all runs", CELLS),
-    _figure(
-        "step_time_p50_s",
-        "step p50 (ms)",
-        "s",
-        "median over the steps of all runs, each step that of its slowest rank",
-        factor=1e3,
+    _seconds("step_time_mean_s", "", "mean over the steps of the window", RUNS),
+    _seconds("step_time_p05_s", "", "5 % quantile over the steps of all runs", CELLS),
+    _seconds("step_time_p25_s", "", "25 % quantile over the steps of all runs", CELLS),
+    _seconds(
+        "step_time_p50_s", "step p50 (ms)", "median over the steps of all runs, each step that of its slowest rank"
     ),
-    _figure("step_time_p75_s", "", "s", "75 % quantile over the steps of all runs", CELLS),
-    _figure(
-        "step_time_p95_s",
-        "step p95 (ms)",
-        "s",
-        "95 % quantile over the steps of all runs; none for fewer than 20 steps",
-        factor=1e3,
+    _seconds("step_time_p75_s", "", "75 % quantile over the steps of all runs", CELLS),
+    _seconds(
+        "step_time_p95_s", "step p95 (ms)", "95 % quantile over the steps of all runs; none for fewer than 20 steps"
     ),
-    _figure("step_time_max_s", "", "s", "the longest step of all runs", CELLS),
+    _seconds("step_time_max_s", "", "the longest step of all runs", CELLS),
     _figure("steps", "", "steps", "timed steps; of a cell those of all runs"),
     _figure("data_wait_share", "", "", "part of a step that waits for its samples"),
     # Ratios.
@@ -185,7 +182,7 @@ _ENTRIES = (
         "speed-up",
         "tokens/s of the timed window over that of the same series at its smallest number of devices; interval "
         "paired by repeat, Welch's where repeats do not match",
-        in_series="speed-up by tokens/s",
+        in_series="speed-up by tokens/s" + INTERVAL,
     ),
     _ratio("scaling_efficiency", "efficiency", "speed-up over the ratio of the numbers of devices"),
     _ratio(
@@ -224,7 +221,7 @@ _ENTRIES = (
     _note("is_fastest", "", "no cell of its size has a higher rate", SCALING),
     _note("incomparable", "", "what forbids a ratio to the baseline", SCALING),
     _note("best_single_incomparable", "", "what forbids a ratio to the fastest cell with one device", SCALING),
-    _figure("window_wall_time_sec", "", "s", "wall time of the window, median over runs", SERIES),
+    _seconds("window_wall_time_sec", "", "wall time of the window, median over runs", SERIES),
     _note(
         "verdict",
         "rating",
@@ -234,12 +231,12 @@ _ENTRIES = (
     # Losses.
     _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS),
     _figure("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
-    Column(
+    _learnt(
         "validation_loss",
         "val. loss",
-        "learnt",
         "nats",
         "mean over runs of the loss on the validation samples after the window (nats)",
+        BOTH,
         digits=5,
         over_runs="mean",
     ),
@@ -254,15 +251,12 @@ _ENTRIES = (
         most=1,
         over_runs="mean",
     ),
-    Column("target_loss", "target loss", "learnt", "nats", "what the time to loss is the time to", CELLS, digits=5),
-    Column(
+    _learnt("target_loss", "target loss", "nats", "what the time to loss is the time to", digits=5),
+    _learnt(
         "time_to_loss_s",
-        "time to loss (s)",
-        "learnt",
+        "time to loss (s) [95 %]",
         "s",
         "seconds in the window until the smoothed training loss falls to the target loss",
-        CELLS,
-        interval=True,
     ),
     _note("time_to_loss_why", "", "why there is no time to loss", CELLS),
     _figure("steps_to_loss", "", "steps", "steps until the smoothed training loss falls to the target loss", CELLS),
@@ -271,38 +265,23 @@ _ENTRIES = (
     _figure("device_load", "", "", "part of the window in which the devices were busy"),
     _figure("joules_per_token", "mJ/token", "J/token", "energy of the devices in the window over tokens", factor=1e3),
     _figure("skipped_steps", "", "steps", "steps of the window without an update", RUNS),
-    _figure(
-        "state_bytes",
-        "state (MB)",
-        "bytes",
-        "weights, gradients and optimizer state on the fullest device, largest over runs",
-        factor=1e-6,
-        over_runs="largest",
+    _bytes(
+        "state_bytes", "state (MB)", "weights, gradients and optimizer state on the fullest device, largest over runs"
     ),
-    _figure(
-        "state_bytes_predicted",
-        "ZeRO model (MB)",
-        "bytes",
-        "the same by the model of the ZeRO paper",
-        factor=1e-6,
-        over_runs="largest",
-    ),
-    _figure("max_rss_bytes", "", "bytes", "peak of a rank's resident memory", over_runs="largest"),
-    _figure(
+    _bytes("state_bytes_predicted", "ZeRO model (MB)", "the same by the model of the ZeRO paper"),
+    _bytes("max_rss_bytes", "", "peak of a rank's resident memory"),
+    _bytes(
         "max_cuda_mem_allocated_bytes",
         "peak allocated (MB)",
-        "bytes",
         "peak of the memory allocated on the fullest device, largest over runs",
-        factor=1e-6,
-        over_runs="largest",
     ),
     _figure("max_cuda_mem_reserved_bytes", "", "bytes", "peak of the memory that torch's allocator reserved", RUNS),
     # Times of the whole run.
-    _figure("startup_s", "start-up (s)", "s", "launch and set-up, median over runs"),
-    _figure("warmup_s", "", "s", "warm-up, median over runs"),
-    _figure("first_step_s", "", "s", "first step of the warm-up", RUNS),
-    _figure("window_s", "", "s", "wall time of the window, median over runs", CELLS),
-    _figure("total_wall_time_s", "", "s", "from the launcher's start to the last result, median over runs"),
+    _seconds("startup_s", "start-up (s)", "launch and set-up, median over runs"),
+    _seconds("warmup_s", "", "warm-up, median over runs"),
+    _seconds("first_step_s", "", "first step of the warm-up", RUNS),
+    _seconds("window_s", "", "wall time of the window, median over runs", CELLS),
+    _seconds("total_wall_time_s", "", "from the launcher's start to the last result, median over runs"),
     # Where a row comes from, and what to think of it.
     _note("timestamp_utc", "", "when the run began", RUNS),
     _note("git_commit", "", "the commit of the code that ran", RUNS),

@@ -6,9 +6,14 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from scaleproof.ground.number_format import integer
+
+Place = tuple[str | int, ...]  # of a value in a file: keys and indices
 
 
 class UserError(Exception):
@@ -18,129 +23,35 @@ class UserError(Exception):
     `key` names the place in a configuration file, if there is one; whoever knows the file adds its line.
     """
 
-    def __init__(self, message: str, key: tuple = ()) -> None:
+    def __init__(self, message: str, key: Place = ()) -> None:
         super().__init__(message)
         self.key = key
 
 
-# What users write -> what it is called here, both without case and punctuation. Several meanings: the first that is
-# allowed.
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "gpu": ("cuda",),
-    "gpus": ("cuda", "geometry"),
-    "16": ("fp16",),
-    "32": ("fp32",),
-    "nvidia": ("cuda",),
-    "nccl": ("cuda",),
-    "gloo": ("cpu",),
-    "float32": ("fp32",),
-    "float": ("fp32",),
-    "single": ("single", "fp32"),
-    "full": ("fp32",),
-    "tensorfloat32": ("tf32",),
-    "bfloat16": ("bf16",),
-    "bfloat": ("bf16",),
-    "float16": ("fp16",),
-    "half": ("fp16",),
-    "amp": ("fp16", "precision"),
-    "mixed": ("bf16",),
-    "distributeddataparallel": ("ddp",),
-    "dataparallel": ("dp",),
-    "fsdp2": ("fsdp",),
-    "fullysharded": ("fsdp",),
-    "fullyshardeddataparallel": ("fsdp",),
-    "fullyshard": ("fsdp",),
-    "deepspeed": ("zero2",),
-    "zero": ("zero2",),
-    "stage0": ("zero0",),
-    "stage1": ("zero1",),
-    "stage2": ("zero2",),
-    "stage3": ("zero3",),
-    "none": ("single",),
-    "gpt2": ("gpt2", "gpt2-small"),
-    "gpt2base": ("gpt2-small",),
-    "bert": ("encoder-small",),
-    "lm": ("language-modelling",),
-    "languagemodeling": ("language-modelling",),
-    "classify": ("classification",),
-    "flash": ("sdpa",),
-    "flashattention": ("sdpa",),
-    "lr": ("learning_rate",),
-    "batch": ("global_batch",),
-    "batchsize": ("global_batch", "micro_batch"),
-    "microbatchsize": ("micro_batch",),
-    "gradientaccumulation": ("accumulation",),
-    "gradientaccumulationsteps": ("accumulation",),
-    "gradaccum": ("accumulation",),
-    "iterations": ("steps",),
-    "iters": ("steps",),
-    "maxsteps": ("steps",),
-    "warmup": ("ramp_steps", "warmup_steps"),
-    "blocksize": ("seq_len",),
-    "sequencelength": ("seq_len",),
-    "contextlength": ("seq_len", "context"),
-    "dtype": ("precision",),
-    "backend": ("device",),
-    "nodes": ("nodes", "geometry"),
-    "worldsize": ("geometry",),
-    "devices": ("geometry",),
-    "ngpus": ("geometry",),
-    "dataset": ("corpus",),
-    "data": ("corpus",),
-    "nlayer": ("layers",),
-    "numlayers": ("layers",),
-    "nhead": ("heads",),
-    "numheads": ("heads",),
-    "nembd": ("width",),
-    "hiddensize": ("width", "d_model"),
-    "dmodel": ("width",),
-    "runs": ("repeats",),
-    "seeds": ("repeats", "seed"),
-    "name": ("title",),
-    "jpg": ("png",),
-    "json": ("jsonl",),
-    "huggingface": ("hub",),
-    "url": ("urls",),
-    "file": ("files", "text"),
-    "txt": ("text",),
-    "gpuspernode": ("geometry",),
-    "ntasks": ("geometry",),
-    "nproc": ("geometry",),
-    "path": ("files",),
-    "column": ("field", "columns"),
-    "textcolumn": ("field",),
-    "type": ("source", "name"),
-    "kind": ("source", "name"),
-    "auto": ("auto", "derive"),
-    "deepspeedstage1": ("zero1",),
-    "deepspeedstage2": ("zero2",),
-    "deepspeedstage3": ("zero3",),
-    "deepspeedstage2offload": ("zero2-offload",),
-    "deepspeedstage3offload": ("zero3-offload",),
-    "perdevicebatchsize": ("micro_batch",),
-    "perdevicetrainbatchsize": ("micro_batch",),
-    "walltime": ("time_limit",),
-    "timeout": ("time_limit",),
-    "ram": ("memory_per_device",),
-    "zerostage": ("strategy",),
-    "parallelism": ("strategy",),
-    "epochs": ("steps",),
-    "crossentropy": ("plain",),
-    "spawn": ("fresh",),
-    "fork": ("forked",),
-    "description": ("title",),
-    "include": ("cells",),
-    "license": ("licence",),
-    "max": ("at_most",),
-    "maximum": ("at_most",),
-    "min": ("at_least",),
-    "minimum": ("at_least",),
-    "nsight": ("nsys",),
-    "nsightsystems": ("nsys",),
-    "pytorch": ("torch.profiler",),
-    "kineto": ("torch.profiler",),
-}
-GENERIC = ("name", "type", "kind", "path", "file", "max", "min")  # words that say nothing within a longer name
+# What other programs call it: what it is called here. Letters alone, small; of several the first that is allowed.
+OTHER_WORDS = """
+gpu gpus nvidia nccl: cuda | gloo: cpu
+float32 float full 32: fp32 | float16 half amp 16: fp16 | bfloat16 mixed: bf16 | tensorfloat32: tf32
+dtype: precision | backend: device
+distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
+deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
+stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
+zerostage parallelism: strategy
+nodes gpus devices worldsize ngpus numgpus gpuspernode nproc ntasks: geometry
+lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
+flash flashattention: sdpa | crossentropy: plain
+lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters maxsteps epochs: steps
+batch batchsize trainbatchsize: global_batch | microbatchsize batchsize perdevicebatchsize: micro_batch
+gradientaccumulation gradientaccumulationsteps gradaccum: accumulation
+blocksize sequencelength contextlength: seq_len | contextlength: context
+nlayer numlayers: layers | nhead numheads: heads | nembd hiddensize dmodel: width | hiddensize: d_model
+dataset data: corpus | path: files | column textcolumn: field | url: urls | huggingface: hub | txt: text | json: jsonl
+type kind: source name | name description: title | include: cells | license: licence | auto: derive
+runs nruns seeds: repeats | seeds: seed | max maximum: at_most | min minimum: at_least
+cpuspertask: cpus_per_device | than: better_than
+walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
+nsight nsightsystems: nsys | pytorch kineto: torch.profiler
+"""
 EMPTY = "it is empty"
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
@@ -160,11 +71,8 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     letters = _letters(str(name)[:200])
     if str(name) in by_letters.values():
         return None
-    if letters in by_letters:
-        return by_letters[letters]
-    for meaning in SYNONYMS.get(letters, ()):
-        if _letters(meaning) in by_letters:
-            return by_letters[_letters(meaning)]
+    if (same := same_name(name, by_letters.values())) is not None:
+        return same
     close = []
     if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
         close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
@@ -172,7 +80,26 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     if not close and len(letters) >= 3:
         near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
         close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
-    return by_letters[close[0]] if close else _by_words(str(name)[:200], list(by_letters.values()))
+    return by_letters[close[0]] if close else None
+
+
+def same_name(name: object, allowed: Iterable[str]) -> str | None:
+    """The allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
+    by_letters = {_letters(choice): choice for choice in map(str, allowed)}
+    letters = _letters(str(name)[:200])
+    meanings = [letters, *(_letters(word) for word in _other_words().get(letters, ()))]
+    return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
+
+
+@cache
+def _other_words() -> dict[str, list[str]]:
+    """What other programs write -> what it may be here."""
+    words: dict[str, list[str]] = {}
+    for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
+        others, _, own = entry.partition(":")
+        for word in others.split():
+            words.setdefault(word, []).extend(own.split())
+    return words
 
 
 def edits(a: str, b: str) -> int:
@@ -188,31 +115,6 @@ def edits(a: str, b: str) -> int:
             row.append(min(least, two_before[j - 2] + 1) if swapped else least)
         two_before, before = before, row
     return min(before[-1], 3)
-
-
-def _by_words(name: str, allowed: list[str]) -> str | None:
-    """Of `memory` the one name that has this word, memory_per_device; of `num_gpus` what `gpus` stands for."""
-    if "/" in name:
-        return None
-    words = _words(name)
-    long = {word for word in words if len(word) >= 4}
-    sharing = [choice for choice in allowed if "/" not in choice and long & set(_words(choice))]
-    if len(sharing) == 1:
-        return sharing[0]
-    return next((meant for meant in meanings(name) if meant in allowed and meant not in words), None)
-
-
-def meanings(name: str) -> list[str]:
-    """What the words of a name may stand for, most of them first: of `dataset_name` dataset, corpus."""
-    words = _words(name)
-    parts = [words[i : i + n] for n in range(len(words), 0, -1) for i in range(len(words) - n + 1)]
-    telling = [part for part in parts if part == words or "".join(part) not in GENERIC]
-    return [meant for part in telling for meant in ("_".join(part), *SYNONYMS.get("".join(part), ()))]
-
-
-def _words(name: str) -> list[str]:
-    """`trainBatch_size` in lower case and in parts: train, batch, size."""
-    return [word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)]
 
 
 def path_fault(path: Path) -> str:
@@ -366,4 +268,4 @@ def _made_by(path: Path, words: str) -> str:
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
     """`1 run`, `2 runs`, `1,000 runs`; `several` where an s does not make the plural."""
-    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
+    return f"{integer(number)} {noun if number == 1 else several or noun + 's'}"

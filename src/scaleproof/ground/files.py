@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest_path, path_fault
+from scaleproof.ground.number_format import integer
 
 Parsed = TypeVar("Parsed")
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -104,7 +105,8 @@ def read_regular(path: Path) -> bytes:
         with open(path, "rb", buffering=0, opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
-                raise UserError(f"{path} has {status.st_size:,} bytes; no file of results has more than {MOST_BYTES:,}")
+                amount, limit = integer(status.st_size), integer(MOST_BYTES)
+                raise UserError(f"{path} has {amount} bytes; no file of results has more than {limit}")
             if stat.S_ISREG(status.st_mode):
                 return file.read()
     except IsADirectoryError:
@@ -165,8 +167,8 @@ def full_disk_text(path: Path) -> str:
     """What to say of a write to `path` that found the disk full: the target, and what to free."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
-        f"{path}: the disk is full ({shutil.disk_usage(place).free:,} bytes are free). Make room, then run the same "
-        f"command again. What may be deleted: {REMEDY}"
+        f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "
+        f"same command again. What may be deleted: {REMEDY}"
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import MARK, UNCLASSIFIED, class_of, collective_of
+from scaleproof.ground.number_format import percent
 
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
 CSV_HEAD = re.compile(r"^(?:\"?Time \(%\)|\"?Total \(MB\))", re.IGNORECASE)
@@ -35,7 +36,7 @@ OSRT = "osrt_sum"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """One line of a report, and its text."""
 
     name: str
@@ -63,13 +64,13 @@ class KernelSums:
         return self.communication_ns / self.total_ns if self.total_ns and self.unknown is None else None
 
 
-def read_text(path: Path) -> dict[str, list[Line]]:
+def read_text(path: Path) -> dict[str, list[ReportLine]]:
     """Report (by its newer name) -> its lines. Raises UserError where the file holds no report."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
-    reports: dict[str, list[Line]] = {}
+    reports: dict[str, list[ReportLine]] = {}
     report, at = None, 0
     while at < len(lines):
         title = TITLE.match(lines[at])
@@ -99,7 +100,7 @@ def _block(lines: list[str], start: int) -> list[str]:
     return lines[start:end]
 
 
-def _rows(path: Path, block: list[str], at: int) -> list[Line]:
+def _rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
     """A table in columns, which the dashes measure: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
     places = [match.span() for match in re.finditer("-+", dashes)]
@@ -122,7 +123,7 @@ def _rows(path: Path, block: list[str], at: int) -> list[Line]:
     return rows
 
 
-def _csv_rows(path: Path, block: list[str], at: int) -> list[Line]:
+def _csv_rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     made = []
     for offset, cells in enumerate(rows, start=1):
@@ -135,7 +136,7 @@ def _csv_rows(path: Path, block: list[str], at: int) -> list[Line]:
     return made
 
 
-def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> Line:
+def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
     values = dict(zip((h.strip() for h in heads), (c.strip() for c in cells), strict=True))
     try:
         total = next((_number(values[h]) for h in values if h.startswith("Total Time")), 0)
@@ -144,7 +145,7 @@ def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> L
     except ValueError as error:
         raise UserError(f"{path}, line {at + 1}: {error}") from None
     name = next((values[h] for h in reversed(values) if h in NAMES), cells[-1])
-    return Line(name.removeprefix(":"), int(count), int(total), percent, raw)
+    return ReportLine(name.removeprefix(":"), int(count), int(total), percent, raw)
 
 
 def _number(text: str) -> float:
@@ -159,12 +160,12 @@ def _guess(head: str) -> str:
     return KERNELS if "Instances" in head else OSRT if "Num Calls" in head else "cuda_gpu_mem_time_sum"
 
 
-def largest(lines: Iterable[Line], number: int) -> list[Line]:
+def largest(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
     """The lines that took most of the time, the first of equal ones first."""
     return sorted(lines, key=lambda line: -line.total_ns)[:number]
 
 
-def kernel_sums(lines: list[Line], ranks: int | None = None) -> KernelSums:
+def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
     """What the lines of one or more reports of kernels add up to."""
     total = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
@@ -173,7 +174,7 @@ def kernel_sums(lines: list[Line], ranks: int | None = None) -> KernelSums:
     of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
     unknown = None
     if share is not None and share < MARK:
-        unknown = f"{1 - share:.1%} of the kernel time is in kernels of no known class ({', '.join(top)})"
+        unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
     elif not of_collectives and (ranks or 2) > 1:
         unknown = "no kernel of a collective was found; their names may not be known"
     by_kernel, by_collective = Counter[str](), Counter[str]()

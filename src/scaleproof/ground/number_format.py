@@ -22,6 +22,25 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def integer(value: float) -> str:
+    """A whole number, a count or a rate, with thousands separators: "12,345"."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """A share in percent: "59%"; `with_spaces` sets it for the page."""
+    return f"{share:.{decimals}%}"
+
+
+def seconds(time: float, decimals: int = 3) -> str:
+    """A time that is held against others, with as many decimals: "1.234 s"."""
+    return f"{time:.{decimals}f} s"
+
+
+def megabytes(count: float) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
 def duration(seconds: float, digits: int = 3) -> str:
     """In seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones of minutes and hours."""
     if seconds < 120:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from scaleproof.ground.number_format import integer
+
 Item = TypeVar("Item")
 
 
@@ -18,7 +20,7 @@ def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterat
     for done, item in enumerate(items, start=1):
         yield item
         if done * 10 // total > (done - 1) * 10 // total:
-            print(f"{label}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)
+            print(f"{label}: {integer(done)} of {integer(total)} {unit}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -33,6 +35,6 @@ def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[in
         nonlocal done
         before, done = done, done + count
         if total and done * 10 // total > before * 10 // total:
-            print(f"{label}: {done:,} of {total:,} bytes", file=sys.stderr, flush=True)
+            print(f"{label}: {integer(done)} of {integer(total)} bytes", file=sys.stderr, flush=True)
 
     yield came

@@ -13,7 +13,7 @@ from scaleproof.verify.manifest import CAMPAIGN, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.recompute import (
     Quantities,
-    Quantity,
+    RecomputedQuantity,
     by_cell,
     cell_quantities,
     ratio_quantities,
@@ -197,7 +197,7 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
         raise damaged(folder / REPORT, first_fault(error)) from None
 
 
-def _explained(identity: str, quantity: Quantity, folder: Path) -> str:
+def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
     interval = "" if quantity.low is None else f", 95 % CI {quantity.low:.7g} to {quantity.high:.7g}"
     lines = [
         f"{identity}",

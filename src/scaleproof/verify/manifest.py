@@ -8,6 +8,7 @@ from typing import Any
 
 from scaleproof.ground.errors import first_fault
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import snakemake_command
 from scaleproof.verify.contents import DAMAGES, json_of
 from scaleproof.verify.raw import Difference
@@ -71,7 +72,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         if not file.is_file():
             differences.append(Difference(name, "", "is missing"))
         elif (size := file.stat().st_size) > MOST_BYTES:
-            differences.append(Difference(name, "", f"has {size:,} bytes: changed since the report was written"))
+            differences.append(Difference(name, "", f"has {integer(size)} bytes: changed since the report was written"))
         elif (current := sha256_of(file)) != expected:
             problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
             differences.append(Difference(name, "sha256", problem))

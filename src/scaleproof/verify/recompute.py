@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.raw import RawRun
 
@@ -15,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Quantity:
+class RecomputedQuantity:
     """`low` and `high`: None where there is no interval, or where it is not over runs alone."""
 
     value: float
@@ -26,7 +27,7 @@ class Quantity:
     high: float | None = None
 
 
-Quantities = dict[str, Quantity]
+Quantities = dict[str, RecomputedQuantity]
 
 
 def cell_quantities(runs: list[RawRun]) -> Quantities:
@@ -69,19 +70,21 @@ def _cell(runs: list[RawRun]) -> Quantities:
     below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
     times = [step.seconds for run in runs for step in run.window]
 
-    def quantity(value: float, formula: str) -> Quantity:
-        return Quantity(value, n, formula, sources)
+    def quantity(value: float, formula: str) -> RecomputedQuantity:
+        return RecomputedQuantity(value, n, formula, sources)
 
     figures = {
-        "tokens_per_s": Quantity(
+        "tokens_per_s": RecomputedQuantity(
             rate,
             n,
-            f"sum of window tokens / sum of window seconds = {tokens:,} / {seconds:.6f} s",
+            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {seconds:.6f} s",
             sources,
             None if below is None else rate * below,
             None if above is None else rate * above,
         ),
-        "samples_per_s": quantity(samples / seconds, f"samples / window seconds = {samples:,} / {seconds:.6f} s"),
+        "samples_per_s": quantity(
+            samples / seconds, f"samples / window seconds = {integer(samples)} / {seconds:.6f} s"
+        ),
         "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
@@ -157,31 +160,35 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     return ratios
 
 
-def _ratio(quantities: Quantities, cell: str, base: str) -> Quantity:
+def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
     top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
     formula = f"tokens/s of {cell} / tokens/s of {base} = {top.value:.7g} / {bottom.value:.7g}"
-    return Quantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
+    return RecomputedQuantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
-def _derived(speedup: Quantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool) -> Quantities:
+def _derived(
+    speedup: RecomputedQuantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool
+) -> Quantities:
     """What follows from a speed-up and the numbers of devices; jobs and serial parts only where the work is equal."""
     s = speedup.value
     n = speedup.n
     sources = speedup.sources
     here, there = devices(groups[cell][0]), devices(groups[base][0])
     factor = here / there
-    efficiency = Quantity(s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources)
+    efficiency = RecomputedQuantity(
+        s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources
+    )
     if not strong:
         return {f"cells/{cell}/scaling_efficiency": efficiency}
     # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
     jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
     formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
-    by_job = Quantity(jobs[cell] / jobs[base], n, formula, sources)
+    by_job = RecomputedQuantity(jobs[cell] / jobs[base], n, formula, sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
     if there == 1 and 1 < s <= here:
         karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
         formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
-        ratios[f"cells/{cell}/karp_flatt"] = Quantity(karp_flatt, n, formula, sources)
+        ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, n, formula, sources)
     return ratios
 
 
@@ -208,5 +215,5 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         for name, (value, formula) in figures.items():
-            of_runs[f"runs/{run.name}/{name}"] = Quantity(value, 1, formula, sources)
+            of_runs[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
     return of_runs

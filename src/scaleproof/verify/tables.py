@@ -12,7 +12,12 @@ from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
 
 # Heading of the tables for people -> column.
-HEADINGS = {heading: column for column in COLUMNS.values() for heading in (column.heading, column.in_series) if heading}
+HEADINGS = {
+    heading.removesuffix(INTERVAL): column
+    for column in COLUMNS.values()
+    for heading in (column.heading, column.in_series)
+    if heading
+}
 
 
 def check_runs_table(

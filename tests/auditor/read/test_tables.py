@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from scaleproof.auditor.read import printed_figures, typed_tables
 from scaleproof.auditor.read.discover import gather
-from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.printed_figures import figures_of, is_european
+from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.kinds import KINDS
+from scaleproof.auditor.read.printed_figures import figures_of, is_european, plain_text
 
 ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
 FOUR = (
@@ -204,14 +207,14 @@ def test_one_result_a_file_is_one_table(tmp_path):
     ],
 )
 def test_figures_of_cells(cell, value, dimension):
-    (figure,) = figures_of(cell)
+    (figure,) = figures_of(plain_text(cell))
     assert figure.value == pytest.approx(value)
     assert figure.unit.dimension == dimension
 
 
 @pytest.mark.parametrize("cell", ["1.4-1.5x", "N/A", "-", "TODO", "7.7 / 6.8 GB", "fast", "1.234,5"])
 def test_what_is_no_single_figure_is_not_read(cell):
-    assert figures_of(cell) == []
+    assert figures_of(plain_text(cell)) == []
 
 
 def test_a_spread_and_a_decimal_comma():
@@ -280,3 +283,19 @@ def test_a_graph_in_json_is_left_early(tmp_path):
     (tmp_path / "graph.json").write_text(json.dumps({"nodes": nodes}))
     evidence = gather([tmp_path])
     assert (evidence.tables, evidence.ignored) == ([], ["graph.json"])
+
+
+def test_each_cell_is_cleaned_once(tmp_path, monkeypatch):
+    """A border that every cell passes, and none twice."""
+    cleaned = []
+    real = printed_figures.plain_text
+    for module in (printed_figures, typed_tables):
+        monkeypatch.setattr(module, "plain_text", lambda text: cleaned.append(text) or real(text))
+    (tmp_path / "README.md").write_text("| GPUs | **Speedup** |\n|---|---|\n| 1 | `1.00x` |\n| 4 | _3.91x_ |\n")
+    (table,) = gather([tmp_path]).tables
+    assert [row.value("speedup") for row in table.rows] == [1, 3.91]
+    assert sorted(text for text in cleaned if text) == sorted(["GPUs", "**Speedup**", "1", "`1.00x`", "4", "_3.91x_"])
+
+
+def test_every_kind_of_a_heading_is_a_figure_or_a_word():
+    assert set(PHRASES) <= {*KINDS, *NOT_FIGURES}

@@ -9,7 +9,7 @@ from scaleproof.conclude.analysis.run_tables import CONFIGURATION, cells_table
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.waterfall import shares, waterfall_report
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.records.profile_schema import Step
+from scaleproof.ground.records.profile_schema import TracedStep
 
 
 def step(wall, compute, exposed, wait, hidden=0.0, exposed_wait=None):
@@ -23,7 +23,7 @@ def step(wall, compute, exposed, wait, hidden=0.0, exposed_wait=None):
         "exposed_wait_ms": wait if exposed_wait is None else exposed_wait,
         "idle_ms": wall - compute - exposed,
     }
-    return Step(step=0, rank=0, gaps=None, ranges_ms={}, **fields)
+    return TracedStep(step=0, rank=0, gaps=None, ranges_ms={}, **fields)
 
 
 def report(tmp_path, times, traced, **keys):

@@ -24,7 +24,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count
 from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.ground.records.forecast_report import ForecastRow
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.run import METRICS, read_run
 
 

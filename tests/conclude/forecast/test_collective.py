@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scaleproof.conclude.forecast.collective import (
     COLLECTIVES,
+    CollectiveTimes,
     Group,
     Network,
-    Table,
     Unsupported,
     bus_bandwidth,
     factor,
@@ -26,16 +26,16 @@ LATENCY, BANDWIDTH = 1e-5, 1e10
 PAIR = Group(1, 2)
 
 
-def table(name: str = "all_reduce", group: Group = PAIR, sizes: tuple = (4096, 65536, 2**20, 2**26)) -> Table:
+def table(name: str = "all_reduce", group: Group = PAIR, sizes: tuple = (4096, 65536, 2**20, 2**26)) -> CollectiveTimes:
     seconds = (hops(name, group.size) * LATENCY + factor(name, group.size) * size / BANDWIDTH for size in sizes)
-    return Table(name, group, sizes, tuple(seconds))
+    return CollectiveTimes(name, group, sizes, tuple(seconds))
 
 
 @pytest.mark.parametrize(("name", "worst"), [("all_reduce", 0.14), ("all_gather", 0.21), ("reduce_scatter", 0.23)])
 def test_a_published_table_without_every_other_row_gives_these_rows(name, worst):
     """Within 6 % from 32 MiB, where a line in (log, log) bends little; at the knee no row of four says where it is."""
     rows = [(int(size), us / 1e6) for size, us in PUBLISHED[name].items()]
-    half = Table(name, Group(1, 8), tuple(s for s, _ in rows[::2]), tuple(t for _, t in rows[::2]))
+    half = CollectiveTimes(name, Group(1, 8), tuple(s for s, _ in rows[::2]), tuple(t for _, t in rows[::2]))
     errors = {size: abs(half.at(size) / t - 1) for size, t in rows[1::2] if size <= half.sizes[-1]}
     assert max(errors.values()) < worst
     assert max(error for size, error in errors.items() if size >= 2**25) < 0.06
@@ -48,7 +48,7 @@ def test_a_time_at_a_measured_size_is_the_measured_one():
 @given(st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=12), st.floats(1, 2**27), st.floats(1, 4))
 def test_time_never_falls_with_size(seconds, nbytes, factor):
     sizes = tuple(2**i * 1024 for i in range(len(seconds)))
-    measured = Table("all_reduce", Group(1, 4), sizes, tuple(seconds))
+    measured = CollectiveTimes("all_reduce", Group(1, 4), sizes, tuple(seconds))
     small = min(max(nbytes, sizes[0] / 2), sizes[-1] * 2)
     large = min(small * factor, sizes[-1] * 2)
     assert measured.at(small) <= measured.at(large) * (1 + 1e-9)

@@ -2,7 +2,7 @@
 
 from synthetic import cells, write_run
 
-from scaleproof.conclude.forecast.campaign_forecast import Evidence
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
 from scaleproof.conclude.forecast.codes import FORECAST_CODES
 from scaleproof.conclude.forecast.findings import (
     calibration_is_of_one_version,
@@ -80,8 +80,8 @@ def test_runs_and_sweeps_of_two_versions_are_stale(tmp_path):
     class Loaded:
         name = "demo"
 
-    def evidence(torch: str) -> Evidence:
-        return Evidence(Loaded(), {"ddp-n1x1": [run]}, None, [sweep(torch=torch)], [])
+    def evidence(torch: str) -> ForecastEvidence:
+        return ForecastEvidence(Loaded(), {"ddp-n1x1": [run]}, None, [sweep(torch=torch)], [])
 
     assert codes(calibration_is_of_one_version(evidence("2.14.0"))) == ["calibration-stale"]
     assert calibration_is_of_one_version(evidence("2.13.0")) == []

@@ -17,7 +17,7 @@ import pytest
 from conclude.forecast.known_link import BACKWARD_S, BYTES, FORWARD_S, LAYERS
 from patience import HANGS
 
-from scaleproof.conclude.forecast.collective import Group, Network, Table
+from scaleproof.conclude.forecast.collective import CollectiveTimes, Group, Network
 from scaleproof.conclude.forecast.timeline import Layer, Layers, Sharing, step_timeline
 
 MEGABITS = 200
@@ -99,7 +99,7 @@ def test_a_step_of_sleeping_layers_on_a_limited_link(tmp_path):
     seen = measured(ranks, tmp_path / "result.json")
     sizes = tuple(int(size) for size in seen["sweep"])
     group = Group(1, ranks)
-    table = Table("all_reduce", group, sizes, tuple(seen["sweep"].values()))
+    table = CollectiveTimes("all_reduce", group, sizes, tuple(seen["sweep"].values()))
     ideal = 2 * (ranks - 1) / ranks * 2**22 / (MEGABITS * 1e6 / 8)
     forward_and_backward = min(
         seen["alone"]

@@ -5,26 +5,28 @@ import pytest
 from simulated_machines import GPT2_SMALL, STRATEGIES, machine, models
 
 from scaleproof.conclude.forecast import collective, step_model
-from scaleproof.conclude.forecast.collective import Group, Network, Table, Unsupported
+from scaleproof.conclude.forecast.collective import CollectiveTimes, Group, Network, Unsupported
 from scaleproof.conclude.forecast.compute import Compute, Sample, rank_spread, slowest_of
 from scaleproof.conclude.forecast.residual import Point, carried, held_out_residual
-from scaleproof.conclude.forecast.step_model import Measured, StepModel, Target, forecast_step
+from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel, Target, forecast_step
 from scaleproof.conclude.forecast.timeline import Timeline
 
 ONE, TWO, FOUR, EIGHT = (Group(1, n) for n in (1, 2, 4, 8))
 
 
-def model(*measured: Measured, **keys) -> StepModel:
+def model(*measured: MeasuredStep, **keys) -> StepModel:
     return StepModel("ddp", GPT2_SMALL, measured, **keys)
 
 
 def plain() -> StepModel:
-    return model(Measured(ONE, 8, 1, 1.0, 1e-4), Measured(TWO, 8, 1, 1.1, 1e-4), Measured(FOUR, 8, 1, 1.16, 1e-4))
+    return model(
+        MeasuredStep(ONE, 8, 1, 1.0, 1e-4), MeasuredStep(TWO, 8, 1, 1.1, 1e-4), MeasuredStep(FOUR, 8, 1, 1.16, 1e-4)
+    )
 
 
 def flat_network(*sizes: int) -> Network:
     table = [
-        Table(name, Group(1, size), (1024, 2**30), (1e-4, 0.1))
+        CollectiveTimes(name, Group(1, size), (1024, 2**30), (1e-4, 0.1))
         for size in sizes
         for name in ("all_reduce", "all_gather")
     ]
@@ -56,13 +58,13 @@ def test_the_order_of_records_is_without_effect():
 @pytest.mark.parametrize(
     ("code", "made", "target"),
     [
-        ("never-shared", lambda: model(Measured(ONE, 8, 1, 1.0)), Target(TWO, 8, 1)),
+        ("never-shared", lambda: model(MeasuredStep(ONE, 8, 1, 1.0)), Target(TWO, 8, 1)),
         ("link-never-swept", plain, Target(Group(2, 4), 8, 1)),
         ("group-too-large", plain, Target(Group(1, 32), 8, 1)),
         ("micro-batch-outside", plain, Target(EIGHT, 17, 1)),
         ("micro-batch-outside", plain, Target(EIGHT, 4, 1)),
         ("compute-undetermined", plain, Target(EIGHT, 12, 1)),
-        ("no-single-device", lambda: model(Measured(TWO, 8, 1, 1.0)), Target(FOUR, 8, 1)),
+        ("no-single-device", lambda: model(MeasuredStep(TWO, 8, 1, 1.0)), Target(FOUR, 8, 1)),
         (
             "dp-beyond-measured",
             lambda: StepModel("dp", GPT2_SMALL, plain().measured),
@@ -70,13 +72,15 @@ def test_the_order_of_records_is_without_effect():
         ),
         (
             "super-linear",
-            lambda: model(Measured(ONE, 8, 1, 1.0), Measured(TWO, 8, 1, 1.5), Measured(FOUR, 8, 1, 1.2)),
+            lambda: model(MeasuredStep(ONE, 8, 1, 1.0), MeasuredStep(TWO, 8, 1, 1.5), MeasuredStep(FOUR, 8, 1, 1.2)),
             Target(EIGHT, 8, 1),
         ),
         (
             "contention-unknown",
             lambda: model(
-                *(Measured(ONE, 8, a, float(a)) for a in (1, 4)), Measured(TWO, 8, 4, 4.2), network=flat_network(2)
+                *(MeasuredStep(ONE, 8, a, float(a)) for a in (1, 4)),
+                MeasuredStep(TWO, 8, 4, 4.2),
+                network=flat_network(2),
             ),
             Target(FOUR, 8, 1),
         ),
@@ -86,7 +90,7 @@ def test_the_order_of_records_is_without_effect():
                 "ddp",
                 GPT2_SMALL,
                 plain().measured,
-                Network((Table("all_reduce", TWO, (1024, 4096), (1e-4, 2e-4)),)),
+                Network((CollectiveTimes("all_reduce", TWO, (1024, 4096), (1e-4, 2e-4)),)),
             ),
             Target(EIGHT, 8, 1),
         ),
@@ -101,7 +105,7 @@ def test_what_has_no_support_is_refused_with_the_measurement_that_lifts_it(code,
 
 
 def test_a_known_contention_lifts_its_refusal():
-    measured = (*(Measured(ONE, 8, a, float(a)) for a in (1, 4)), Measured(TWO, 8, 4, 4.2))
+    measured = (*(MeasuredStep(ONE, 8, a, float(a)) for a in (1, 4)), MeasuredStep(TWO, 8, 4, 4.2))
     parts = model(*measured, network=flat_network(2), contention=0.1).parts(Target(FOUR, 8, 1))
     assert parts.total > 1.0
 
@@ -146,7 +150,7 @@ def test_a_residual_below_zero_is_carried_unchanged():
 
 def test_of_one_size_nothing_can_be_held_out():
     assert held_out_residual([Point(TWO, 1.0)]) is None
-    assert model(Measured(ONE, 8, 1, 1.0)).held_out() is None
+    assert model(MeasuredStep(ONE, 8, 1, 1.0)).held_out() is None
     two = held_out_residual([Point(Group(2, 8), 1.0), Point(Group(4, 8), 1.05)])
     assert two == pytest.approx(np.log(1.05))
 

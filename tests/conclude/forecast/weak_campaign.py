@@ -2,7 +2,7 @@
 
 from synthetic import write_run
 
-from scaleproof.conclude.forecast.campaign_forecast import Evidence, read_measured
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 
 WEAK = """
@@ -32,5 +32,5 @@ def make_runs(made: LoadedCampaign, results, sizes=(1, 2), slower=None) -> None:
                 write_run(results / made.name / "runs", cell, repeat, step_time=seconds, spread=0.003)
 
 
-def evidence(made: LoadedCampaign, results, findings=None, sweeps=(), ledger=()) -> Evidence:
-    return Evidence(made, read_measured(made, results), findings, list(sweeps), list(ledger))
+def evidence(made: LoadedCampaign, results, findings=None, sweeps=(), ledger=()) -> ForecastEvidence:
+    return ForecastEvidence(made, read_measured(made, results), findings, list(sweeps), list(ledger))

@@ -16,7 +16,7 @@ from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
-from scaleproof.ground.records.forecast_report import ForecastReport
+from scaleproof.ground.findings.forecast_report import ForecastReport
 
 SERIES = ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]
 

@@ -12,7 +12,7 @@ def test_the_picture_shows_the_page_as_it_is(repository):
     assert hashlib.sha256(picture).hexdigest() == facts["picture_sha256"], "make picture writes both"
     templates = repository / "src/scaleproof/report/templates"
     page = (templates / "report.html.j2").read_text() + (templates / "macros.html.j2").read_text()
-    columns = {column.label.replace("\u00a0", " ") for column in COLUMNS.values()}
+    columns = {column.heading.replace("\u00a0", " ") for column in COLUMNS.values()}
     stale = [
         word
         for word in facts["words"]

@@ -64,7 +64,7 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
     finally:
         driver.kill()
     assert driver.returncode == 1, said[-5000:]
-    assert (": scaleproof-train, 2 tasks" in said) == arrays
+    assert (": scaleproof-train, 3 tasks" in said) == arrays
     assert re.search(r"Slurm says of job \d+(_\d+)?: FAILED on n[12], NonZeroExitCode, exit code \d", said)
     assert f"edited-{name}.yaml: cell ddp-n1x1 was changed while the workflow ran; start snakemake again" in said
     assert f"together-{name}.yaml: job 1x1-rep1-2 was changed while the workflow ran; start snakemake again" in said

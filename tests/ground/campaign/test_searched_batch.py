@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scaleproof.cli import main
-from scaleproof.conclude.forecast.frontier import Frontier, Trial
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial
 from scaleproof.conclude.forecast.frontier_runs import NoTrial
 from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.batch import candidates
@@ -124,12 +124,12 @@ def stage(path, out, monkeypatch, find) -> dict:
 def test_the_stage_writes_what_the_runs_take(path, tmp_path, monkeypatch):
     out = frontier_file(tmp_path, "big", "ddp-n1x2")
     out.parent.mkdir(parents=True)
-    made = Frontier(2e9, (Trial(4, 1e9, 10.0), Trial(6, 1.5e9, 9.0)), 6, 4, "ran out of memory", False, 12)
+    made = FrontierResult(2e9, (Trial(4, 1e9, 10.0), Trial(6, 1.5e9, 9.0)), 6, 4, "ran out of memory", False, 12)
     assert stage(path, out, monkeypatch, lambda *_: made)["micro_batch"] == 6
     assert str(LoadedCampaign(path, tmp_path).cell("ddp-n1x2").batch) == "24 = 6 x 2 x 2"
     path.write_text(TEXT.replace("largest", "fastest"))
     assert stage(path, out, monkeypatch, lambda *_: made)["micro_batch"] == 4
-    nothing = Frontier(2e9, (Trial(1, None),), None, None, "ran out of memory", False, 1)
+    nothing = FrontierResult(2e9, (Trial(1, None),), None, None, "ran out of memory", False, 1)
     assert stage(path, out, monkeypatch, lambda *_: nothing)["micro_batch"] == 1
 
 

@@ -1,6 +1,7 @@
 """Pseudonyms for names of hosts, and for nothing else."""
 
-from scaleproof.ground.records.host_names import Pseudonyms, hosts_of, hosts_of_node_pairs
+from scaleproof.ground.findings.forecast_report import ForecastReport, SweepReport
+from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 
 
 def test_a_name_is_replaced_wherever_it_is_a_word():
@@ -9,9 +10,13 @@ def test_a_name_is_replaced_wherever_it_is_a_word():
 
 
 def test_nodes_that_a_sweep_measured_in_pairs_are_hosts():
-    forecast = {"sweeps": [{"group": "1x2"}, {"node_pairs": [{"first": "n2", "second": "n3.local", "seconds": 1.0}]}]}
-    assert set(hosts_of_node_pairs(forecast)) == {"n2", "n3.local"}
-    assert list(hosts_of_node_pairs({})) == []
+    known = {"backend": "nccl", "device": "cuda", "tool": "", "link": None, "rows": [], "unstable": [], "weak": []}
+    pair = {"nbytes": 8, "seconds": 1.0, "bus_bytes_per_s": 8.0, "best_bus_bytes_per_s": 8.0}
+    pairs = [pair | {"first": "n2", "second": "n3.local"}]
+    report = ForecastReport.model_construct(
+        sweeps=[SweepReport(group="1x2", **known), SweepReport(group="2x1", node_pairs=pairs, **known)]
+    )
+    assert report.hosts == {"n2", "n3.local"}
 
 
 def test_without_hosts_a_text_stays_as_it_is():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from scaleproof.measure.launch.failure import failure
-from scaleproof.measure.launch.supervise import Outcome
+from scaleproof.measure.launch.supervise import CommandOutcome
 from scaleproof.measure.trainer.__main__ import classify
 
 REQUEST = SimpleNamespace(time_limit=600.0)
@@ -22,8 +22,8 @@ Root Cause (first observed failure):
 """.splitlines()
 
 
-def ended(code: int = 1, **outcome) -> Outcome:
-    return Outcome(
+def ended(code: int = 1, **outcome) -> CommandOutcome:
+    return CommandOutcome(
         **{"exit_code": 1, "timed_out": False, "tail": [line.format(code=code) for line in SUMMARY]} | outcome
     )
 

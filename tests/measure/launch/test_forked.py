@@ -13,6 +13,7 @@ from scaleproof.ground.records.steps import loss_series
 from scaleproof.measure.launch.forked import connect, socket_path
 from scaleproof.measure.launch.local import may_fork
 from scaleproof.measure.launch.run import run_cell
+from scaleproof.measure.trainer.request import PlannedRun
 
 SECTIONS = {
     "workload": {"model": {"layers": 1, "width": 32, "heads": 2, "context": 64}, "seq_len": 32, "tokenizer": "bpe-512"},
@@ -30,7 +31,7 @@ def cell(**execution):
 def test_forked_ranks_train_as_fresh_ones_do(tokens, tmp_path, strategy):
     runs = []
     for start in ("fresh", "forked"):
-        run_cell(cell(strategy=strategy, start=start), "c", 1, tokens, tmp_path / start, HANGS)
+        run_cell(PlannedRun(cell(strategy=strategy, start=start), "c", tokens, HANGS), tmp_path / start)
         runs.append(read_run(tmp_path / start))
     fresh, forked = runs
     assert [run.metrics.status for run in runs] == ["ok", "ok"]

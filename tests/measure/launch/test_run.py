@@ -17,6 +17,7 @@ from scaleproof.measure.launch.supervise import Interrupted
 from scaleproof.measure.machine import slurm
 from scaleproof.measure.machine.network import loopback_problem
 from scaleproof.measure.machine.slurm import Allocation
+from scaleproof.measure.trainer.request import PlannedRun
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cel
 
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", interrupted)
     with pytest.raises(Interrupted):
-        launch.run_cell(cell, "c", 1, tokens, tmp_path / "rep1", HANGS)
+        launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "rep1")
     assert [p.name for p in (tmp_path / "rep1").iterdir()] == ["train.log"]
     assert (
         tmp_path / "rep1/train.log"
@@ -69,9 +70,9 @@ def test_a_run_that_the_end_of_its_job_cuts_off_is_no_failed_run(monkeypatch, tm
         "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, [line])
     )
     with pytest.raises(Interrupted, match="left to the next job"):
-        launch.run_one_of_several(cell, "c", 1, tokens, tmp_path / "rep1", HANGS)
+        launch.run_one_of_several(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "rep1")
     assert not (tmp_path / "rep1/training_metrics.json").exists()
-    assert launch.run_cell(cell, "c", 1, tokens, tmp_path / "alone", HANGS).failure.failure_class == "timeout"
+    assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "alone").failure.failure_class == "timeout"
 
 
 @pytest.mark.parametrize(("state", "ended"), [("COMPLETING", True), ("CANCELLED", True), ("RUNNING", False)])
@@ -85,11 +86,11 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
     if ended:
         with pytest.raises(Interrupted, match="Slurm has ended the job"):
-            launch.run_cell(cell, "c", 1, tokens, tmp_path, HANGS)
+            launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path)
         assert not (tmp_path / "training_metrics.json").exists()
         assert "nothing of this run was published" in (tmp_path / "train.log").read_text()
     else:
-        assert launch.run_cell(cell, "c", 1, tokens, tmp_path, HANGS).failure.failure_class == "crash"
+        assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure.failure_class == "crash"
 
 
 @pytest.mark.fault(
@@ -103,7 +104,7 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
         "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, NODE_LOST)
     )
     with pytest.raises(Interrupted, match="node n2 was lost during the run; the runs that follow"):
-        launch.run_one_of_several(two, "c", 1, tokens, tmp_path, HANGS)
+        launch.run_one_of_several(PlannedRun(two, "c", tokens, HANGS), tmp_path)
     found = read_run(tmp_path).metrics
     assert found.failure.failure_class == "node_fail"
     assert found.scheduler["nodelist"] == "n[1-2]", "as it was when the run began"
@@ -114,7 +115,7 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
 def test_a_job_with_fewer_nodes_than_the_cell_is_the_wrong_world(monkeypatch, tmp_path, tokens):
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
     in_job(monkeypatch, "n1")
-    failure = launch.run_cell(two, "c", 1, tokens, tmp_path, HANGS).failure
+    failure = launch.run_cell(PlannedRun(two, "c", tokens, HANGS), tmp_path).failure
     assert (failure.failure_class, failure.reason) == ("wrong_world", "2 nodes were asked for, job 5 has 1: n1")
 
 
@@ -125,7 +126,7 @@ def test_devices_that_were_given_and_do_not_answer_are_the_wrong_world(monkeypat
     """`device: auto` would make the run on the CPU."""
     in_job(monkeypatch, "n1", devices=1)
     monkeypatch.setattr(launch, "torch_has_cuda", lambda: True)
-    failure = launch.run_cell(cell, "c", 1, tokens, tmp_path, HANGS).failure
+    failure = launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure
     assert failure.failure_class == "wrong_world"
     assert failure.reason.startswith("1 devices were asked for on each node")
 
@@ -138,7 +139,7 @@ def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens
     monkeypatch.setattr(
         "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(7, False, ["last words"])
     )
-    metrics = launch.run_cell(cell, "c", 1, tokens, out, HANGS)
+    metrics = launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), out)
     assert metrics.failure.reason == "the ranks ended with exit code 7"
     assert metrics.failure.log_tail == ["last words"]
     left = {p.name for p in out.iterdir()}
@@ -157,7 +158,7 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
 
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", replaced)
     with pytest.raises(FileNotFoundError):
-        launch.run_cell(cell, "c", 1, tokens, out, HANGS)
+        launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), out)
     assert [p.name for p in out.iterdir()] == [".attempt-the-next-attempt"]
 
 
@@ -165,7 +166,7 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
 def test_too_few_tokens_are_said_before_anything_starts(tmp_path, tokens):
     large = cells(workload={"tokenizer": "bpe-512", "seq_len": 1024}, work={"global_batch": 4096})[0]
     with pytest.raises(UserError, match="fewer than one global batch of 4096"):
-        launch.run_cell(large, "c", 1, tokens, tmp_path / "rep1", HANGS)
+        launch.run_cell(PlannedRun(large, "c", tokens, HANGS), tmp_path / "rep1")
 
 
 def test_world_size_in_what_is_published_counts_ranks(tmp_path):
@@ -184,7 +185,7 @@ def test_without_a_loopback_interface_nothing_starts(monkeypatch, tmp_path, toke
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["1x2"]})[0]
     monkeypatch.setattr(launch, "loopback_problem", lambda: "127.0.0.1 cannot be reached")
     with pytest.raises(UserError, match=r"2 ranks cannot meet: 127\.0\.0\.1 cannot be reached"):
-        launch.run_cell(two, "c", 1, tokens, tmp_path / "rep1", HANGS)
+        launch.run_cell(PlannedRun(two, "c", tokens, HANGS), tmp_path / "rep1")
     assert not (tmp_path / "rep1/training_metrics.json").exists()
 
 

@@ -16,7 +16,7 @@ from scaleproof.measure.corpus.plan import SamplePlan, held_out
 from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
-from scaleproof.measure.reference.samples import Samples, checksum, step_ids, validation_ids
+from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids, validation_ids
 from scaleproof.measure.reference.schema import read_reference, reference_of, workload_name
 from scaleproof.measure.strategy.optimizer import learning_rate
 
@@ -151,7 +151,7 @@ def test_a_mistake_in_the_optimizer_shows(tokens):
 def test_samples_are_those_of_the_written_rule(tokens):
     c = cell()
     file = open_split(tokens, "train", c.workload)
-    own = Samples(tokens, "train", 32, labelled=False)
+    own = SplitSamples(tokens, "train", 32, labelled=False)
     plan = SamplePlan(file.samples, 8, 3)
     for step in (0, 1, file.samples // 8):  # the last one goes over the end of an epoch
         ids = step_ids(own.count, 8, 3, step)
@@ -164,7 +164,7 @@ def test_samples_are_those_of_the_written_rule(tokens):
 def test_samples_of_documents(labelled):
     c = cell(workload={"model": ENCODER, "task": "classification", "corpus": "ag-news", "seq_len": 16})
     file = open_split(labelled, "val", c.workload)
-    own = Samples(labelled, "val", 16, labelled=True)
+    own = SplitSamples(labelled, "val", 16, labelled=True)
     ids = np.arange(file.samples)
     assert (own.rows(ids) == file.read(ids)).all()
 
@@ -234,9 +234,9 @@ def test_it_imports_nothing_that_it_checks():
 def test_a_token_file_of_the_right_size_with_other_tokens_is_refused(tokens, tmp_path):
     folder = tmp_path / "tokens"
     shutil.copytree(tokens, folder)
-    Samples(folder, "train", 32, labelled=False)
+    SplitSamples(folder, "train", 32, labelled=False)
     data = bytearray((folder / "train.bin").read_bytes())
     data[100] ^= 1
     (folder / "train.bin").write_bytes(data)
     with pytest.raises(UserError, match="its sha256 differs"):
-        Samples(folder, "train", 32, labelled=False)
+        SplitSamples(folder, "train", 32, labelled=False)

@@ -10,6 +10,7 @@ from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.measure.launch.run import run_cell
+from scaleproof.measure.trainer.request import PlannedRun
 
 FAULTS = Path(__file__).parent / "faults"
 
@@ -46,7 +47,7 @@ def run_tiny(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
         out = tmp_path_factory.mktemp("run") / "rep1"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(FAULTS), prepend=os.pathsep)
-            run_cell(tiny_cell(**keys), "tiny", 1, tokens, out, limit, program)
+            run_cell(PlannedRun(tiny_cell(**keys), "tiny", tokens, limit), out, program)
         return read_run(out)
 
     return run

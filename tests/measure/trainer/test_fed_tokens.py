@@ -12,15 +12,15 @@ GLOBAL, SEED, STEPS = 8, 3, range(4, 10)
 
 
 @pytest.fixture
-def corpus(tokens) -> samples.Samples:
-    return samples.Samples(tokens, "train", 32, labelled=False)
+def corpus(tokens) -> samples.SplitSamples:
+    return samples.SplitSamples(tokens, "train", 32, labelled=False)
 
 
-def rows_of(corpus: samples.Samples, step: int) -> torch.Tensor:
+def rows_of(corpus: samples.SplitSamples, step: int) -> torch.Tensor:
     return torch.from_numpy(corpus.rows(samples.step_ids(corpus.count, GLOBAL, SEED, step)))
 
 
-def chain(corpus: samples.Samples, ranks: int, accumulation: int, change=lambda step, rows: rows) -> str:
+def chain(corpus: samples.SplitSamples, ranks: int, accumulation: int, change=lambda step, rows: rows) -> str:
     """The chain of all ranks together, of which each trains its part of every step in some micro-batches."""
     total = 0
     for rank in range(ranks):

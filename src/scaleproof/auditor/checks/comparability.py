@@ -6,7 +6,7 @@ from typing import Any
 
 from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
 from scaleproof.auditor.checks.context import AuditContext, differences, grouped_by, listed, near, of_evidence
-from scaleproof.auditor.read.reported import ReportedRun, ScalingReport
+from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.registry import Code, Flag
@@ -33,8 +33,7 @@ NO_NUMBERS = ("failed", "not_applicable")
         seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
         "both.",
         repair="Run the same program at every number of devices; show the best single-device program in a column of "
-        "its "
-        "own.",
+        "its own.",
     )
 )
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
@@ -328,7 +327,7 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
             yield Flag(evidence, [report], "comparison-refused")
 
 
-def _wrong_ratios(report: ScalingReport) -> Iterator[str]:
+def _wrong_ratios(report: SpeedupReport) -> Iterator[str]:
     fewest = min(report.rows, default=1)
     first = report.rows[fewest]["rate"] if report.rows else None
     for devices, row in sorted(report.rows.items()):

@@ -17,8 +17,7 @@ TIMES_OWN = 1.5  # inclusive over own time of a profile
         "inclusive-times-summed",
         "note",
         what="Inclusive times hold the time of nested operators; their sum counts it several times. `note` where "
-        "nobody "
-        "has published the sum.",
+        "nobody has published the sum.",
         detected="The sum of inclusive device times exceeds that of own times by half; `invalid` where a claim equals "
         "it.",
         seen="GPT-2 on L4: 125 s published, 21.8 s of device time.",

@@ -15,6 +15,7 @@ from scaleproof.ground.facts.counts import count
 from scaleproof.ground.facts.peaks import TERA, peak
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import percent
 
 MOST_SENTENCES = 300  # of one audit
 PRINTED = 0.006  # of a ratio that is printed with two digits
@@ -98,8 +99,7 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
         "communication-negative",
         "invalid",
         what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
-        "not "
-        "of communication.",
+        "not of communication.",
         detected="A communication time below zero.",
         seen="GPT-2 on L4: -0.115 and -0.133 s.",
         repair="Measure the collectives' kernels in a trace, overlapped and exposed time apart.",
@@ -231,8 +231,7 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
         "parameter-count",
         "suspect",
         what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
-        "GPT-2 "
-        "small.",
+        "GPT-2 small.",
         detected="Stated parameters against those of the shape.",
         seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
         repair="Count the parameters of the model that is built.",
@@ -268,7 +267,7 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
         if stated <= 0:
             continue
         if flops > stated:
-            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {flops / stated:.0%}"
+            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {percent(flops / stated)}"
             yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
         right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
         if right is None or near(stated, right.flops, 0.02):
@@ -319,11 +318,9 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
         "claim-unverifiable",
         "note",
         what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
-        "not "
-        "here, or not said.",
+        "not here, or not said.",
         detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
-        "printed "
-        "digits.",
+        "printed digits.",
         seen="Headlines of READMEs whose logs were not published.",
         repair="Publish the file behind the figure, or name the run in a claims file.",
     )

@@ -115,9 +115,8 @@ def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
     Code(
         "baseline-below-one",
         "invalid",
-        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is "
-        "divided by "
-        "a wrong number of devices.",
+        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is divided "
+        "by a wrong number of devices.",
         detected="The row with speed-up 1 has the printed efficiency 1 / (its devices), and so the others.",
         seen="a table whose smallest row, on two devices, has an efficiency of 50 %.",
         repair="Divide by devices / devices of the baseline.",

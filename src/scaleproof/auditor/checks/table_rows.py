@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from scaleproof.auditor.checks.printed import PrintedInterval, interval
-from scaleproof.auditor.read.reported_tables import KINDS, Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.kinds import KINDS
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")

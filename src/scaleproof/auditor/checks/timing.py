@@ -15,6 +15,7 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import integer
 
 FEW = 20  # samples below which a 95th percentile is the largest one
 RISING = 0.8  # part of the steps that must lie on the sawtooth
@@ -46,7 +47,7 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         rated = steps.having("tokens_per_s")
         rates = rated.values("tokens_per_s")
         true_rates = rates * rated.values("seconds") / tooth.base_s
-        printed = f", {np.median(rates):,.0f} tokens/s" if rates.size else ""
+        printed = f", {integer(np.median(rates))} tokens/s" if rates.size else ""
         counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
         step = f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart"
         if true_rates.size:
@@ -92,8 +93,7 @@ def _sawtooth(times: Figures) -> _Sawtooth | None:
         "interval-over-cumulative",
         "invalid",
         what="The time since the last log line is divided by all steps so far: the printed time falls and the rate "
-        "rises "
-        "with every line.",
+        "rises with every line.",
         detected="Printed time x all steps equals the interval on the progress bar's clock; or printed times fall as "
         "1, 1/2, 1/3, ...; other logs of the same program are suspect with it.",
         seen="GPT-2 on 1, 2 and 4 L4: throughput doubles from step 15 to step 30 in every log.",
@@ -274,8 +274,7 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
         "note",
         what="First steps start libraries, allocate and compile; an average with them depends on how long the run was.",
         detected="The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is "
-        "known to "
-        "count from the first step.",
+        "known to count from the first step.",
         seen="GPT-2 on V100, an early set: first epoch 22.1 s, then 16.4 s.",
         repair="State a number of warm-up steps and start the clock after them.",
     )

@@ -1,6 +1,4 @@
-"""zip, tar and gz files, opened within limits: members are copied to a temporary folder under names of our own
-making.
-"""
+"""zip, tar and gz files, opened within limits; members are copied under names of our own making."""
 
 import gzip
 import re
@@ -32,9 +30,7 @@ BROKEN = (
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Copy the files of an archive below `folder`; return what was left out, and why. Raises UnreadableFile for what is
-    no archive.
-    """
+    """Copy an archive's files below `folder`; return what was left out, and why. Raises UnreadableFile."""
     left_out: list[str] = []
     room = LARGEST_WHOLE
     try:

@@ -1,6 +1,4 @@
-"""After all files were read: what belongs together. Facts from beside a run, copies, checkpoints of one run, tables
-in pieces.
-"""
+"""What belongs together, once all files are read: facts beside runs, copies, checkpoints, tables in pieces."""
 
 import hashlib
 import os
@@ -62,9 +60,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
-    """A capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it, was taken while it
-    ran.
-    """
+    """Note a capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it."""
     folder = Path(run.details["folder"])
     inside = [
         t

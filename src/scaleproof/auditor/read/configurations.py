@@ -20,35 +20,18 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES
 from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import ContextFact, ReportedRun
+from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, words_of
 from scaleproof.auditor.read.walk import SCRIPTS
 from scaleproof.auditor.read.words import described
 
-FIELDS = {
-    "micro_batch": "micro_batch",
-    "global_batch": "global_batch",
-    "accumulation": "accumulation",
-    "seq_len": "seq_len",
-    "epochs": "epochs",
-    "devices": "world_size",
-    "processes": "world_size",
-    "zero_stage": "zero_stage",
-    "batch": "batch",
-    "samples": "dataset_samples",
-    "nodes": "nodes",
-    "devices_per_node": "devices_per_node",
-}
-WORDS = {"precision": "precision", "model": "model", "dataset": "dataset", "strategy": "strategy"}
 OUTPUT = re.compile(
     r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|"
     r"^(?:output|o|out)$"
 )
-KEYS = {
-    "num_processes": "world_size",
-    "num_machines": "nodes",
-    "mixed_precision": "precision",
-    "nproc_per_node": "devices_per_node",
-    "num_nodes": "nodes",
-}
+# What is no field of a run, and says how many devices it had: key -> name, and kinds of headings with this name.
+KEYS = {"num_machines": "nodes", "num_nodes": "nodes", "nproc_per_node": "devices_per_node"}
+KINDS = ("batch", "nodes", "devices_per_node")
+WORDS = words_of("Accelerate")
 DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[ =]+(\S+))?")
 GPUS = re.compile(r"(?:gpu:)?(?:[a-zA-Z]\w*:)?(\d{1,3})$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both build plain values only
@@ -72,9 +55,7 @@ class ConfigurationFile:
 
 
 def attach_configurations(reading: Reading) -> None:
-    """Give every run what the configurations say that are certainly its own: the only ones beside it, or those
-    that name its folder.
-    """
+    """Give every run the configurations that are its own: the only ones beside it, or those that name it."""
     if not reading.evidence.runs:
         return
     configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
@@ -169,14 +150,11 @@ def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tupl
 
 def _take(configuration: ConfigurationFile, key: str, value: Any, line: int | None) -> None:
     """A key that is understood, with a whole number or a word."""
-    if key in KEYS:
-        name: str | None = KEYS[key]
-    else:
-        kind = column_of(key).kind or ""
-        name = FIELDS.get(kind) or WORDS.get(kind)
+    kind = column_of(key).kind or ""
+    name = KEYS.get(key) or WORDS.get(key) or OF_KIND.get(kind) or (kind if kind in KINDS else None)
     if name is None or isinstance(value, bool):
         return
-    if name in WORDS.values():
+    if name in FIELDS and not FIELDS[name].whole:
         if isinstance(value, str) and value and len(value) < 100:
             normal = described(value).words.get(name) if name in ("precision", "strategy") else value
             configuration.add(name, normal, line)

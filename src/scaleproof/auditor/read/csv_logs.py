@@ -6,31 +6,21 @@ from itertools import islice
 
 import numpy as np
 
-from scaleproof.auditor.read.csv_layout import Layout
+from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout
 from scaleproof.auditor.read.csv_rows import has_no_figures
 from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
 from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
 from scaleproof.auditor.read.words import described
 
-FIELDS = {
-    "devices": "world_size",
-    "processes": "world_size",
-    "micro_batch": "micro_batch",
-    "global_batch": "global_batch",
-    "seq_len": "seq_len",
-    "accumulation": "accumulation",
-    "zero_stage": "zero_stage",
-}
 MOST_RUNS = 500  # in one file
 AT_ONCE = 10_000  # rows
 STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
-    """The runs of a log, in the order of the file. Rows that differ in a column that tells runs apart are of
-    different runs.
-    """
+    """The runs of a log, in the order of the file: one for each value of the columns that tell runs apart."""
     if not layout.keys and layout.group is None:
         reader = _LoggedRun(name, layout)
         records = records_of(lines, layout.delimiter)
@@ -198,10 +188,11 @@ def _scope(layout: Layout) -> str | None:
 
 
 def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
-    if kind in FIELDS:
+    field = OF_KIND.get(kind or "") if kind in RUN_KINDS else None
+    if field and FIELDS[field].whole:
         value = figure(text)
         if value and value == int(value):
-            setattr(run, FIELDS[kind], int(value))
+            setattr(run, field, int(value))
     elif kind in ("model", "dataset") and text:
         setattr(run, kind, text)
     else:

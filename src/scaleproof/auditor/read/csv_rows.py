@@ -1,6 +1,4 @@
-"""What the rows of a CSV file say about its form: a log, in which steps or epochs go on, or a row for each
-configuration.
-"""
+"""What the rows of a CSV file say about its form: a log that goes on, or a row for each configuration."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,8 +6,9 @@ from itertools import pairwise
 
 from scaleproof.auditor.read.csv_layout import Layout
 from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.printed_figures import gave_no_figures, is_nothing
-from scaleproof.auditor.read.row_figures import RESULTS, counts_devices
+from scaleproof.auditor.read.row_figures import counts_devices
 
 LOOKED_AT = 2_000  # rows that show the form of a file
 OUTCOMES = RESULTS | {"loss", "val_loss", "perplexity", "accuracy", "power_w", "energy_j", "cost", "data_time_s"}

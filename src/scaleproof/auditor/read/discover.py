@@ -1,6 +1,4 @@
-"""From files and folders to evidence: what each file is, is decided by its contents; only what it cannot be, by its
-name.
-"""
+"""From files and folders to evidence. Contents decide what a file is; its name only what it cannot be."""
 
 import contextlib
 import csv

@@ -1,6 +1,4 @@
-"""Documents for people (Markdown, reStructuredText, LaTeX, HTML, plain reports): their tables and their sentences,
-with sections.
-"""
+"""Documents for people (Markdown, reStructuredText, LaTeX, HTML, plain reports): tables, sentences, sections."""
 
 import re
 from collections.abc import Iterator
@@ -176,9 +174,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """The paragraph that ends right above a table, at most one line of space between; "" for a heading, a list or
-    another table.
-    """
+    """The paragraph right above a table; "" for a heading, a list, another table, or a gap of two lines."""
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
     while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):

@@ -7,9 +7,7 @@ LARGEST = 1e18  # more is a mistake, whatever it counts
 
 
 class Fields:
-    """Reading access to a nested mapping. What is missing is None; what cannot be used is None, and reported as a
-    problem.
-    """
+    """Reading access to a nested mapping: None for what is missing, and, with a problem noted, for what is unusable."""
 
     def __init__(self, data: Any, problems: list[str], where: str = "") -> None:
         self._data = data if isinstance(data, dict) else {}

@@ -1,6 +1,4 @@
-"""Tables as they stand in texts: Markdown, reStructuredText, boxes of lines, columns of pandas. Each becomes a
-`Grid` of strings.
-"""
+"""Tables in texts, each as a `Grid` of strings: Markdown, reStructuredText, boxes of lines, columns of pandas."""
 
 import re
 from collections.abc import Iterator
@@ -179,9 +177,7 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Columns set with spaces, as pandas prints them: rows of equally many fields that are mostly figures, below one
-    to three lines of headings.
-    """
+    """Columns set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
     i = 0
     while i < len(lines):
         fields = _fields(lines[i][1]) if _may_be_row(lines[i][1]) else []
@@ -218,9 +214,7 @@ Field = tuple[str, int, int]
 
 
 def _fields(text: str) -> list[Field]:
-    """Fields between two spaces and more; words with single spaces between them are one field if the first of them
-    is no figure.
-    """
+    """Fields between two spaces and more; words are one field if the first of them is no figure."""
     fields = []
     for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs()):
         words = m[0].split(" ")

@@ -1,5 +1,4 @@
-"""The words of table headings (and of keys in JSON, CSV and logs) for each kind of figure: one list to read and to
-add to.
+"""The words of headings and keys for each kind of figure: one list to read and to add to.
 
 Phrases are separated by "|" and matched as a whole, in lower case, after units, statistics and scopes are taken off.
 """

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.other_languages import in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, TableColumn
@@ -140,23 +141,21 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
 
 def heading_remarks(heading: str) -> set[Remark]:
     """ "Expected speedup", "Throughput (projected)": what a heading says of its figures."""
-    return remarks_of(plain_text(heading)) - {"failed", "not run", "out of memory"}
+    return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
     """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
-    m = DEVICES_HEADING.fullmatch(text := plain_text(heading))
+    m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
         return None
-    if any(a < m.end("count") <= b for a, b in spans_of_names(text)):
+    if any(a < m.end("count") <= b for a, b in spans_of_names(heading)):
         return None  # "RTX 3090 GPU"
     return int(m["count"]), (m["strategy"] or "").strip()
 
 
 def _without_remark(phrase: str) -> str | None:
-    """ "expected speedup", "projected throughput", "measured ...": what is said about the figure is not part of its
-    name.
-    """
+    """The kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
         r"achieved|approx|approximate|predicted|"
@@ -179,9 +178,7 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """A heading without the unit in brackets, after a comma, at the end of a name with underscores, or the whole of
-    it.
-    """
+    """A heading and its unit: in brackets, after a comma, at the end of a name with underscores, or all of it."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -282,40 +279,6 @@ RATE_KINDS = {
     "sequences": "samples_per_s",
     "steps": "steps_per_s",
 }
-DIMENSIONS = {
-    "time": (
-        "step_time_s",
-        "epoch_time_s",
-        "total_time_s",
-        "time_s",
-        "communication_time_s",
-        "compute_time_s",
-        "data_time_s",
-        "latency_s",
-    ),
-    "rate": ("rate", "tokens_per_s", "samples_per_s", "steps_per_s"),
-    "memory": ("memory_bytes",),
-    "flops": ("flops_per_s", "rate"),
-    "bandwidth": ("bandwidth_bytes_per_s",),
-    "power": ("power_w",),
-    "energy": ("energy_j",),
-    "cost": ("cost",),
-    "percent": (
-        "efficiency",
-        "change",
-        "mfu",
-        "hfu",
-        "accuracy",
-        "utilization",
-        "communication_share",
-        "memory_bytes",
-        "speedup",
-        "communication_time_s",
-        "compute_time_s",
-        "data_time_s",
-    ),
-    "times": ("speedup", "efficiency", "change", "rate"),
-}
 
 
 def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
@@ -350,10 +313,8 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
-    """The kind that a unit makes of a kind ("throughput" in tokens/s is `tokens_per_s`); None where the two
-    contradict each other.
-    """
-    if kind not in DIMENSIONS.get(unit.dimension, ()):
+    """The kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
+    if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":
         return RATE_KINDS.get(unit.item or "", "rate")

@@ -10,7 +10,7 @@ from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reading import Reading, add_run
-from scaleproof.auditor.read.reported import ReportedRun, ScalingReport
+from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 
@@ -123,7 +123,7 @@ def _tensorboard(data: list[Any], name: str) -> ReportedRun | None:
     return series.finish()
 
 
-def _scaling_report(name: str, data: dict[str, Any]) -> ScalingReport:
+def _scaling_report(name: str, data: dict[str, Any]) -> SpeedupReport:
     top = Fields(data, [])
     rows = {}
     for key, entry in data["runs"].items() if isinstance(data.get("runs"), dict) else ():
@@ -138,4 +138,4 @@ def _scaling_report(name: str, data: dict[str, Any]) -> ScalingReport:
                 "efficiency": row.positive("scaling_efficiency"),
             }
     mismatches = [str(m.get("field")) for m in top.values("mismatches") if isinstance(m, dict)]
-    return ScalingReport(name, str(data["status"])[:40], rows, mismatches)
+    return SpeedupReport(name, str(data["status"])[:40], rows, mismatches)

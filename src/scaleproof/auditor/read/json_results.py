@@ -1,6 +1,4 @@
-"""JSON of results that no schema is known for: one record, a list of records, records by name, columns of values,
-nested or flat.
-"""
+"""JSON of results of no known schema: one record, lists, records by name, columns of values, nested or flat."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,8 +7,9 @@ from typing import Any
 from scaleproof.auditor.read.fields import LARGEST
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.row_figures import RESULTS, Place
+from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.typed_tables import read_table
 
 DEEPEST, MOST_RECORDS = 8, 5_000
@@ -143,9 +142,7 @@ def _has_digit(value: Any) -> bool:
 
 
 def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """{"gpus": [1, 2, 4], "throughput": [...]}: columns of equal length, with at least one that says which row is
-    which.
-    """
+    """Columns of equal length, one of which says which row is which: {"gpus": [1, 2], "throughput": [...]}."""
     lists = {
         str(k): v
         for k, v in data.items()

@@ -1,6 +1,4 @@
-"""`training_metrics.json` 2.0 in all its variants, 3.0 where its run is not whole, and the per-epoch JSON before
-them.
-"""
+"""`training_metrics.json` 2.0 in all its variants, 3.0 of incomplete runs, and the per-epoch JSON before them."""
 
 from typing import Any
 
@@ -99,9 +97,7 @@ def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_legacy(name: str, data: dict[str, Any]) -> ReportedRun:
-    """The JSON of lists, one entry an epoch: no world size, no batch, no tokens, and a throughput of one rank or of
-    all.
-    """
+    """Lists with one entry an epoch: no world size, batch or tokens, and a throughput of one rank or of all."""
     claim = ReportedRun(name, "per-epoch JSON")
     top = Fields(data, claim.problems)
     times, rates = top.numbers("train_time_per_epoch"), top.numbers("train_throughput")

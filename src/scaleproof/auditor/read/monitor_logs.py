@@ -48,9 +48,7 @@ def _columns(header: str) -> list[str]:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """nvidia-smi's samples. The heading may be there twice or not at all; several pollers may have written to one
-    file.
-    """
+    """nvidia-smi's samples, with any number of headings; several pollers may have written to one file."""
     if DMON.match(header):
         return _read_dmon(name, header, lines)
     columns = _columns(header)

@@ -1,6 +1,4 @@
-"""Figures in table cells and sentences: digits in several locales, magnitudes, units, spreads, and what they say of
-themselves.
-"""
+"""Figures in cells and sentences: digits of several locales, magnitudes, units, spreads, remarks."""
 
 import re
 from collections.abc import Iterable
@@ -173,13 +171,11 @@ _CELL = re.compile(
 )
 
 
-def figures_of(cell: str, european: bool = False) -> list[PrintedFigure]:
-    """The figures of a cell: usually one; a second one in brackets only where it has a unit of its own. [] where it
-    is not understood.
+def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
+    """The figures of a cell without markup: usually one; a second one in brackets only where it has a unit of its own.
 
-    A range ("1.4-1.5x"), two values with a slash or a sentence is not understood.
+    [] where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence.
     """
-    text = plain_text(cell)
     if not text or len(text) > 120 or is_nothing(text):
         return []
     if european:

@@ -52,9 +52,7 @@ def unit_in_prose(text: str) -> TableColumn | None:
 
 
 def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
-    """The unit that one paragraph of a table's section states; None where several state one, or another speaks of
-    quantities, too.
-    """
+    """The unit that one paragraph of a table's section states; None where others speak of quantities, too."""
     stating = [text for text in paragraphs if _RATE.search(_RATE_OF_ONE.sub(r"\1/s/GPU", text)) or _TIME.search(text)]
     if len(stating) != 1 or any(_SEVERAL.search(text) for text in paragraphs):
         return None

@@ -15,6 +15,7 @@ import yaml
 
 from scaleproof.auditor.read.fields import LARGEST, figure
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
+from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.errors import nearest
 
@@ -33,26 +34,7 @@ KINDS = {
     "parameters": ("value", "layers", "width", "vocab", "context", "tied"),
     "mfu": ("flops", "peak", "device", "precision", "value?"),
 }
-# What a claims file may say about a run -> the field of the claim.
-FACTS = {
-    "world_size": "world_size",
-    "micro_batch": "micro_batch",
-    "accumulation": "accumulation",
-    "global_batch": "global_batch",
-    "seq_len": "seq_len",
-    "strategy": "strategy",
-    "engine": "engine",
-    "precision": "precision",
-    "zero_stage": "zero_stage",
-    "device": "device",
-    "commit": "commit",
-    "launcher": "launcher",
-    "dataset": "dataset",
-    "dataset_samples": "dataset_samples",
-    "model": "model",
-}
 TEXTS = {"of", "over", "what", "of_total", "run", "how", "device", "precision", "because", "tied"}
-WHOLE = {"world_size", "micro_batch", "accumulation", "global_batch", "seq_len", "zero_stage", "dataset_samples"}
 
 
 def is_claims_file(text: str) -> bool:
@@ -110,19 +92,19 @@ def _checked_facts(facts: Any, where: str) -> None:
     if not isinstance(facts, dict):
         raise UnreadableFile(f"{where} must be a mapping")
     for key, value in facts.items():
-        if key not in FACTS:
-            raise UnreadableFile(f"{where}.{key} is unknown.{nearest(key, FACTS)} Allowed: {', '.join(FACTS)}")
-        if key in WHOLE and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
+        if key not in CLAIMED:
+            raise UnreadableFile(f"{where}.{key} is unknown.{nearest(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
+        if FIELDS[key].whole and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
-        if key not in WHOLE and not isinstance(value, str):
+        if not FIELDS[key].whole and not isinstance(value, str):
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
 
 
 def complete(claim: ReportedRun, facts: dict[str, Any]) -> None:
     """Put facts where the claim has none: what a file itself says counts more."""
     for key, value in facts.items():
-        if getattr(claim, FACTS[key]) is None:
-            setattr(claim, FACTS[key], value)
+        if getattr(claim, key) is None:
+            setattr(claim, key, value)
 
 
 def matching(name: str, part: str) -> bool:

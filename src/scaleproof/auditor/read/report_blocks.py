@@ -4,8 +4,8 @@ import re
 
 from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.printed_figures import figures_of, plain_text
-from scaleproof.auditor.read.row_figures import RESULTS
 
 PAIR = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"

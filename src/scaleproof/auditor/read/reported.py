@@ -171,7 +171,7 @@ class GpuLog:
 
 
 @dataclass(slots=True)
-class ScalingReport:
+class SpeedupReport:
     """A table of speed-ups that a program derived from several runs."""
 
     name: str
@@ -261,7 +261,7 @@ class Evidence:
     stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
     operator_tables: list[OperatorTable] = field(default_factory=list)
     gpu_logs: list[GpuLog] = field(default_factory=list)
-    scaling_reports: list[ScalingReport] = field(default_factory=list)
+    scaling_reports: list[SpeedupReport] = field(default_factory=list)
     published_claims: list[PublishedClaim] = field(default_factory=list)  # of claims files
     copies: list[list[str]] = field(default_factory=list)  # names of files that are the same byte for byte
     configurations: list[str] = field(default_factory=list)  # files whose values went into `ReportedRun.context`

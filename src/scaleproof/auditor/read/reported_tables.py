@@ -9,64 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-# Kind of a figure -> its base unit, for people. Shares are fractions (0.71, never 71). `batch` and `time_s` are figures
-# whose
-# heading does not say which batch (per device or global) or which time (step, epoch, total) is meant.
-KINDS = {
-    "devices": "devices",
-    "nodes": "nodes",
-    "devices_per_node": "devices",
-    "processes": "processes",
-    "batch": "samples",
-    "micro_batch": "samples per device and micro-step",
-    "global_batch": "samples per step",
-    "global_batch_tokens": "tokens per step",
-    "accumulation": "micro-steps per step",
-    "seq_len": "tokens",
-    "steps": "steps",
-    "epochs": "epochs",
-    "samples": "samples",
-    "tokens": "tokens",
-    "parameters": "parameters",
-    "zero_stage": "stage",
-    "step": "step",
-    "epoch": "epoch",
-    "tensor_parallel": "devices",
-    "pipeline_parallel": "devices",
-    "data_parallel": "replicas",
-    "learning_rate": "",
-    "step_time_s": "s",
-    "epoch_time_s": "s",
-    "total_time_s": "s",
-    "time_s": "s",
-    "communication_time_s": "s",
-    "compute_time_s": "s",
-    "data_time_s": "s",
-    "latency_s": "s",
-    "tokens_per_s": "tokens/s",
-    "samples_per_s": "samples/s",
-    "steps_per_s": "steps/s",
-    "rate": "per second, of what is not said",
-    "speedup": "times",
-    "efficiency": "fraction",
-    "change": "fraction",
-    "mfu": "fraction",
-    "hfu": "fraction",
-    "flops_per_s": "FLOP/s",
-    "memory_bytes": "bytes",
-    "memory_share": "fraction",
-    "utilization": "fraction",
-    "communication_share": "fraction",
-    "bandwidth_bytes_per_s": "bytes/s",
-    "power_w": "W",
-    "energy_j": "J",
-    "cost": "currency",
-    "loss": "",
-    "val_loss": "",
-    "perplexity": "",
-    "accuracy": "fraction",
-    "repeats": "runs",
-}
 # Kinds whose value is a word.
 WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status")
 
@@ -104,9 +46,7 @@ class Quantity:
 
 @dataclass(slots=True)
 class ReportedRow:
-    """One configuration of a table. In a table with a column per number of devices each row becomes several of
-    these.
-    """
+    """One configuration of a table; with a column per number of devices, one for each of them."""
 
     file: str
     line: int  # 1-based; in a notebook or spreadsheet the cell's row
@@ -221,9 +161,7 @@ class ReportedTable:
 
 
 def resolution_of(number: str) -> float:
-    """What one unit of the last digit of a printed decimal number is worth: 0.01 of "2.97", 1 of "300", 1e3 of
-    "1.2e4".
-    """
+    """What one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     decimals = len(mantissa.partition(".")[2])
     try:

@@ -6,62 +6,12 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
+from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.units import Unit
 from scaleproof.auditor.read.words import Description, described
 
-# A table with none of these is not one of results.
-RESULTS = {
-    "step_time_s",
-    "epoch_time_s",
-    "total_time_s",
-    "time_s",
-    "tokens_per_s",
-    "samples_per_s",
-    "steps_per_s",
-    "rate",
-    "speedup",
-    "efficiency",
-    "mfu",
-    "hfu",
-    "flops_per_s",
-    "memory_bytes",
-    "memory_share",
-    "communication_time_s",
-    "compute_time_s",
-    "communication_share",
-    "utilization",
-    "latency_s",
-    "change",
-    "bandwidth_bytes_per_s",
-}
-SHARES = ("efficiency", "mfu", "hfu", "accuracy", "utilization", "communication_share", "memory_share")
-WHOLE = (
-    "devices",
-    "nodes",
-    "devices_per_node",
-    "processes",
-    "zero_stage",
-    "repeats",
-    "tensor_parallel",
-    "pipeline_parallel",
-)
-NEED_UNIT = {
-    "step_time_s",
-    "epoch_time_s",
-    "total_time_s",
-    "time_s",
-    "communication_time_s",
-    "compute_time_s",
-    "data_time_s",
-    "latency_s",
-    "memory_bytes",
-    "flops_per_s",
-    "bandwidth_bytes_per_s",
-    "energy_j",
-    "rate",
-}
 STATE = re.compile(
     r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
 )
@@ -171,13 +121,13 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         kind, scale = changed
         stated, item = True, unit.item or item
         per_device = unit.per_device if unit.per_device is not None else per_device
-    elif not stated and kind in NEED_UNIT:
+    elif not stated and KINDS[kind].needs_unit:
         default = place.default_unit(kind)
         scale, stated = (default, True) if default else (1.0, False)
     value = figure.value * scale
     if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):
         return None  # -1 and -100 % stand for "not known", and a difference has another kind
-    if kind in WHOLE and (value != int(value) or value < 0):
+    if KINDS[kind].is_whole and (value != int(value) or value < 0):
         return None
     bound = figure.bound if figure.bound in ("<", ">", "~") else None
     return Quantity(
@@ -192,7 +142,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         item,
         bound,  # type: ignore[arg-type]  # narrowed by the line above, which mypy does not follow
         over=column.over,
-        unit_stated=stated or kind not in NEED_UNIT,
+        unit_stated=stated or not KINDS[kind].needs_unit,
     )
 
 

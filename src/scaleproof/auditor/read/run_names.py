@@ -3,14 +3,9 @@
 import re
 
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import FIELDS
 
-# Field -> patterns in a name, each with one number; `_`, `-`, `/` and `.` separate.
-NUMBERS = {
-    "world_size": (r"gpus?_?(\d+)", r"(?!\d0[5-9]0_)(\d+)_?x?_?gpus?", r"(?:world|ws|np)_?(\d+)"),
-    "micro_batch": (r"(?:bs|mb|mbs)_?(\d+)",),
-    "seq_len": (r"(?:sl|seq|seqlen)_?(\d+)",),
-    "zero_stage": (r"(?:zs|zero|zero_stage_?|stage_?)(\d)",),
-}
+# `_`, `-`, `/` and `.` separate the parts of a name.
 PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
 STRATEGIES = ("ddp", "fsdp", "dp")
 BEFORE, AFTER = r"(?:^|[_\-/. #,])", r"(?=$|[_\-/. #,])"
@@ -25,8 +20,8 @@ def complete_from_name(run: ReportedRun) -> None:
         return
     name = run.name.lower()
     mesh = dict(MESH.findall(name))
-    for field, patterns in NUMBERS.items():
-        for pattern in patterns:
+    for field, entry in FIELDS.items():
+        for pattern in entry.in_names:
             if getattr(run, field) is None and (m := re.search(BEFORE + pattern + AFTER, name)):
                 value = int(m[1][:9])
                 if value > 0 or field == "zero_stage":

@@ -239,9 +239,7 @@ def _words_of(sentence: str) -> dict[str, str]:
 
 
 def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """The devices of a figure and of what it is compared with: behind it if they stand there, else anywhere in the
-    sentence.
-    """
+    """The devices of a figure and of its baseline: behind it if they stand there, else anywhere in the sentence."""
     if m := _FROM_TO.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return

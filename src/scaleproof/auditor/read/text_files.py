@@ -20,9 +20,7 @@ _TAIL = re.compile(r"[,\s]*$")
 
 
 class UnreadableFile(Exception):
-    """Why a file was not read, as a sentence without its name. Only `damaged` says that something is wrong with the
-    file.
-    """
+    """Why a file was not read, as a sentence without its name; only `damaged` says something against it."""
 
     def __init__(self, reason: str, kind: UnreadKind = "damaged") -> None:
         super().__init__(reason)
@@ -164,9 +162,7 @@ def parse_json(text: str) -> tuple[Any, str]:
 
 
 def _closed(text: str) -> str | None:
-    """A JSON text that ends early, with its open brackets closed behind the last whole entry; None where it does not
-    end early.
-    """
+    """A JSON text that ends early, closed behind its last whole entry; None where it does not end early."""
     stack: list[str] = []
     last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
     in_string = escaped = False

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, devices_heading, heading_remarks
+from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.prose_units import batch_columns
@@ -12,8 +13,6 @@ from scaleproof.auditor.read.ratio_columns import mark_ratios_of_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
     DATA,
-    RESULTS,
-    SHARES,
     Place,
     columns_by_units,
     counts_devices,
@@ -229,9 +228,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 
 def _notes(columns: list[TableColumn]) -> list[str]:
-    """Notes that tell columns of one kind apart: "MFU (A100)" and "MFU (H100)" are of two configurations. [] where
-    none are needed.
-    """
+    """Notes that tell columns of one kind apart, such as "MFU (A100)" and "MFU (H100)"; [] where none need to."""
     by_kind: dict[tuple[object, ...], set[str]] = {}
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:

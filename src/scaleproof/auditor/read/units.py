@@ -83,9 +83,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; None if it is
-    none.
-    """
+    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"."""
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:

@@ -116,9 +116,7 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """What a file's name alone says it is, where that is nothing to read. `relative` is its path below the folder
-    that was named.
-    """
+    """What a file with nothing to read is, by its name. `relative` is its path below the named folder."""
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

@@ -1,6 +1,4 @@
-"""What a label, a caption or a sentence says about a configuration: "DDP, 4x A100, bf16, bs 32" in the auditor's
-words.
-"""
+"""What labels, captions and sentences say of a configuration ("DDP, 4x A100, bf16, bs 32"), in one vocabulary."""
 
 import re
 from dataclasses import dataclass, field

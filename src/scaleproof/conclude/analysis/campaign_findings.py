@@ -9,9 +9,9 @@ from scaleproof.conclude.checks.all_checks import audit, audit_campaign
 from scaleproof.conclude.checks.arms import Arms
 from scaleproof.conclude.checks.traces import traced_cells
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
-from scaleproof.ground.records.forecast_report import ForecastReport
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import Run, measured
 

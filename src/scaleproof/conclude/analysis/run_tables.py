@@ -194,7 +194,8 @@ def _load(metrics: Measured) -> float | None:
     """
     gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if gpus:
-        return None if None in gpus else sum(gpus) / len(gpus)
+        known = [load for load in gpus if load is not None]
+        return sum(known) / len(known) if len(known) == len(gpus) else None
     if metrics.ranks[0]["device_name"] != "cpu" or "cpu_load" not in metrics.ranks[0]:
         return None
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.analysis.run_tables import CONFIGURATION
-from scaleproof.ground.records.profile_schema import Step
+from scaleproof.ground.records.profile_schema import TracedStep
 from scaleproof.ground.records.scaling_report import Kind, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart, WaterfallReport
 
@@ -28,7 +28,7 @@ class Shares:
     transfer_exposed: float | None  # part of the transfers beside which nothing is computed
 
 
-def shares(per_step: Sequence[Step]) -> Shares | None:
+def shares(per_step: Sequence[TracedStep]) -> Shares | None:
     """From the steps of a profile; None where the trace does not carry it."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
     columns = {name: [getattr(row, name) for row in per_step] for name in names}
@@ -51,7 +51,7 @@ def shares(per_step: Sequence[Step]) -> Shares | None:
 
 
 def waterfall_report(
-    campaign: str, cells: pd.DataFrame, report: ScalingReport, traced: Mapping[str, Sequence[Step]]
+    campaign: str, cells: pd.DataFrame, report: ScalingReport, traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallReport:
     """`cells`: cells.csv; `traced`: cell -> the steps of its profile.
 
@@ -69,7 +69,7 @@ def waterfall_report(
 
 
 def _describe(
-    cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[Step]]
+    cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
     scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
     measured = _step_ms(cell)

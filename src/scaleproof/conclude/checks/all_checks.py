@@ -44,7 +44,7 @@ from scaleproof.ground.findings.registry import (
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.metrics import Failed, Measured
-from scaleproof.ground.records.rank_fields import field_fault
+from scaleproof.ground.records.open_sections import rank_fault
 from scaleproof.ground.records.run import STEPS, MeasuredRun, Run, measured
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
@@ -132,7 +132,7 @@ def _checked_alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]
 
 def _blamed(check: str, run: MeasuredRun, error: Exception) -> Finding:
     """Where a check breaks on a run: a file or a field of the run that is not what was written, or else the check."""
-    fault = str(error) if isinstance(error, UserError) else field_fault(run.metrics)
+    fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
     return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 

@@ -9,6 +9,7 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, count, count_encoder
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
+from scaleproof.ground.number_format import integer, megabytes
 from scaleproof.ground.records.census import Census, ProbedStep
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -59,11 +60,11 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
         counted[f"the model of rank {rank}"] = census.parameters
         if census.trainable != census.parameters:
             frozen = census.parameters - census.trainable
-            yield Flag(f"on rank {rank} {frozen:,} of {census.parameters:,} parameters are not trained")
+            yield Flag(f"on rank {rank} {integer(frozen)} of {integer(census.parameters)} parameters are not trained")
             return
     for what, parameters in counted.items():
         if parameters != expected:
-            yield Flag(f"{what} has {parameters:,} parameters; the configured shape has {expected:,}")
+            yield Flag(f"{what} has {integer(parameters)} parameters; the configured shape has {integer(expected)}")
             return
 
 
@@ -72,10 +73,9 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
         "operations-differ",
         "invalid",
         what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
-        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed step of "
-        "every rank, "
-        "before and after the window, against the formula; autograd nodes made in the window, against the probed "
-        "steps; profilers, tracers and checks that were on in the window.",
+        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed "
+        "step of every rank, before and after the window, against the formula; autograd nodes made in "
+        "the window, against the probed steps; profilers, tracers and checks that were on in the window.",
         seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
         "strategy turned on.",
         repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
@@ -124,8 +124,8 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     for when, step in (("before", census.before), ("after", census.after)):
         if step and step.nodes is not None and made != steps * step.nodes:
             return (
-                f"{made:,} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a step, and "
-                f"{step.nodes:,} in the probed step {when} it"
+                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a "
+                f"step, and {integer(step.nodes)} in the probed step {when} it"
             )
     return None
 
@@ -313,14 +313,14 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
     if 0 < ratio < LEAST_STATE and not offload:
         yield Flag(
-            f"{memory.state_bytes / 1e6:.1f} MB were counted, {memory.state_bytes_predicted / 1e6:.1f} MB by the "
+            f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
             f"formula ({ratio:.2f}x)",
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
     if ratio > STATE:
         yield Flag(
-            f"{memory.state_bytes / 1e6:.1f} MB are kept, {memory.state_bytes_predicted / 1e6:.1f} MB by the formula "
+            f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
             f"({ratio:.2f}x): {_kept_beside_state(run)}"
         )
 
@@ -340,5 +340,5 @@ def _kept_beside_state(run: MeasuredRun) -> str:
     copy = ", and a second copy of the device's part of the weights" if full else ""
     return (
         f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
-        f"device all parameters of fewer than {whole:,} elements{copy}"
+        f"device all parameters of fewer than {integer(whole)} elements{copy}"
     )

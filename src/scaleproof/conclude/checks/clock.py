@@ -4,9 +4,10 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
 # Sound runs: the start of the window, the window, validation and closing met the total within 0.1 s in all of 663, on
@@ -45,25 +46,29 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     wall = metrics.window.wall_time_s
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= _around_tolerance(run):
-        yield Flag(f"the window took {wall:.3f} s by its step timer and {max(around):.3f} s by the clock around it")
+        yield Flag(
+            f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
+        )
         return
     left = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
     if left is not None and not abs(left - wall) <= tolerance:
         yield Flag(
-            f"start-up, validation and closing leave {left:.3f} s of the total of {metrics.total_wall_time_s:.3f} s "
-            f"for the window, which took {wall:.3f} s by its step timer"
+            f"start-up, validation and closing leave {seconds(left)} of the total of "
+            f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
         )
         return
     second = metrics.second_clock
     if second and second.window_s is not None:
         tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
         if not abs(second.window_s - wall) <= tolerance:
-            yield Flag(f"the launcher saw a window of {second.window_s:.3f} s; by its step timer it took {wall:.3f} s")
+            yield Flag(
+                f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
+            )
             return
     job, total = seconds_of_job(run), metrics.total_wall_time_s
     if job is not None and not job - LONGER_SHARE * job - LONGER_S <= total <= job + SHORTER_SHARE * job + SHORTER_S:
-        yield Flag(f"by its own clock the whole run took {total:.3f} s; by Snakemake's its job took {job:.3f} s")
+        yield Flag(f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}")
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:
@@ -72,10 +77,10 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
         return None
     try:
         with (run.folder / BENCHMARK).open(encoding="utf-8", newline="") as file:
-            seconds = float(next(csv.DictReader(file, delimiter="\t"))["s"])
+            time = float(next(csv.DictReader(file, delimiter="\t"))["s"])
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
         return None
-    return seconds if math.isfinite(seconds) else None
+    return time if math.isfinite(time) else None
 
 
 def _slowed(run: MeasuredRun) -> float:
@@ -99,19 +104,18 @@ def _around_tolerance(run: MeasuredRun) -> float:
     known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
     if run.metrics.window.clock != "monotonic" or not known:
         return largest
-    lost = max(rank["run_delay_s"] + rank["machine_steal_s"] for rank in ranks)
+    lost = max((rank["run_delay_s"] or 0.0) + rank["machine_steal_s"] for rank in ranks)
     return float(min(largest, AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost))
 
 
-def window_length(rank: dict[str, Any]) -> float | None:
+def window_length(rank: Rank) -> float | None:
     """Seconds of the window by the clock that nobody sets, or in older records by the time of day.
 
     None where a record has neither.
     """
-    for clock in ("monotonic", "epoch"):
-        if f"window_start_{clock}_s" in rank:
-            return float(rank[f"window_end_{clock}_s"] - rank[f"window_start_{clock}_s"])
-    return None
+    if "window_start_monotonic_s" in rank:
+        return rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
+    return rank["window_end_epoch_s"] - rank["window_start_epoch_s"] if "window_start_epoch_s" in rank else None
 
 
 def window_of_budget(run: MeasuredRun) -> float | None:
@@ -174,4 +178,6 @@ def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
     for host, times in starts.items():
         spread = max(times) - min(times)
         if spread > APART_SHARE * wall + APART_S:
-            yield Flag(f"on {host} the ranks began the window {spread:.3f} s apart ({spread / wall:.1%} of it)")
+            yield Flag(
+                f"on {host} the ranks began the window {seconds(spread)} apart ({percent(spread / wall, 1)} of it)"
+            )

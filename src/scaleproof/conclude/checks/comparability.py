@@ -12,6 +12,7 @@ from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, comparable
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
@@ -104,8 +105,8 @@ def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
                 loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
                 used = f"; its processes used {loads} cores" if loads else ""
                 yield Flag(
-                    f"{rate:,.0f} tokens/s, where the median of {len(repeats)} runs of this cell "
-                    f"is {middle:,.0f}{used}",
+                    f"{integer(rate)} tokens/s, where the median of {len(repeats)} runs of this cell "
+                    f"is {integer(middle)}{used}",
                     about=[run],
                 )
 

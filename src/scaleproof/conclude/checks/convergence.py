@@ -6,6 +6,7 @@ from scaleproof.conclude.checks.comparability import same_training
 from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import MEANINGLESS, SMALL_LOSS, amplification
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import digest, held_out
 
@@ -33,7 +34,8 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     planned = held_out(available, run.metrics.config["work"]["validation_samples"])
     if validation.samples_sha256 != digest([planned]):
         yield Flag(
-            f"{validation.samples:,} held-out samples were scored and {len(planned):,} planned, but not the same ones"
+            f"{integer(validation.samples)} held-out samples were scored and {integer(len(planned))} "
+            "planned, but not the same ones"
         )
 
 

@@ -17,6 +17,8 @@ from scaleproof.ground.campaign.batch import SEARCHED
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
+from scaleproof.ground.number_format import seconds
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
 SLACK_S = 2.0  # start and total are rounded to seconds
@@ -116,9 +118,8 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if _apart_since_boot(first, second):
                 continue
             yield Flag(
-                f"{second.name} began {later - start:.1f} s after {first.name}, which took {end - start:.1f} "
-                "s, on the same "
-                "devices",
+                f"{second.name} began {seconds(later - start, 1)} after {first.name}, "
+                f"which took {seconds(end - start, 1)}, on the same devices",
                 about=[first, second],
             )
 
@@ -132,13 +133,16 @@ def _span(run: MeasuredRun) -> tuple[float, float]:
     return began, began + run.metrics.total_wall_time_s - SLACK_S
 
 
+def _on_monotonic_clock(rank: Rank) -> tuple[float, float]:
+    return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
+
+
 def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
     """Whether a host's monotonic clock says that one run was over before the other; the time of day can be set."""
-    names = ("window_start_monotonic_s", "window_end_monotonic_s")
     spans = [
-        (a[names[0]], a[names[1]], b[names[0]], b[names[1]])
+        (*_on_monotonic_clock(a), *_on_monotonic_clock(b))
         for a, b in product(first.metrics.ranks, second.metrics.ranks)
-        if a["host"] == b["host"] and names[0] in a.keys() & b.keys()
+        if a["host"] == b["host"] and "window_start_monotonic_s" in a.keys() & b.keys()
     ]
     return bool(spans) and all(end <= later or later_end <= start for start, end, later, later_end in spans)
 

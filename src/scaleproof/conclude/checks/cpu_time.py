@@ -7,6 +7,8 @@ from typing import Any
 
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
 BUSY = 0.25  # part of the machine's CPU time that others may take
@@ -35,9 +37,9 @@ def sampling_error(cpu_s: float) -> float:
         "machine-busy",
         "suspect",
         what="Other programs took CPU time during the window, and so from the run.",
-        detected="CPU time of the whole machine during the window, less that of the ranks: more than a quarter; a "
-        "`note` where the ranks are bound to cores that nobody else used. In files without that count: just before "
-        "the run.",
+        detected="CPU time of the whole machine during the window, less that of the "
+        "ranks: more than a quarter; a `note` where the ranks are bound to cores "
+        "that nobody else used. In files without that count: just before the run.",
         seen="Laptops; pollers of earlier runs; two runs at once.",
         repair="Close them and run the cell again: they take time from some runs and not from others.",
     )
@@ -47,9 +49,9 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
         busy = run.metrics.host["cpu_busy_before"]
         if busy > BUSY:
-            yield Flag(f"other programs used {busy:.0%} of the CPU time just before the run")
+            yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
         return
-    ranks_by_host: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
     for rank in run.metrics.ranks:
         ranks_by_host[rank["host"]].append(rank)
     for host, ranks in ranks_by_host.items():
@@ -61,8 +63,8 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
             )
             where = ", on other cores than those of the ranks" if beside else ""
             yield Flag(
-                f"other programs used {others / capacity:.0%} of the CPU time of {host} during the window, "
-                f"{others:.2f} s of processor time{where}",
+                f"other programs used {percent(others / capacity)} of the CPU time of {host} during the window, "
+                f"{seconds(others, 2)} of processor time{where}",
                 severity="note" if beside else None,
             )
 
@@ -85,8 +87,8 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
         available, lost = _available(rank), _taken(rank)
         if lost - sampling_error(available) > STARVED * available:
             yield Flag(
-                f"others used {lost / available:.0%} of the cores of rank {rank['rank']}: {lost:.2f} s of the window "
-                "lost"
+                f"others used {percent(lost / available)} of the cores of rank {rank['rank']}: "
+                f"{seconds(lost, 2)} of the window lost"
             )
             return
 
@@ -114,7 +116,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     ]
     alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
     if min(idle) > (IDLE_ALONE if alone else IDLE):
-        shares = ", ".join(f"{share:.0%}" for share in idle)
+        shares = ", ".join(percent(share) for share in idle)
         yield Flag(f"the cores of the ranks stood idle for {shares} of the window")
 
 
@@ -144,7 +146,8 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
             lost = idle * window.step_time_n
             yield Flag(
                 f"rank {rank} slept for {idle * 1e3:.1f} ms or more in the probed steps; the mean step takes "
-                f"{window.step_time_mean_s * 1e3:.1f} ms: about {lost:.2f} s of {window.wall_time_s:.2f} s lost"
+                f"{window.step_time_mean_s * 1e3:.1f} ms: about {seconds(lost, 2)} of "
+                f"{seconds(window.wall_time_s, 2)} lost"
             )
             return
 
@@ -175,8 +178,8 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     ratio, extra = _excess(used, slowest)
     if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
         yield Flag(
-            f"rank {slowest} used {used[slowest]:.2f} s of processor time in the window, {ratio:.2f} times as much as "
-            f"the others: {extra:.2f} s of {window.wall_time_s:.2f} s lost"
+            f"rank {slowest} used {seconds(used[slowest], 2)} of processor time in the window, {ratio:.2f} times as "
+            f"much as the others: {seconds(extra, 2)} of {seconds(window.wall_time_s, 2)} lost"
         )
 
 
@@ -207,13 +210,13 @@ def computing_s(run: MeasuredRun) -> float | None:
     return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
-def _on_cores(run: MeasuredRun) -> list[dict[str, Any]]:
+def _on_cores(run: MeasuredRun) -> list[Rank]:
     """The ranks that are bound to cores of a CPU and whose cores were watched."""
     ranks = [rank for rank in run.metrics.ranks if rank["device_name"] == "cpu" and rank["cores"]]
     return [rank for rank in ranks if rank.get("cores_busy_s") is not None]
 
 
-def _taken(rank: dict[str, Any]) -> float:
+def _taken(rank: Rank) -> float:
     """Seconds that others, or the host of a virtual machine, took from a rank's cores while it wanted them."""
     others = rank["cores_busy_s"] - rank["cpu_s"]
     # Threads of a rank also wait for each other: neither count alone is time that others took from it.
@@ -221,20 +224,20 @@ def _taken(rank: dict[str, Any]) -> float:
     return float(max(0.0, others if waited is None else min(others, waited)) + _stolen(rank))
 
 
-def _stolen(rank: dict[str, Any]) -> float:
+def _stolen(rank: Rank) -> float:
     """Seconds that the host of a virtual machine took from a rank's cores, if it took as much from each."""
     return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
 
 
-def _shared(ranks: list[dict[str, Any]]) -> bool:
+def _shared(ranks: list[Rank]) -> bool:
     cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
     return len(set(cores)) < len(cores)
 
 
-def _length(rank: dict[str, Any]) -> float:
+def _length(rank: Rank) -> float:
     return window_length(rank) or 0.0
 
 
-def _available(rank: dict[str, Any]) -> float:
+def _available(rank: Rank) -> float:
     """Processor seconds of the rank's cores in the window."""
     return len(rank["cores"]) * _length(rank)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import seconds
 from scaleproof.ground.records.run import MeasuredRun
 
 AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
@@ -40,6 +41,6 @@ def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
             if wall < LONG_ENOUGH_S or gpu.get("samples", 0) < SAMPLES:
                 continue
             if abs(joules - expected) > OF_MEAN_POWER * expected:
-                product = f"{power:.0f} W x {wall:.2f} s are {expected:.0f} J"
+                product = f"{power:.0f} W x {seconds(wall, 2)} are {expected:.0f} J"
                 yield Flag(f"a device of rank {rank['rank']}: {joules:.0f} J; {product}")
                 return

@@ -6,6 +6,7 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.run import MeasuredRun
 
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
@@ -30,9 +31,9 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
     moved = moved_bytes(run)
     for kind, (low, high) in expected_bytes(run).items():
         if not traffic.fits(moved[kind], (low, high)):
-            expected = f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+            expected = integer(low) if low == high else f"{integer(low)} to {integer(high)}"
             yield Flag(
-                f"{moved[kind]:,} bytes per step are {kind}, where {config.strategy} with "
+                f"{integer(moved[kind])} bytes per step are {kind}, where {config.strategy} with "
                 f"{config.accumulation} micro-batches has {expected}"
             )
 
@@ -133,4 +134,4 @@ def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12
-        yield Flag(f"MFU is {utilization.mfu:.0%} of {tera:g} TFLOP/s ({utilization.peak_source})")
+        yield Flag(f"MFU is {percent(utilization.mfu)} of {tera:g} TFLOP/s ({utilization.peak_source})")

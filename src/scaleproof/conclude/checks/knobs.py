@@ -99,9 +99,8 @@ def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredR
             continue
         if trace(reference) == trace(run):
             yield Flag(
-                f"execution.{key} is {a} in {reference.metrics.cell} and {b} in {run.metrics.cell}, and the "
-                "census sees no "
-                "difference",
+                f"execution.{key} is {a} in {reference.metrics.cell} and {b} "
+                f"in {run.metrics.cell}, and the census sees no difference",
                 about=[reference, run],
             )
 

@@ -204,9 +204,8 @@ def _of_ranks(run: MeasuredRun) -> Figures:
         if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and length is not None:
             yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
         for gpu in rank.get("gpus") or []:
-            if gpu.get("utilization_mean") is not None:  # NVML counts whole parts of a hundred
-                recomputed = _whole(gpu["utilization_mean"], 100 * gpu["samples"])
-                yield f"ranks.{number}.gpus.utilization_mean", gpu["utilization_mean"], recomputed
+            if (load := gpu.get("utilization_mean")) is not None:  # NVML counts whole parts of a hundred
+                yield f"ranks.{number}.gpus.utilization_mean", load, _whole(load, 100 * gpu["samples"])
             if gpu.get("energy_j") is not None:
                 yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
         yield f"ranks.{number}.rank", rank["rank"], number

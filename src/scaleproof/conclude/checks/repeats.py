@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.number_format import percent
 from scaleproof.ground.records.run import MeasuredRun
 
 FEWEST_REPEATS = 3
@@ -57,7 +58,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
         "suspect",
         what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
         "Ratios paired by repeat cancel it, rates and their intervals do not.",
-        detected=f"A line through all rates relative to their cell's mean, by repeat: {DRIFT:.0%} or more from "
+        detected=f"A line through all rates relative to their cell's mean, by repeat: {percent(DRIFT)} or more from "
         f"first to last, which chance gives in 6 of 100,000 campaigns without one.",
         seen="Laptops that warm up; nodes whose neighbours start work.",
         repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
@@ -87,8 +88,8 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "suspect",
         what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
         "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"Rates relative to the best of their cell, sorted: a gap of {GAP:.0%}, {CLEAR:g} times the spread "
-        "on either side of it, with a quarter of the runs or more on each.",
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {CLEAR:g} times the "
+        "spread on either side of it, with a quarter of the runs or more on each.",
         seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
         repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
     )
@@ -112,7 +113,7 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
     distance = float(fast.mean() - slow.mean())
     if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
         slower = -np.expm1(-distance)
-        yield Flag(f"{len(slow)} of {len(values)} runs are {slower:.1%} slower than the others, none between")
+        yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
 @of_runs.check(

@@ -11,6 +11,7 @@ from scaleproof.conclude.checks.rounding import MEANINGLESS, MEANINGLESS_NORM, S
 from scaleproof.conclude.checks.updates import gradient_norm
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import Reference, reference_of
 
@@ -161,18 +162,19 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Weight decay applies to as many elements as in the replay."""
     reference = reference_for(run)
     decay = run.metrics.config["work"]["optimizer"]["weight_decay"]
-    if reference is None or reference.decayed is None or not decay:
+    if reference is None or reference.decayed is None or reference.parameters is None or not decay:
         return
+    expected = reference.decayed, reference.parameters
     for rank, census in enumerate(run.metrics.census or []):
         for step in (census.before, census.after):
             if step is None or any(group.elements is None for group in step.groups):
                 continue
             decayed = sum(group.elements or 0 for group in step.groups if group.weight_decay)
             total = sum(group.elements or 0 for group in step.groups)
-            if (decayed, total) != (reference.decayed, reference.parameters):
+            if (decayed, total) != expected:
                 yield Flag(
-                    f"rank {rank}: weight decay applies to {decayed:,} of the {total:,} elements that the optimizer "
-                    f"updates; in the replay to {reference.decayed:,} of {reference.parameters:,}"
+                    f"rank {rank}: weight decay applies to {integer(decayed)} of the {integer(total)} elements that "
+                    f"the optimizer updates; in the replay to {integer(expected[0])} of {integer(expected[1])}"
                 )
                 return
 
@@ -279,6 +281,7 @@ def _not_compared(run: MeasuredRun) -> Iterator[str]:
     compared = comparable(tolerance)
     if compared < len(tolerance):
         yield (
-            f"losses are compared with those of the replay before step {compared} alone: from there on training itself "
-            f"amplifies rounding {amplification(reference).of(compared + 1)[-1]:,.0f} times, and sound runs come apart"
+            f"losses are compared with those of the replay before step {compared} alone: from there on "
+            f"training itself amplifies rounding {integer(amplification(reference).of(compared + 1)[-1])} "
+            "times, and sound runs come apart"
         )

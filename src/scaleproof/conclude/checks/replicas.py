@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.machine.network import short_host
 
@@ -37,7 +37,7 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
             return
 
 
-def _kind_of_device(run: MeasuredRun, place: dict[str, Any]) -> str:
+def _kind_of_device(run: MeasuredRun, place: Rank) -> str:
     """Two models of CPU may round one sum in two ways; where nodes do not say theirs, each host is a kind."""
     device, host = str(place["device_name"]), str(place["host"])
     if device != "cpu":

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
 ABOVE = 1.02  # caches and clocks give a few parts in a hundred; beyond, an interval above 1 is not noise
@@ -44,7 +45,7 @@ def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
         if larger.devices > smaller.devices and a.low is not None and b.below(a.low):
             yield _flag(
                 larger,
-                f"{b.value:,.0f} tokens/s on {larger.devices} devices, {a.value:,.0f} on {smaller.devices}",
+                f"{integer(b.value)} tokens/s on {larger.devices} devices, {integer(a.value)} on {smaller.devices}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from scaleproof.conclude.checks.cpu_time import computing_s, cores_used
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import percent
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
 
@@ -98,7 +99,9 @@ def _cause(run: MeasuredRun) -> str:
     used = cores_used(run)
     if used is None or used < FULL:
         return ""
-    return f"; the ranks used {used:.0%} of their cores: most likely the machine changed its speed, not the trainer"
+    return (
+        f"; the ranks used {percent(used)} of their cores: most likely the machine changed its speed, not the trainer"
+    )
 
 
 def shift_of(times: np.ndarray) -> int | None:

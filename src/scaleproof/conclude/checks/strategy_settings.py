@@ -6,6 +6,7 @@ from typing import Any
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from
 from scaleproof.ground.campaign.model_shapes import EncoderShape
 from scaleproof.ground.findings.registry import Flag, of_run
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 
 DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
@@ -79,8 +80,8 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     least, most = parameters / (size + _largest_tensor(run)), parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
-            f"DDP reduced its gradients in {calls} buckets; of {parameters:,} parameters, buckets of {size:,} elements "
-            f"are {least:.3g} to {most:.3g}"
+            f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
+            f"{integer(size)} elements are {least:.3g} to {most:.3g}"
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
+from scaleproof.ground.number_format import integer, percent, seconds
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import rank_totals
 
@@ -37,10 +38,10 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
     window = run.metrics.window
     product = window.tokens_per_s * window.wall_time_s
     counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
-    wrong = [f"{source} has {tokens:,}" for source, tokens in counts.items() if not near(product, tokens)]
+    wrong = [f"{source} has {integer(tokens)}" for source, tokens in counts.items() if not near(product, tokens)]
     if wrong:
         yield Flag(
-            f"{window.tokens_per_s:,.0f} tokens/s x {window.wall_time_s:.3f} s = {product:,.0f} tokens, "
+            f"{integer(window.tokens_per_s)} tokens/s x {seconds(window.wall_time_s)} = {integer(product)} tokens, "
             f"but {' and '.join(wrong)}"
         )
 
@@ -60,7 +61,9 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall:
-        yield Flag(f"the steps add up to {total:.3f} s, but the window took {wall:.3f} s ({total / wall:.2f} times)")
+        yield Flag(
+            f"the steps add up to {seconds(total)}, but the window took {seconds(wall)} ({total / wall:.2f} times)"
+        )
 
 
 @of_run.check(
@@ -111,7 +114,7 @@ def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
     wall = run.metrics.window.wall_time_s
     total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall:
-        yield Flag(f"the slowest rank's steps add up to {total:.3f} s in a window of {wall:.3f} s")
+        yield Flag(f"the slowest rank's steps add up to {seconds(total)} in a window of {seconds(wall)}")
 
 
 @of_run.check(
@@ -128,7 +131,7 @@ def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
     """The window takes a second or more."""
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
-        yield Flag(f"the window took {wall:.2f} s")
+        yield Flag(f"the window took {seconds(wall, 2)}")
 
 
 @of_run.check(
@@ -148,7 +151,7 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):
         wait_ms = window.data_wait_mean_s * 1e3
         step_ms = window.step_time_mean_s * 1e3
-        yield Flag(f"{share:.1%} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
+        yield Flag(f"{percent(share, 1)} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
 
 
 @of_run.check(
@@ -185,7 +188,7 @@ def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
             slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
             if not slowed:
                 continue
-            shares = ", ".join(f"{name} {share:.0%}" for name, share in slowed.items())
+            shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
             clock_mhz = gpu["sm_clock_mhz_mean"]
             clock = "clock unknown" if clock_mhz is None else f"{clock_mhz:.0f} MHz on average"
             yield Flag(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -82,10 +83,10 @@ def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
         return
     if coverage.classified_share is not None and coverage.classified_share < coverage.mark:
         unknown = ", ".join(coverage.unclassified_top)
-        evidence = f"{1 - coverage.classified_share:.1%} of the device time has no known class: {unknown}"
+        evidence = f"{percent(1 - coverage.classified_share, 1)} of the device time has no known class: {unknown}"
         yield Flag(evidence, code="trace-not-understood")
     if coverage.dropped_events:
-        evidence = f"{profile.tool} lost {coverage.dropped_events:,} events: {'; '.join(coverage.diagnostics)}"
+        evidence = f"{profile.tool} lost {integer(coverage.dropped_events)} events: {'; '.join(coverage.diagnostics)}"
         yield Flag(evidence, code="trace-incomplete", advice="Trace fewer steps (trace.steps).")
     if coverage.missing_ranks:
         yield Flag(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -46,7 +47,7 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         ratio = updates.weighted_rate / expected if expected else math.inf
         yield f"the learning rates in the window are not those of the schedule: {ratio:.6g} times as much on average"
     if updates.calls % len(steps):
-        yield f"the optimizer was called {updates.calls:,} times in the {len(steps)} steps of the window"
+        yield f"the optimizer was called {integer(updates.calls)} times in the {len(steps)} steps of the window"
     if updates.decays > 1:
         yield "weight decay was not the same in all steps of the window"
     optimizer = work["optimizer"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import seconds
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
 
@@ -31,7 +32,8 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     if times.max() > STALL * middle and lost > STALL_SHARE * wall:
         step = int(run.window["step"][times.argmax()])
         yield Flag(
-            f"step {step} took {times.max():.3f} s, the median is {middle:.3f} s: {lost:.3f} s of {wall:.3f} s lost"
+            f"step {step} took {seconds(times.max())}, the median is {seconds(middle)}: {seconds(lost)} of "
+            f"{seconds(wall)} lost"
         )
 
 
@@ -57,7 +59,8 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     wall = run.metrics.window.wall_time_s
     if lost > PERIODIC_SHARE * wall:
         yield Flag(
-            f"every {period}th step is slower ({int(slow.sum())} of {len(times)}): {lost:.3f} s of {wall:.3f} s lost"
+            f"every {period}th step is slower ({int(slow.sum())} of {len(times)}): {seconds(lost)} of "
+            f"{seconds(wall)} lost"
         )
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import SamplePlan, digest
 from scaleproof.measure.trainer.world import world_mismatch
@@ -27,11 +28,12 @@ def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
-    consumed = f"{ledger.samples_consumed:,}"
+    consumed = integer(ledger.samples_consumed)
     if ledger.samples_shared:
-        cause = f"{ledger.samples_shared:,} of {consumed} samples were consumed more often in their step than planned"
+        shared = integer(ledger.samples_shared)
+        cause = f"{shared} of {consumed} samples were consumed more often in their step than planned"
     else:
-        cause = f"{consumed} samples were consumed and {ledger.samples_planned:,} planned, but not the same ones"
+        cause = f"{consumed} samples were consumed and {integer(ledger.samples_planned)} planned, but not the same ones"
     yield Flag(f"{cause}; by rank: {ledger.samples_by_rank}")
 
 
@@ -71,9 +73,9 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     expected = math.prod(factors)
     counted = window.tokens
     if expected != counted:
-        product = " x ".join(f"{f:,}" for f in factors)
+        product = " x ".join(integer(f) for f in factors)
         yield Flag(
-            f"{product} = {expected:,} tokens by the configuration, {counted:,} counted",
+            f"{product} = {integer(expected)} tokens by the configuration, {integer(counted)} counted",
             advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "
             "reader.",
         )
@@ -88,8 +90,8 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
     samples = run.metrics.training_config.global_batch * run.metrics.window.step_time_n
     if ledger.samples_consumed != samples or ledger.tokens_consumed != ledger.tokens_planned:
         yield Flag(
-            f"{samples:,} samples with {ledger.tokens_planned:,} tokens by the configuration, "
-            f"{ledger.samples_consumed:,} with {ledger.tokens_consumed:,} counted",
+            f"{integer(samples)} samples with {integer(ledger.tokens_planned)} tokens by the configuration, "
+            f"{integer(ledger.samples_consumed)} with {integer(ledger.tokens_consumed)} counted",
             advice="The batches that the ranks read are not those of the configuration, or padding was counted as "
             "work.",
         )
@@ -124,7 +126,7 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     if damaged:
         data = damaged[0].metrics.data
         count = data["replaced_characters"]
-        yield Flag(f"{count:,} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
+        yield Flag(f"{integer(count)} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
 
 
 @of_run.check(

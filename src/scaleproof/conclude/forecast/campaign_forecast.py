@@ -31,7 +31,7 @@ from scaleproof.ground.snakemake_command import snakemake_command
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ForecastEvidence:
     """What a campaign has: measured runs by cell, findings, sweeps, and the ledger of all campaigns."""
 
     loaded: LoadedCampaign
@@ -87,7 +87,7 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
     return runs
 
 
-def cells_of(evidence: Evidence) -> tuple[list[Cell], list[Cell]]:
+def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """The cells that forecasts are made from, and those that are forecast.
 
     By `forecast.from` and `forecast.hold_out`; without them, from what is measured to what is not.
@@ -108,7 +108,7 @@ class Calibration:
 
     models: dict[str, StepModel]
     unusable: dict[str, Unsupported]
-    evidence: Evidence
+    evidence: ForecastEvidence
     cells: tuple[Cell, ...]
 
     def residuals(self, cell: Cell) -> list[float]:
@@ -158,7 +158,7 @@ class Calibration:
         )
 
 
-def calibrate(evidence: Evidence, known: Sequence[Cell], targets: Iterable[Cell]) -> Calibration:
+def calibrate(evidence: ForecastEvidence, known: Sequence[Cell], targets: Iterable[Cell]) -> Calibration:
     """Models of all series of `targets`, from the runs of `known`."""
     unusable: dict[str, Unsupported] = {}
     for cell in known:
@@ -171,7 +171,7 @@ def calibrate(evidence: Evidence, known: Sequence[Cell], targets: Iterable[Cell]
     return Calibration(models, unusable, evidence, tuple(known))
 
 
-def make_forecasts(evidence: Evidence) -> Forecasts:
+def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Forecasts of the campaign's cells. Raises UserError where nothing is measured or nothing is left to forecast."""
     known, targets = cells_of(evidence)
     loaded = evidence.loaded
@@ -196,7 +196,7 @@ def make_forecasts(evidence: Evidence) -> Forecasts:
     )
 
 
-def outcomes(evidence: Evidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
+def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
     """Measured seconds of a step and the time of the first run of each cell; nodes of each cell."""
     seconds = {
         cell.slug: (

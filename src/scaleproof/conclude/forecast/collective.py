@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from scaleproof.ground.number_format import integer
+
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 OUTSIDE = 2.0  # a table answers for sizes up to this factor beyond its smallest and largest one
@@ -81,7 +83,7 @@ def non_decreasing(values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Table:
+class CollectiveTimes:
     """Times of one collective in one group. `sizes` in bytes, ascending; `seconds` as measured."""
 
     collective: Collective
@@ -108,8 +110,9 @@ class Table:
         if not first / OUTSIDE <= nbytes <= last * OUTSIDE:
             raise Unsupported(
                 "message-outside-sweep",
-                f"{self.collective} of {nbytes:,.0f} bytes in {self.group}: the sweep has {first:,} to {last:,} bytes",
-                f"sweep {self.collective} in {self.group} at {nbytes:,.0f} bytes",
+                f"{self.collective} of {integer(nbytes)} bytes in {self.group}: the sweep has "
+                f"{integer(first)} to {integer(last)} bytes",
+                f"sweep {self.collective} in {self.group} at {integer(nbytes)} bytes",
             )
         if nbytes >= last:
             return math.exp(self._log_seconds[-1]) * nbytes / last
@@ -141,10 +144,10 @@ class Table:
 class Network:
     """All tables of a machine. `rails`: whether every device of a node has a network card of its own."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[CollectiveTimes, ...]
     rails: bool = False
 
-    def table(self, collective: Collective, group: Group) -> Table | None:
+    def table(self, collective: Collective, group: Group) -> CollectiveTimes | None:
         return next((t for t in self.tables if (t.collective, t.group) == (collective, group)), None)
 
     def below(self, size: int) -> "Network | None":
@@ -167,7 +170,7 @@ class Network:
         smaller = self._nearest(collective, group)
         return smaller.scaled_to(group, nbytes)
 
-    def _nearest(self, collective: Collective, group: Group) -> Table:
+    def _nearest(self, collective: Collective, group: Group) -> CollectiveTimes:
         """The table of the largest group on the same level that is not larger than `group`."""
         across = group.nodes > 1
         same = [

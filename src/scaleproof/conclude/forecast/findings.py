@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.forecast.campaign_forecast import Evidence
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
 from scaleproof.conclude.forecast.codes import (
     CALIBRATION_STALE,
     FORECAST_MISSED,
@@ -16,10 +16,11 @@ from scaleproof.conclude.forecast.node_pairs import judge
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
+from scaleproof.ground.number_format import integer
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
-of_calibration: Register[Evidence] = Register(lambda evidence: [evidence.loaded.name])
+of_calibration: Register[ForecastEvidence] = Register(lambda evidence: [evidence.loaded.name])
 
 
 @of_forecasts.check(FORECAST_MISSED)
@@ -37,7 +38,7 @@ def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
     """The largest message of each collective reaches 70 % of the link's figure, where that was given."""
     for row in weak_rows(sweep):
         yield Flag(
-            f"{row.collective} of {row.nbytes:,} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
+            f"{row.collective} of {integer(row.nbytes)} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
             f"{100 * (row.of_link or 0):.0f} % of what the link is said to carry"
         )
 
@@ -80,7 +81,7 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
 
 
 @of_calibration.check(CALIBRATION_STALE)
-def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
+def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
     """Runs and sweeps are of one version of torch."""
     versions: dict[str, list[str]] = {}
     for runs in evidence.runs.values():
@@ -99,7 +100,7 @@ def calibration_is_of_one_version(evidence: Evidence) -> Iterator[Flag]:
 CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 
-def findings_of(evidence: Evidence, scores: list[Score]) -> list[Finding]:
+def findings_of(evidence: ForecastEvidence, scores: list[Score]) -> list[Finding]:
     """All findings about the forecasts and sweeps of a campaign, the most severe first."""
     return by_severity(
         [

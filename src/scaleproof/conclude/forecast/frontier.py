@@ -35,7 +35,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Frontier:
+class FrontierResult:
     """What the search found. `largest` is None where not even the smallest micro-batch fits.
 
     `fastest`: of those whose throughput was compared; None where that was not asked for.
@@ -53,7 +53,7 @@ class Frontier:
     failed: int | None = None
 
 
-def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> Frontier:
+def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
     """`run` makes one trial; `limit` in bytes for a device; `allowed` micro-batches that the work divides into.
 
     `start`: where to begin; near a quarter of the answer it is a good place. The second trial goes near the end by the
@@ -69,11 +69,11 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
     return _result(trials, sizes, limit)
 
 
-def fastest(run: Callable[[int], Trial], answer: Frontier, allowed: list[int]) -> Frontier:
+def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
     """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
 
-    The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough
-    to time.
+    The largest is often not the fastest: a nearly full allocator
+    retries. `run` makes a trial that is long enough to time.
     """
     if answer.largest is None:
         return answer
@@ -117,14 +117,14 @@ def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> fl
     return large + (limit - high) / slope if slope > 0 else 2.0 * large
 
 
-def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> Frontier:
+def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
     fitting = [t for t in trials.values() if t.fits]
     failed = min((size for size, t in trials.items() if not t.fits), default=None)
     made = tuple(trials.values())
     if not fitting:
         smallest = failed == sizes[0]
         certificate: Certificate = "ran out of memory" if smallest else "a larger one ran out of memory"
-        return Frontier(limit, made, None, None, certificate, False, failed)
+        return FrontierResult(limit, made, None, None, certificate, False, failed)
     best = max(fitting, key=lambda t: t.micro_batch)
     above = [s for s in sizes if s > best.micro_batch]
     if not above:
@@ -134,4 +134,4 @@ def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> Frontie
     else:
         certificate = "ran out of memory" if failed == above[0] else "a larger one ran out of memory"
     near = best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit
-    return Frontier(limit, made, best.micro_batch, None, certificate, near, failed)
+    return FrontierResult(limit, made, best.micro_batch, None, certificate, near, failed)

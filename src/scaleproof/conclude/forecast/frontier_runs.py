@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.forecast.frontier import Frontier, Trial, fastest, search
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, fastest, search
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
 from scaleproof.conclude.forecast.settings import held_of
 from scaleproof.ground.campaign.batch import candidates
@@ -23,6 +23,7 @@ from scaleproof.measure.launch.failure import failure
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
 from scaleproof.measure.machine.slurm import allocation
+from scaleproof.measure.trainer.request import PlannedRun
 
 PROGRAM = "scaleproof.conclude.forecast.frontier_program"
 OUT_OF_MEMORY = ("oom", "host_oom")
@@ -97,7 +98,7 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
 
 def find_frontier(
     cell: Cell, campaign: str, tokens: Path, out: Path, limit: float | None, time_limit: float, compare_speed: bool
-) -> Frontier:
+) -> FrontierResult:
     """Search the largest micro-batch of `cell`; with `compare_speed` also the fastest. `limit` in bytes a device.
 
     Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial
@@ -149,13 +150,9 @@ def _trial(
     try:
         write_json(attempt / SETTINGS, settings)
         request = write_request(
-            cell,
-            campaign=campaign,
-            repeat=1,
-            tokens=tokens,
+            PlannedRun(cell, campaign, tokens, time_limit),
             attempt=attempt,
             run_id=run_id,
-            time_limit=time_limit,
             nodes=nodes,
             provenance={},
         )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, doublings, interval_score
 from scaleproof.ground.errors import damaged
 from scaleproof.ground.files import read_record, write_json
-from scaleproof.ground.records.forecast_report import CellForecast, Coverage
+from scaleproof.ground.findings.forecast_report import CellForecast, Coverage
 
 MODEL_VERSION = "1"  # residuals of another model are no residuals of this one
 LEDGER = "ledger.json"

@@ -9,7 +9,13 @@ from scipy.special import stdtrit
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
-from scaleproof.conclude.forecast.campaign_forecast import Calibration, Evidence, calibrate, rate, spread_of_runs
+from scaleproof.conclude.forecast.campaign_forecast import (
+    Calibration,
+    ForecastEvidence,
+    calibrate,
+    rate,
+    spread_of_runs,
+)
 from scaleproof.conclude.forecast.collective import Unsupported
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
 from scaleproof.conclude.forecast.memory import Peak, fit_memory, verdict
@@ -75,7 +81,7 @@ class Plan:
 
 
 def make_plan(
-    evidence: Evidence,
+    evidence: ForecastEvidence,
     price: Price | None = None,
     budget: float | None = None,
     watts: float | None = None,
@@ -114,7 +120,7 @@ def make_plan(
     return replace(_concluded(evidence, rows, price, budget), estimate=estimate)
 
 
-def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
+def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
     """The rows with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}
     unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
@@ -132,7 +138,7 @@ def _counted(evidence: Evidence, rows: list[PlanRow]) -> list[PlanRow]:
     return counted
 
 
-def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     plans = [row.plan for row in rows if row.plan]
     hours = sum(p.device_hours for p in plans)
     remaining = sum(
@@ -163,7 +169,7 @@ def _concluded(evidence: Evidence, rows: list[PlanRow], price: Price | None, bud
     )
 
 
-def _resolve(evidence: Evidence) -> Resolution | None:
+def _resolve(evidence: ForecastEvidence) -> Resolution | None:
     """What further repeats would show: of the comparison that the report concludes from, by the report's formula."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
@@ -188,7 +194,7 @@ def _kwh(rows: list[PlanRow]) -> float | None:
     return sum(known) if known and len(known) == len(planned) else None
 
 
-def _power(cell: Cell, evidence: Evidence, given: float | None) -> Power | None:
+def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
     """Of a device: as given; else as the counters of the cell's runs say; else as those of other cells on average."""
     if given is not None:
         return Power(given, "given")
@@ -231,7 +237,7 @@ def _step(
     return entry.interval, "forecast", None, None
 
 
-def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step: Interval) -> Duration | None:
+def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> Duration | None:
     """Around the steps: what the cell's own runs took; else the longest of those with the same engine; else of any."""
     engine = cell.execution.strategy.startswith("zero")
     others = [
@@ -254,7 +260,7 @@ def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: Evidence, step:
     return Duration(0.0, max(outside, 0.0), 0.0, step, cell.work.steps, cell.work.warmup_steps)
 
 
-def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str, str]:
+def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
     """Peak bytes of a device, the verdict where the device's memory is known (GPUs), and why there are none."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
@@ -275,7 +281,7 @@ def _memory(cell: Cell, evidence: Evidence) -> tuple[float | None, str, str]:
     return used, verdict(used, capacity) if capacity else "unknown", ""
 
 
-def _capacity(evidence: Evidence) -> float | None:
+def _capacity(evidence: ForecastEvidence) -> float | None:
     """Bytes of the smallest GPU that ran; None where none did."""
     gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
     known = [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]

@@ -3,16 +3,16 @@
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from scaleproof.conclude.forecast.campaign_forecast import Calibration, Evidence, calibrate, cells_of, outcomes
-from scaleproof.conclude.forecast.collective import Network, Table, Unsupported
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate, cells_of, outcomes
+from scaleproof.conclude.forecast.collective import CollectiveTimes, Network, Unsupported
 from scaleproof.conclude.forecast.findings import CHECKS, findings_of
 from scaleproof.conclude.forecast.interval import Interval, leave_largest_out
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scaleproof.conclude.forecast.settings import DDP_BUCKET, measured_of, series_key, target_of
-from scaleproof.conclude.forecast.step_model import Measured, StepModel
+from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.records.forecast_report import (
+from scaleproof.ground.findings.forecast_report import (
     ForecastReport,
     ForecastRow,
     LedgerCoverage,
@@ -34,7 +34,7 @@ class WhatIf:
     step: Interval
 
 
-def report_of(evidence: Evidence, folder: Path) -> ForecastReport:
+def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Forecasts (the newest of each cell) beside what was measured, scores, what-if rows, sweeps, and coverage."""
     measured, _ = outcomes(evidence)
     newest = _newest(read_forecasts(folder), {cell: when for cell, (_, when) in measured.items()})
@@ -128,7 +128,7 @@ def what_ifs(calibration: Calibration, known: list[Cell]) -> list[WhatIf]:
     return rows
 
 
-def _of_twice_the_batch(cell: Cell, model: StepModel, measured: Measured, residuals: list[float]) -> list[WhatIf]:
+def _of_twice_the_batch(cell: Cell, model: StepModel, measured: MeasuredStep, residuals: list[float]) -> list[WhatIf]:
     """Half of a step with twice as many micro-batches: the same tokens, and what comes once a step comes half as often.
 
     The residual is carried with the communication, once a step.
@@ -164,7 +164,7 @@ def _levers(model: StepModel, backend: str) -> dict[str, StepModel]:
 def _faster(network: Network) -> Network:
     """Every table with half of the time that is not latency."""
     tables = tuple(
-        Table(t.collective, t.group, t.sizes, tuple((s + min(t.latency(), s)) / 2 for s in t.seconds))
+        CollectiveTimes(t.collective, t.group, t.sizes, tuple((s + min(t.latency(), s)) / 2 for s in t.seconds))
         for t in network.tables
     )
     return replace(network, tables=tables)

@@ -1,8 +1,7 @@
 """What the model misses at the largest measured size, and how it grows with devices.
 
 Inside a node it is carried as communication that grows with the ring's factor, across nodes with the logarithm of
-nodes. (On published series the multiplicative correction is 3 to 6 % off where these are within 1 %:
-docs/forecast.md.)
+nodes. (On published series the multiplicative correction is 3 to 6 % off where these are within 1 %: docs/forecast.md.)
 """
 
 import math

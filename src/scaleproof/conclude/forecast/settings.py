@@ -10,7 +10,7 @@ import numpy as np
 from scaleproof.conclude.forecast.collective import Group, Network, Unsupported
 from scaleproof.conclude.forecast.compute import Sample, rank_spread
 from scaleproof.conclude.forecast.memory import Held
-from scaleproof.conclude.forecast.step_model import Measured, StepModel, Target
+from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel, Target
 from scaleproof.conclude.forecast.timeline import Layer, Layers
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import shape_of
@@ -117,12 +117,12 @@ def step_seconds(run: MeasuredRun) -> float:
     return run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
-def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> Measured:
+def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
     """Geometric mean over repeats, with the variance of its logarithm."""
     logs = np.log([step_seconds(run) for run in runs])
     target = target_of(cell)
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
-    return Measured(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
+    return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
 
 
 def usable(cell: Cell, findings: Findings | None) -> None:

@@ -13,11 +13,11 @@ from scaleproof.ground.records.run import MeasuredRun
 PLANS = "plans"  # folder in a campaign's results
 
 
-class Record(BaseModel):
+class SpendingRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PlannedCell(Record):
+class PlannedCell(SpendingRecord):
     """`runs` are those that were still to be made; `run_seconds` of one of them."""
 
     runs: int
@@ -25,7 +25,7 @@ class PlannedCell(Record):
     devices: int
 
 
-class PlanRecord(Record):
+class PlanRecord(SpendingRecord):
     """plans/<time>.json: what was expected at `made_utc` of the runs that were left."""
 
     schema_version: str = "1.0"
@@ -34,7 +34,7 @@ class PlanRecord(Record):
     cells: dict[str, PlannedCell] = Field(description="Cells with a duration and runs that were left.")
 
 
-class Spent(Record):
+class Spent(SpendingRecord):
     """Runs that were made after a plan: seconds and device hours as planned, and as they were."""
 
     made_utc: str

@@ -20,7 +20,7 @@ UNKNOWN_CONTENTION = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """Mean seconds of a step in `group`. `variance`: of the logarithm of that mean, by repeats; None with one."""
 
     group: Group
@@ -65,7 +65,7 @@ class StepModel:
 
     strategy: str
     layers: Layers
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredStep, ...]
     network: Network | None = None
     bucket_bytes: float = 25 * 2**20
     reduce_bytes: int = 4
@@ -83,7 +83,7 @@ class StepModel:
         return Compute(own or self.borrowed)
 
     @cached_property
-    def shared(self) -> tuple[Measured, ...]:
+    def shared(self) -> tuple[MeasuredStep, ...]:
         """Measurements on several devices, from small to large groups."""
         return tuple(sorted((m for m in self.measured if m.group.size > 1), key=lambda m: m.group.size))
 
@@ -96,9 +96,9 @@ class StepModel:
         exact = [m for m in self.measured if _same(m, target)]
         if target.group.size == 1:
             if exact:
-                return self._alone(target, exact[0].seconds)
-            return self._alone(target, self.compute.step(target.micro_batch, target.accumulation))
-        self._check(target)
+                return self._on_one_device(target, exact[0].seconds)
+            return self._on_one_device(target, self.compute.step(target.micro_batch, target.accumulation))
+        self._check_support(target)
         modelled = self.modelled(target)
         points = self._points(target)
         residual.check_series(points)
@@ -107,14 +107,15 @@ class StepModel:
             extra, other = exact[0].seconds - modelled.total, 0.0
         return Parts(modelled.compute, modelled.update, modelled.communication, modelled.waiting, extra, other)
 
-    def _alone(self, target: Target, seconds: float) -> Parts:
+    def _on_one_device(self, target: Target, seconds: float) -> Parts:
+        """A step of `seconds` without communication; its update is what the fit of one device says, where there is."""
         try:
             _, update = self.compute.parts(target.micro_batch, target.accumulation)
         except Unsupported:
             update = 0.0
         return Parts(seconds - update, update, 0.0, 0.0, 0.0)
 
-    def _check(self, target: Target) -> None:
+    def _check_support(self, target: Target) -> None:
         needed = f"run {self.strategy} on {target.group}"
         if self.strategy == "dp" and target.group.size > self.largest:
             raise Unsupported("dp-beyond-measured", "nn.DataParallel is not forecast beyond measured sizes", needed)
@@ -227,13 +228,13 @@ class StepModel:
         return alone + (self.shared[-1].variance or 0.0 if self.shared else 0.0)
 
 
-def _same(measured: Measured, target: Target) -> bool:
+def _same(measured: MeasuredStep, target: Target) -> bool:
     own = (measured.group, measured.micro_batch, measured.accumulation)
     return own == (target.group, target.micro_batch, target.accumulation)
 
 
 @dataclass(frozen=True)
-class StepForecast:
+class EstimatedStep:
     """Seconds of a step with parts and interval; `interval` is None where nothing says how wrong the model is."""
 
     parts: Parts
@@ -242,7 +243,7 @@ class StepForecast:
 
 def forecast_step(
     model: StepModel, target: Target, residuals: Sequence[float], past: Sequence[float] = (), level: float = 0.95
-) -> StepForecast:
+) -> EstimatedStep:
     """`residuals`: `held_out` of all series of the campaign; `past`: residuals of the ledger, one a campaign.
 
     Conformal where the ledger allows the wanted level, else leave-largest-out. The difference of both laws of the
@@ -259,4 +260,4 @@ def forecast_step(
         interval = Interval(
             interval.value, interval.low / more, interval.high * more, interval.level, interval.construction, interval.n
         )
-    return StepForecast(parts, interval)
+    return EstimatedStep(parts, interval)

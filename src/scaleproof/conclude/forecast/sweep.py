@@ -22,7 +22,7 @@ from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance
 from scaleproof.measure.machine.slurm import Allocation, allocation
-from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.request import PlannedRun, Request
 
 PROGRAM = "scaleproof.conclude.forecast.sweep_program"
 LOG = "sweep.log"
@@ -110,13 +110,9 @@ def launch(
     try:
         write_json(attempt / SETTINGS, settings)
         request = write_request(
-            cell,
-            campaign=campaign,
-            repeat=1,
-            tokens=out,  # no rank of a sweep reads tokens
+            PlannedRun(cell, campaign, tokens=out, time_limit=limit),  # no rank of a sweep reads tokens
             attempt=attempt,
             run_id=run_id,
-            time_limit=limit,
             nodes=nodes,
             provenance={},
         )

@@ -11,7 +11,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scaleproof.conclude.forecast.collective import COLLECTIVES, Collective, Group, Network, Table, bus_bandwidth
+from scaleproof.conclude.forecast.collective import (
+    COLLECTIVES,
+    Collective,
+    CollectiveTimes,
+    Group,
+    Network,
+    bus_bandwidth,
+)
 from scaleproof.conclude.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
@@ -24,11 +31,11 @@ STEADY_BYTES = 65_536  # below it, medians of a few microseconds differ between 
 WEAK_LINK = 0.70  # of the link's figure
 
 
-class Part(BaseModel):
+class SweepSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Calls(Part):
+class Calls(SweepSection):
     """Timed calls of one collective and size."""
 
     collective: Collective
@@ -36,7 +43,7 @@ class Calls(Part):
     seconds: list[float] = Field(description="Of each call, the maximum over ranks.", min_length=1)
 
 
-class PairCalls(Part):
+class PairCalls(SweepSection):
     """Timed calls of all-reduce between all ranks of two nodes."""
 
     nodes: tuple[str, str]
@@ -44,7 +51,7 @@ class PairCalls(Part):
     seconds: list[float] = Field(description="Of each call, the maximum over the ranks of both.", min_length=1)
 
 
-class Launch(Part):
+class Launch(SweepSection):
     """One launch in fresh processes."""
 
     made_utc: str
@@ -53,14 +60,14 @@ class Launch(Part):
     pairs: list[PairCalls] = Field([], description="Of the nodes, where there are several.")
 
 
-class Link(Part):
+class Link(SweepSection):
     """What the link is said to carry, in bytes per second and direction, and who says so."""
 
     bytes_per_s: float
     source: str
 
 
-class Sweep(Part):
+class Sweep(SweepSection):
     """All launches of one group."""
 
     schema_version: Literal["1.0"] = "1.0"
@@ -78,7 +85,7 @@ class Sweep(Part):
         return Group(self.nodes, self.devices_per_node)
 
 
-class Row(Part):
+class SweptSize(SweepSection):
     """A size of a collective over all launches, for tables and charts."""
 
     group: str
@@ -96,7 +103,7 @@ class Row(Part):
         return self.high / self.low - 1
 
 
-def sweep_rows(sweep: Sweep) -> list[Row]:
+def sweep_rows(sweep: Sweep) -> list[SweptSize]:
     """One row a collective and size, in that order.
 
     Bandwidths are never averaged over sizes: latency rules the small.
@@ -110,7 +117,7 @@ def sweep_rows(sweep: Sweep) -> list[Row]:
         seconds = statistics.median(values)
         carried = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
         rows.append(
-            Row(
+            SweptSize(
                 group=str(sweep.group),
                 collective=collective,
                 nbytes=nbytes,
@@ -166,13 +173,13 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
 
 
-def tables_of(sweep: Sweep) -> list[Table]:
+def tables_of(sweep: Sweep) -> list[CollectiveTimes]:
     """What the step model interpolates in."""
-    by_name: dict[Collective, list[Row]] = {}
+    by_name: dict[Collective, list[SweptSize]] = {}
     for row in sweep_rows(sweep):
         by_name.setdefault(row.collective, []).append(row)
     return [
-        Table(name, sweep.group, tuple(r.nbytes for r in rows), tuple(r.seconds for r in rows))
+        CollectiveTimes(name, sweep.group, tuple(r.nbytes for r in rows), tuple(r.seconds for r in rows))
         for name, rows in by_name.items()
     ]
 
@@ -193,12 +200,12 @@ def read_sweeps(folder: Path) -> list[Sweep]:
     return [read_sweep(path) for path in sorted(folder.glob(f"*/{SWEEP}"))]
 
 
-def unstable_rows(sweep: Sweep) -> list[Row]:
+def unstable_rows(sweep: Sweep) -> list[SweptSize]:
     """Sizes at which launches differ: bimodal algorithms, a busy neighbour, another route."""
     return [r for r in sweep_rows(sweep) if r.n_launches > 1 and r.nbytes >= STEADY_BYTES and r.spread > UNSTABLE]
 
 
-def weak_rows(sweep: Sweep) -> list[Row]:
+def weak_rows(sweep: Sweep) -> list[SweptSize]:
     """The largest size of each collective, where it reaches less than 70 % of the link's figure."""
     largest = {row.collective: row for row in sweep_rows(sweep)}
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]

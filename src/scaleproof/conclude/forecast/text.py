@@ -5,7 +5,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from scaleproof.conclude.forecast.frontier import Frontier
+from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
@@ -168,7 +168,7 @@ def _cells(names: list[str], plan: Plan) -> str:
     return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
 
 
-def frontier_text(cell: str, frontier: Frontier) -> str:
+def frontier_text(cell: str, frontier: FrontierResult) -> str:
     """The answer first, then the trials."""
     if frontier.largest is None:
         head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"

@@ -44,8 +44,8 @@ class Timeline:
 def simulate(operations: Sequence[Operation], contention: float = 0.0, slower_transfer: float = 0.0) -> Timeline:
     """Run the operations, each stream in the given order.
 
-    While both streams are busy, computing takes (1 + contention) times and a transfer (1 + slower_transfer) times
-    as long.
+    While both streams are busy, computing takes (1 + contention)
+    times and a transfer (1 + slower_transfer) times as long.
     """
     queues = {name: [o for o in operations if o.stream == name] for name in ("compute", "communication")}
     totals = {name: sum(o.seconds for o in queue) for name, queue in queues.items()}

@@ -28,7 +28,7 @@ Rates = dict[str, float]  # cell -> tokens/s, all tokens over all time
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RateChange:
     """`change`: new over the mean of the earlier sessions, less 1. `bound`: a loss below it is an alarm."""
 
     name: str
@@ -44,7 +44,7 @@ class Verdict:
         return f"{word}  {self.name}: {100 * self.change:+.2f} % (an alarm is below {100 * self.bound:+.2f} %)"
 
 
-def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Verdict]:
+def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
     """All cells together, then each one. `sessions`: rates of the same cells in earlier results, at least three.
 
     The geometric mean over cells finds a loss that all share; Bonferroni's bound over cells, a loss of one of them.
@@ -60,11 +60,11 @@ def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[Verdict]:
     return verdicts
 
 
-def _verdict(name: str, new: float, logs: list[float], alpha: float) -> Verdict:
+def _verdict(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
     n = len(logs)
     spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)
     bound = float(student.ppf(alpha, n - 1)) * spread
-    return Verdict(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
+    return RateChange(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Gate:
     is wrong with its own numbers. `left_out`: what was not compared and why; `new`: cells that no earlier result has.
     """
 
-    verdicts: list[Verdict]
+    verdicts: list[RateChange]
     faults: list[str]
     left_out: list[str]
     new: list[str]

@@ -34,7 +34,7 @@ Rate = tuple[float, float | None, float | None]  # tokens/s of a session with it
 
 
 @dataclass(frozen=True)
-class Session:
+class DatedResult:
     """One result: its folder, the date and commit of its first run, and its cells."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Step:
+class RateStep:
     """`session`: index of the first one after the step. `change`: the mean after over the mean before, less 1."""
 
     series: str
@@ -60,15 +60,15 @@ class History:
     the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
     """
 
-    sessions: list[Session]
+    sessions: list[DatedResult]
     cells: list[str]
-    steps: list[Step]
+    steps: list[RateStep]
     left_out: list[str]
     gone: list[str]
     changed: dict[str, str]
 
     @property
-    def alarms(self) -> list[Step]:
+    def alarms(self) -> list[RateStep]:
         """The series whose latest step is a loss."""
         latest = {step.series: step for step in sorted(self.steps, key=lambda step: step.session)}
         return [step for step in latest.values() if step.change < 0]
@@ -105,7 +105,7 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     return History(sessions, cells, steps, left_out, gone, changed)
 
 
-def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[Step]:
+def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
     """Steps in the rates of sessions in their order; a cell need not be in all of them.
 
     Half of the false alarms is for all cells together, half for single ones.
@@ -123,7 +123,7 @@ def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[Step]:
     return sorted(steps, key=lambda step: (step.session, step.series))
 
 
-def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[Step]:
+def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateStep]:
     """The clearest step of a series, or a time that differs from those before and after it; then those of its parts.
 
     Circular binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split.
@@ -157,11 +157,11 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     return steps
 
 
-def _step(series: str, session: int, change: float, half: float) -> Step:
-    return Step(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
+def _step(series: str, session: int, change: float, half: float) -> RateStep:
+    return RateStep(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
-def _session(path: Path) -> tuple[Session, dict[str, RawRun]]:
+def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     """A result, and the first run of each of its cells."""
     folder = folder_of(path)
     measured = measured_cells(folder)
@@ -169,7 +169,7 @@ def _session(path: Path) -> tuple[Session, dict[str, RawRun]]:
         raise UserError(f"{folder} has no run with numbers")
     first = min((run for runs in measured.values() for run in runs), key=lambda run: str(run.metrics["timestamp_utc"]))
     rates = {cell: _rate(runs) for cell, runs in measured.items()}
-    session = Session(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
+    session = DatedResult(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
     return session, {cell: runs[0] for cell, runs in measured.items()}
 
 

@@ -13,8 +13,9 @@ from scaleproof.conclude.publication.crate import crate_metadata
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.records.forecast_report import read_forecast
-from scaleproof.ground.records.host_names import Pseudonyms, hosts_left_out, hosts_of, hosts_of_node_pairs
+from scaleproof.ground.findings.forecast_report import read_forecast
+from scaleproof.ground.number_format import megabytes
+from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import check_campaign_file
@@ -91,9 +92,7 @@ def _check_copy(part: Path) -> None:
         raise UserError(f"the published copy does not verify: {broken[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
     if size > MOST_BYTES:
-        raise UserError(
-            f"{size / 1e6:.1f} MB to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs"
-        )
+        raise UserError(f"{megabytes(size)} to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs")
 
 
 def _copy(folder: Path, out: Path) -> None:
@@ -136,9 +135,9 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     """Replace host names everywhere, and the hashes of the files that this changes."""
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
     if (out / "findings.json").is_file():
-        hosts |= set(hosts_left_out(read_findings(out / "findings.json").findings))
+        hosts |= read_findings(out / "findings.json").hosts_left_out
     if (out / "forecast.json").is_file():
-        hosts |= set(hosts_of_node_pairs(read_forecast(out / "forecast.json")))
+        hosts |= read_forecast(out / "forecast.json").hosts
     pseudonyms = Pseudonyms(hosts)
     hashes: dict[str, str] = {}
     for path in _texts(out):

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.records.scaling_report import ScalingReport
+if TYPE_CHECKING:
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.records.scaling_report import ScalingReport
 
 
 def always(*_: Any) -> bool:
@@ -14,16 +15,19 @@ def always(*_: Any) -> bool:
 
 @dataclass(frozen=True)
 class Chart:
-    """An entry of the catalog."""
+    """An entry of the catalog; `charts` has a function of its name."""
 
     title: str
     caption: str
-    planned: Callable[[LoadedCampaign], bool] = always  # known before anything ran: the workflow draws it
-    has_content: Callable[[Any, ScalingReport], bool] = always  # from cells.csv and scaling_report.json
+    planned: Callable[["LoadedCampaign"], bool] = always  # known before anything ran: the workflow draws it
+    has_content: Callable[[Any, "ScalingReport"], bool] = always  # from cells.csv and scaling_report.json
     rule: str = "charts"  # of the workflow, which draws it
+    row: float = 0.0  # inches a cell; without them a chart is as high as all others
+    panels: int = 1  # pairs of axes side by side
+    banded: bool = False  # forecasts stand beside what was measured
 
 
-def _values(loaded: LoadedCampaign, *keys: str) -> int:
+def _values(loaded: "LoadedCampaign", *keys: str) -> int:
     """How many different values of some keys of the batch or the workload the cells have."""
     return len({tuple(_of(cell, key) for key in keys) for cell in loaded.cells})
 
@@ -33,32 +37,32 @@ def _of(cell: Any, key: str) -> Any:
     return places[key] if key in places else getattr(cell.workload, key)
 
 
-def _sizes(loaded: LoadedCampaign) -> bool:
+def _sizes(loaded: "LoadedCampaign") -> bool:
     return _values(loaded, "devices") > 1
 
 
-def _batches(loaded: LoadedCampaign) -> bool:
+def _batches(loaded: "LoadedCampaign") -> bool:
     return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
 
 
-def _scaled(_: Any, report: ScalingReport) -> bool:
-    return any(s["kind"] for s in report["series"])
+def _scaled(_: Any, report: "ScalingReport") -> bool:
+    return any(s.kind for s in report.series)
 
 
-def _curved(_: Any, report: ScalingReport) -> bool:
+def _curved(_: Any, report: "ScalingReport") -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
-    return any(s["kind"] and len(s["runs"]) > 2 for s in report["series"])
+    return any(s.kind and len(s.runs) > 2 for s in report.series)
 
 
-def _measured(cells: Any, _: ScalingReport) -> bool:
+def _measured(cells: Any, _: "ScalingReport") -> bool:
     return bool(cells["n"].any())
 
 
-def _several(cells: Any, _: ScalingReport) -> bool:
+def _several(cells: Any, _: "ScalingReport") -> bool:
     return bool((cells["n"] > 0).sum() > 1)
 
 
-def _has(column: str) -> Callable[[Any, ScalingReport], bool]:
+def _has(column: str) -> Callable[[Any, "ScalingReport"], bool]:
     return lambda cells, _: bool(cells[column].notna().any())
 
 
@@ -68,6 +72,7 @@ CATALOG = {
         "Dots: runs; thin lines: 95 % intervals over runs; an arrow: the interval goes on, see the table. Of one "
         "size, cells that share a letter cannot be told apart.",
         has_content=_measured,
+        row=0.3,
     ),
     "throughput": Chart(
         "Throughput and devices",
@@ -75,12 +80,14 @@ CATALOG = {
         "the number of devices. A red ring: the number has a finding; an arrow: the interval goes on, see the table.",
         _sizes,
         _scaled,
+        banded=True,
     ),
     "speedup": Chart(
         "Speed-up",
         "Of each series relative to itself at its smallest number of devices, with 95 % intervals; dashed: ideal.",
         _sizes,
         _curved,
+        banded=True,
     ),
     "efficiency": Chart(
         "Scaling efficiency",
@@ -108,6 +115,7 @@ CATALOG = {
         "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
         "box: 25-75 %; line: 5-95 %, from 20 steps on.",
         has_content=_measured,
+        row=0.4,
     ),
     "loss_step": Chart(
         "Loss and steps",
@@ -124,30 +132,37 @@ CATALOG = {
         rule="loss_charts",
     ),
     "job_time": Chart(
-        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_measured
+        "Time of a whole run",
+        "Median over runs. Rates are of the timed window alone.",
+        has_content=_measured,
+        row=0.3,
     ),
     "memory": Chart(
         "Memory",
         "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
         "model. The difference is buffers, and weights that a strategy gathers and keeps.",
         has_content=_measured,
+        row=0.3,
     ),
     "utilization": Chart(
         "Utilization",
         "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
         has_content=_has("device_load"),
+        row=0.3,
     ),
     "energy": Chart(
         "Energy per token",
         "Of the devices, by their counters. Dots: runs.",
         lambda loaded: any(cell.execution.device != "cpu" for cell in loaded.cells),
         _has("joules_per_token"),
+        row=0.3,
     ),
     "batch_size": Chart(
         "Batch size",
         "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
         _batches,
         _several,
+        panels=2,
     ),
     "seq_len": Chart(
         "Sequence length",
@@ -155,6 +170,7 @@ CATALOG = {
         "runs.",
         lambda loaded: _values(loaded, "seq_len") > 1,
         _several,
+        panels=2,
     ),
 }
 COMPARISON = Chart(
@@ -169,11 +185,11 @@ def charts_drawn_by(rule: str) -> list[str]:
     return [name for name, chart in CATALOG.items() if chart.rule == rule]
 
 
-def charts_of(loaded: LoadedCampaign) -> list[str]:
+def charts_of(loaded: "LoadedCampaign") -> list[str]:
     """The charts of a campaign's report, in their order there."""
     return [name for name, chart in CATALOG.items() if chart.planned(loaded)]
 
 
-def tables_of(loaded: LoadedCampaign) -> list[str]:
+def tables_of(loaded: "LoadedCampaign") -> list[str]:
     """The tables of a campaign's report; those of scaling where it has more than one size."""
     return ["scaling", "strong", "weak"] if _sizes(loaded) else ["scaling"]

@@ -18,7 +18,7 @@ SEVERITIES = ("invalid", "suspect", "note")
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexedCampaign:
     """A finished campaign. `findings`: severity -> how many."""
 
     campaign: str
@@ -30,7 +30,7 @@ class Entry:
     link: str
 
 
-def write_index(results: Path) -> list[Entry]:
+def write_index(results: Path) -> list[IndexedCampaign]:
     """Write index.html into `results` from the reports below it, the latest first; returns its entries."""
     folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
     entries = [_entry(folder, results) for folder in sorted(folders)]
@@ -40,7 +40,7 @@ def write_index(results: Path) -> list[Entry]:
     return entries
 
 
-def _entry(folder: Path, results: Path) -> Entry:
+def _entry(folder: Path, results: Path) -> IndexedCampaign:
     """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
     report, findings = _json(folder / "scaling_report.json"), _json(folder / "findings.json")
     metrics = next((_json(path) for path in sorted(folder.glob("runs/*/rep*/training_metrics.json"))), {})
@@ -48,7 +48,7 @@ def _entry(folder: Path, results: Path) -> Entry:
     listed = findings.get("findings")
     of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
     severities = [str(finding.get("severity")) for finding in of_findings]
-    return Entry(
+    return IndexedCampaign(
         campaign=folder.name,
         title=str(report.get("title", folder.name)),
         verdict=html.unescape(match[1]).strip() if match else "unknown",

@@ -35,9 +35,9 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastReport
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -190,9 +190,9 @@ def _whole_jobs(report: ScalingReport) -> list[tuple[str, Figure, Figure]]:
     """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
     return [
-        (point.cell, series_figure(point, "speedup_by_job_wall_time"), series_figure(point, "speedup"))
+        (point.cell, series_figure(point, "speedup_by_job_wall_time", job), series_figure(point, "speedup", window))
         for point in largest
-        if point.speedup_by_job_wall_time and point.speedup
+        if (job := point.speedup_by_job_wall_time) and (window := point.speedup)
     ][:MOST_JOBS]
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 
 from scaleproof.conclude.report.page_facts import RunFacts
 from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.records.comparison_report import AbComparison
-from scaleproof.ground.records.forecast_report import ForecastReport
-from scaleproof.ground.records.host_names import Pseudonyms, hosts_left_out, hosts_of_node_pairs
+from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
@@ -40,7 +40,7 @@ class PageInputs:
         """The text as it is published: without names of hosts where the report is anonymous."""
         if not self.anonymous:
             return text
-        hosts = self.facts.hosts | set(hosts_left_out(self.findings.findings))
+        hosts = self.facts.hosts | self.findings.hosts_left_out
         if self.forecast:
-            hosts |= set(hosts_of_node_pairs(self.forecast))
+            hosts |= self.forecast.hosts
         return Pseudonyms(hosts).in_text(text)

@@ -11,6 +11,7 @@ from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, sp
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
 from scaleproof.ground.number_format import estimate, is_useless
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
 # Columns of the file alone.
@@ -73,9 +74,9 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
-    shown = [COLUMNS[key] for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
-    shown = [column for column in shown if column.label in human.columns]
-    columns = [Column(c.name, c.label, not c.is_text, c.name in MAIN) for c in shown]
+    keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
+    entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in human.columns]
+    columns = [Column(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
         figures = [_figure(row, column.key, text[column.label]) for column in columns]
@@ -117,27 +118,25 @@ def series_view(report: ScalingReport, kind: str) -> Table:
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
-    columns = [Column(k, COLUMNS[k].series_label, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
-    points = [point for s in report["series"] if s["kind"] == kind for point in s["runs"].values()]
+    columns = [Column(k, COLUMNS[k].series_heading, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
+    points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):
         figures = [_series_figure(point, HEADINGS[label], text[label]) for label in labels]
-        rows.append(Row(point["cell"], list(dict.fromkeys(point["findings"])), figures))
+        rows.append(Row(point.cell, list(dict.fromkeys(point.findings)), figures))
     return Table(kind, columns, rows, [])
 
 
 def _series_figure(point: ScalingPoint, quantity: str, text: str) -> Figure:
-    if quantity not in SERIES_FIGURES or not point[quantity]:
+    figure = point.figure(quantity) if quantity in SERIES_FIGURES else None
+    if not figure:
         return Figure(text, order=float(text) if text.isdigit() else None)
-    return series_figure(point, quantity, text)
+    return series_figure(point, quantity, figure, text)
 
 
-def series_figure(point: ScalingPoint, quantity: str, text: str = "") -> Figure:
-    """A quantity of a point of scaling_report.json that has it; `text`: how it is printed, if not as ratios are."""
-    interval = point[quantity]
+def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> Figure:
+    """A quantity of a point of scaling_report.json; `text`: how it is printed, if not as ratios are."""
     name = COLUMNS[quantity].figure or quantity
-    low, high = interval["low"], interval["high"]
-    undecided = bool(quantity.startswith("speedup") and low is not None and high is not None and low <= 1 <= high)
-    tip = interval_tip(interval["value"], low, high, interval["n"])
-    identity = f"cells/{point['cell']}/{name}"
-    return Figure(text or estimate(interval), identity, interval["value"], tip, point["cell"], undecided)
+    undecided = quantity.startswith("speedup") and value.spans()
+    tip = interval_tip(value.value, value.low, value.high, value.n)
+    return Figure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)

@@ -28,8 +28,8 @@ ALWAYS = {
     "note: worth knowing.",
 }
 PAIRS = {
-    "pair": "A and B one after the other on the same devices, in random order. A/A pairs run A twice: what they differ "
-    "by is noise.",
+    "pair": "A and B one after the other on the same devices, in "
+    "random order. A/A pairs run A twice: what they differ by is noise.",
 }
 TRACED = {
     "exposed": "Communication while nothing is computed on the same rank. It is transfer, or waiting for a rank that "

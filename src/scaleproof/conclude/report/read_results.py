@@ -11,7 +11,7 @@ import pandas as pd
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing
 from scaleproof.ground.files import read_record
-from scaleproof.ground.records.profile_schema import PROFILE, Profile, Step
+from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedStep
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
 
@@ -55,7 +55,7 @@ def read_traces(folder: Path) -> tuple[TracesReport, dict[str, pd.DataFrame]]:
     return report, spans
 
 
-def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[Step]]:
+def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[TracedStep]]:
     """The steps of the profile of each traced cell. Raises UserError."""
     paths = {cell: folder / "traces" / cell / PROFILE for cell in cells}
     return {cell: read_record(path, Profile.model_validate_json).per_step for cell, path in paths.items()}

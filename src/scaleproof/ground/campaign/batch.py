@@ -42,9 +42,9 @@ def resolve(work: Work, n_devices: int) -> Batch:
         total = micro * accumulation * n_devices
     if micro * accumulation * n_devices != total:
         raise UserError(
-            f"work.global_batch is {total}, but micro_batch x accumulation x devices = "
-            f"{micro} x {accumulation} x {n_devices} = {micro * accumulation * n_devices}. Leave one of the three to "
-            "`derive`",
+            f"work.global_batch is {total}, but micro_batch x accumulation x "
+            f"devices = {micro} x {accumulation} x {n_devices} = "
+            f"{micro * accumulation * n_devices}. Leave one of the three to `derive`",
             KEY,
         )
     return Batch(micro, accumulation, n_devices, total)

@@ -24,6 +24,7 @@ from scaleproof.ground.campaign.config import (
 from scaleproof.ground.campaign.field import Section, axis_prefix
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.number_format import integer
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
@@ -140,22 +141,24 @@ def expand(campaign: Campaign) -> list[Cell]:
     return list(cells.values())
 
 
-def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
+def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
     """Refuse more cells or runs than any machine makes, before one of them is built."""
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        raise UserError(f"vary: {sizes} makes {cells:,} cells; at most {MOST_CELLS:,} are allowed", key=("vary",))
+        raise UserError(
+            f"vary: {sizes} makes {integer(cells)} cells; at most {integer(MOST_CELLS)} are allowed", key=("vary",)
+        )
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(
-            f"repeats: {cells:,} cells x {campaign.most_repeats:,} repeats = {runs:,} runs; at most {MOST_RUNS:,} are "
-            "allowed",
+            f"repeats: {integer(cells)} cells x {integer(campaign.most_repeats)} repeats = {integer(runs)} runs; at "
+            f"most {integer(MOST_RUNS)} are allowed",
             key=("repeats",),
         )
 
 
-def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, Any]]:
+def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
     excluded = [_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))

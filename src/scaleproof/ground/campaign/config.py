@@ -63,8 +63,8 @@ class Workload(Section):
     )
     vocab_size: Derivable = key(
         "derive",
-        "Rows of the token table. derive: the tokenizer's entries, rounded up to `vocab_multiple`; a larger number "
-        "pads.",
+        "Rows of the token table. derive: the tokenizer's entries, "
+        "rounded up to `vocab_multiple`; a larger number pads.",
         "entries",
         axis="v",
     )
@@ -104,9 +104,9 @@ class Work(Section):
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
     validation_samples: int = key(
         64,
-        "Held-out samples that loss and perplexity are computed from, once, after the window: nothing that is timed "
-        "comes after it. The same ones for every strategy and world size; all that there are where there are fewer. "
-        "0: none.",
+        "Held-out samples that loss and perplexity are computed from, once, after "
+        "the window: nothing that is timed comes after it. The same ones for every "
+        "strategy and world size; all that there are where there are fewer. 0: none.",
         "samples",
         ge=0,
         le=10**7,
@@ -149,27 +149,25 @@ class Execution(Section):
     )
     loss: Literal["plain", "chunked", "fused"] = key(
         "plain",
-        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits at once. chunked: some "
-        "tokens at "
-        "a time, computed again in the backward pass. fused: some tokens at a time, gradients made at once. "
-        "Language models alone.",
+        "The same cross-entropy over the vocabulary, for every strategy. plain: all logits "
+        "at once. chunked: some tokens at a time, computed again in the backward pass. "
+        "fused: some tokens at a time, gradients made at once. Language models alone.",
         "none",
         axis="loss",
     )
     fused_optimizer: bool = key(True, "One kernel for the whole update of AdamW.", "none", axis="fused")
     bucket_elements: Annotated[int, Field(ge=1, le=10**12)] | Literal["auto"] = key(
         "auto",
-        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but not more than the model has, for "
-        "zero, whose zero1 and zero2 need an even number. Without effect on single, dp and fsdp (which reduces block "
-        "by block).",
+        "Gradient elements that are reduced together. auto: 25 MiB for ddp; 5e8, but "
+        "not more than the model has, for zero, whose zero1 and zero2 need an even "
+        "number. Without effect on single, dp and fsdp (which reduces block by block).",
         "elements",
         axis="bucket",
     )
     overlap_comm: bool | Literal["auto"] = key(
         "auto",
-        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default (off for zero0 to zero2, on "
-        "for "
-        "zero3). Without effect on other strategies.",
+        "DeepSpeed's reduction of gradients beside the backward pass. auto: its default "
+        "(off for zero0 to zero2, on for zero3). Without effect on other strategies.",
         "none",
         axis="overlap",
     )
@@ -204,14 +202,14 @@ class Resources(Section):
     )
     cpus_per_device: Derivable = key(
         "derive",
-        "What a run asks of a cluster for each device. derive: execution.threads_per_device, and 4 or more beside a "
-        "GPU.",
+        "What a run asks of a cluster for each device. derive: "
+        "execution.threads_per_device, and 4 or more beside a GPU.",
         "cores",
     )
     same_allocation: bool = key(
         False,
-        "All cells of a repeat one after the other on the same nodes, in one job, in random order: for paired "
-        "comparisons.",
+        "All cells of a repeat one after the other on the same "
+        "nodes, in one job, in random order: for paired comparisons.",
         "none",
     )
     minutes_per_job: float | None = key(

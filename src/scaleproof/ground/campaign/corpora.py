@@ -13,6 +13,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, link_fault, nearest, nearest_path, shortened
+from scaleproof.ground.number_format import integer
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
 PINNED = re.compile(r"[0-9a-f]{40}")
@@ -53,9 +54,9 @@ class Corpus(Section):
     """Where the documents of one corpus come from."""
 
     source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
-        description="python-docs: the documentation inside the running interpreter. text, jsonl, parquet, csv: local "
-        "`files`. hub: files of a dataset repository of the Hugging Face hub (or of HF_ENDPOINT). http: files of a "
-        "web server.",
+        description="python-docs: the documentation inside the running interpreter. "
+        "text, jsonl, parquet, csv: local `files`. hub: files of a dataset repository "
+        "of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
         json_schema_extra={"unit": "none"},
     )
     files: list[FileName] = key(
@@ -149,7 +150,8 @@ class Corpus(Section):
             return
         amount = sum(_count(pattern) for pattern in self.files)
         if amount > MOST_FILES:
-            yield f"files: these are {amount:,} files with their ranges written out; at most {MOST_FILES:,} are allowed"
+            limit = f"at most {integer(MOST_FILES)} are allowed"
+            yield f"files: these are {integer(amount)} files with their ranges written out; {limit}"
             return
         names = set(self.remote_files)
         for name in self.remote_files:
@@ -229,7 +231,7 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
         where = f'config/corpora.yaml: {name}.files: "{shortened(pattern)}"'
         files |= dict.fromkeys(str(match) for match in _matches(pattern, where))
         if len(files) > MOST_FILES:
-            raise UserError(f"{where} matches more than {MOST_FILES:,} files, the limit")
+            raise UserError(f"{where} matches more than {integer(MOST_FILES)} files, the limit")
     return list(files)
 
 

@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
 from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
-from scaleproof.ground.campaign.value_hints import valid_name
+from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
     CAMPAIGNS,
     CORPORA,
@@ -124,8 +124,8 @@ class LoadedCampaign:
             raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
         if held_out and shares_jobs(self.campaign):
             raise UserError(
-                f"forecast.hold_out: with resources.{self._sharing_key} several cells run in one job, none after the "
-                "forecast",
+                f"forecast.hold_out: with resources.{self._sharing_key} "
+                "several cells run in one job, none after the forecast",
                 ("forecast", "hold_out"),
             )
         if held_out and self.campaign.repeat_until:
@@ -197,29 +197,6 @@ class LoadedCampaign:
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 
-    def planned_run(self, slug: str, repeat: int) -> Cell:
-        """The cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
-        cell = self.cell(slug)
-        if self.shared_jobs:
-            raise UserError(
-                f"runs of {self.path} are made several in a job (resources); ask for all of them, "
-                f"results/{self.name}/runs.csv, or for one job: {next(iter(self.records(RESULTS, 1)))}"
-            )
-        if repeat > self.campaign.most_repeats:
-            raise UserError(f"{self.path} plans repeats 1 to {self.campaign.most_repeats} (key: repeats)")
-        return cell
-
-    def traced_cell(self, slug: str) -> Cell:
-        """The cell of a trace. Raises UserError where the campaign takes none of it."""
-        cell = self.cell(slug)
-        if cell not in self.traced:
-            traced = [one.slug for one in self.traced]
-            raise UserError(
-                f"{self.path} does not trace {slug} (key: trace.cells).{nearest(slug, traced)} "
-                f"Traced: {', '.join(traced) or 'none'}"
-            )
-        return cell
-
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
         """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
         if name in self.comparisons:
@@ -230,8 +207,8 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """Jobs with a higher number start first: all first repeats before any second one, cells in random order in
-        each.
+        """Jobs with a higher number start first: all first repeats
+        before any second one, cells in random order in each.
 
         The order depends on the names alone, so that it is the same in every invocation.
         """
@@ -329,8 +306,7 @@ def _check_labels(cell: Cell) -> None:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(
             f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
-            "needs. "
-            f"Corpora with labels: {', '.join(labelled) or 'none'}",
+            f"needs. Corpora with labels: {', '.join(labelled) or 'none'}",
             key=("workload", "corpus"),
         )
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.question import Percent
 from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import integer
 
 GROWTH = 1.25  # of the number of repeats from one look to the next: few looks, and few repeats too many
 
@@ -60,5 +61,5 @@ def rounds(first: int) -> Iterator[int]:
 def repeats_text(repeats: int | RepeatUntil) -> str:
     """`3 repeats`, or `3 to 12 repeats` where results decide."""
     if isinstance(repeats, RepeatUntil):
-        return f"{repeats.at_least:,} to {plural(repeats.at_most, 'repeat')}"
+        return f"{integer(repeats.at_least)} to {plural(repeats.at_most, 'repeat')}"
     return plural(repeats, "repeat")

@@ -1,27 +1,24 @@
 """What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
 
 import json
+import operator
 import re
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.campaign.value_hints import (
-    PERCENT,
-    is_allowed,
-    list_hint,
-    mapping_hint,
-    valid_name,
-    value_hint,
-)
-from scaleproof.ground.errors import SYNONYMS, meanings, nearest, nearest_name, plural, shortened
+from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
 
+Schema = dict[str, Any]  # JSON schema, or a part of it
+PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
+NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 PATTERNS = {
     r"^[a-z0-9][a-z0-9._-]*$": f"a name of {NAME_WORDS}",
     r"^[a-z0-9][a-z0-9-]*$": 'a name of lower-case letters, digits and "-"',
@@ -35,22 +32,26 @@ PATTERNS = {
     r"\S": "text that is not blank",
     GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
-# Keys that people look for in `resources`, and that say something of the cluster.
-OF_THE_PROFILE = ("account", "partition", "queue", "qos", "constraint", "nodelist", "reservation", "slurmpartition")
-LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
+LIMITS = (
+    ("minimum", ">=", operator.ge),
+    ("exclusiveMinimum", ">", operator.gt),
+    ("maximum", "<=", operator.le),
+    ("exclusiveMaximum", "<", operator.lt),
+)
 
 
-class Lines(dict[tuple, int]):
+class Lines(dict[Place, int]):
     """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
 
-    def at(self, path: Path, place: tuple) -> str:
+    def at(self, path: Path, place: Place) -> str:
         """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
         while place and place not in self:
             place = place[:-1]
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
+def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
     """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
     errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
@@ -66,20 +67,20 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, dat
 EMPTY_KEY = '""'
 
 
-def dotted(place: tuple) -> str:
+def dotted(place: Place) -> str:
     """A place as people write it: vary.strategy[0]."""
     parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
     return shortened("".join(parts).removeprefix("."), 200)
 
 
-def sections_of(schema: dict) -> list[str]:
+def sections_of(schema: Schema) -> list[str]:
     """The keys at the top of a file."""
     return list(_properties(schema, ()))
 
 
-def _place(loc: tuple, data: Any) -> tuple:
+def _place(loc: Place, data: Any) -> Place:
     """The part of a pydantic location that exists in the file (unions add steps of their own)."""
-    place: tuple = ()
+    place: Place = ()
     for step in loc:
         inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
         if inside:
@@ -88,18 +89,18 @@ def _place(loc: tuple, data: Any) -> tuple:
     return place
 
 
-def _known_to_another(place: tuple, error: Any, schema: dict) -> bool:
+def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
 
 
-def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     at = lines.at(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
         known = list(_properties(schema, place[:-1]))
         if known:
-            hint = _hint(place, known, schema, error["input"])
+            hint = _hint(place, known, schema)
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1] == "[key]":
@@ -114,13 +115,19 @@ def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, d
     return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
 
 
+def valid_name(text: str) -> str:
+    """A name of a campaign, a corpus or a comparison that resembles a text; empty if no letter of it is left."""
+    name = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in text.casefold()[:60])
+    return name.strip("-._")
+
+
 def nearest_valid_name(text: str) -> str:
     """`Write "my-notes".` for "My Notes", with a leading space; empty if there is nothing to suggest."""
     name = valid_name(text)
     return f' Write "{name}".' if name and name != text else ""
 
 
-def _missing(place: tuple, name: Any, schema: dict) -> str:
+def _missing(place: Place, name: Any, schema: Schema) -> str:
     if isinstance(name, int):
         items = _alternatives(_node(schema, place), schema)
         number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
@@ -133,57 +140,30 @@ def _missing(place: tuple, name: Any, schema: dict) -> str:
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
-def _hint(place: tuple, known: list[str], schema: dict, value: Any) -> str:
-    """Which key is meant: one of this section by case or synonym, one of another section, or one that resembles it."""
+def _hint(place: Place, known: list[str], schema: Schema) -> str:
+    """Which key is meant: one of this section by another word, one of another section, or one that resembles it."""
     name = str(place[-1])
-    letters = name.casefold().replace("_", "").replace("-", "")
-    if len(place) > 1 and name in sections_of(schema):
-        if place[0] in ("vary", "cells", "exclude", "compare") and set(_properties(schema, (name,))) & set(
-            _varied(schema)
-        ):
-            return f" Leave {name} out: its keys stand here directly."
+    varied = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
+    if len(place) > 1 and name in sections_of(schema) and not (varied and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
-    if re.fullmatch(r"[0-9.]+", name):  # of `betas: 0.9, 0.95` inside braces
-        return " Several values of one key stand in brackets: key: [value, value]."
-    if letters in OF_THE_PROFILE:
-        return " It is the cluster's business: write it into the profile, slurm/profile.v9+.yaml."
-    if len(place) == 2 and not sections_of(schema) and isinstance(value, dict):
-        return f" Leave {dotted(place[:-1])} out: names stand at the beginning of a line."
-    here = nearest_name(name, known)
-    if here is not None and (letters in SYNONYMS or here.replace("_", "") == letters):
+    here = same_name(name, known)
+    if here is not None:
         return f' Did you mean "{here}"?'
-    section = _properties(schema, place[:-1])
-    values = {key: _choices(inner, schema) + _choices_of_items(inner, schema) for key, inner in section.items()}
-    if of := next((key for key, words in values.items() if name in words), None):
-        several = f"[{name}, ...]" if "array" in _kinds(section[of], schema) else name
-        return f' "{shortened(name, 40)}" is a value of {of}: write {of}: {several}.'
-    return _elsewhere(name, schema) or nearest(name, known) or _meaning_elsewhere(name, schema)
+    return _elsewhere(name, schema) or nearest(name, known)
 
 
-def _meaning_elsewhere(name: str, schema: dict) -> str:
-    """Of `dataset_name` at the top the key that one of its words stands for, of `bf16: true` the one that takes it."""
-    for word in meanings(name):
-        if elsewhere := _elsewhere(word, schema):
-            return f' It is called "{word}" here.{elsewhere}'
-    for section in sections_of(schema):
-        for key, inner in _properties(schema, (section,)).items():
-            if name in _choices(inner, schema):
-                return f' "{name}" is a value of {section}.{key}.'
-    return ""
-
-
-def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
+def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
     """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
     places = []
-    waiting: list[tuple] = [()]
+    waiting: list[Place] = [()]
     while waiting:
         section = waiting.pop(0)
         keys = _properties(schema, section)
-        if section and name in keys and section[0] not in ("cells", "exclude", "compare"):
+        if section and name in keys and section[0] not in OF_CELLS[1:]:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < depth]
     places = [p for p in places if p != "vary"] or places
@@ -192,22 +172,22 @@ def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
-def _resolve(node: dict, schema: dict) -> dict:
+def _resolve(node: Schema, schema: Schema) -> Schema:
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
     return node
 
 
-def _alternatives(node: dict, schema: dict) -> list[dict]:
+def _alternatives(node: Schema, schema: Schema) -> list[Schema]:
     node = _resolve(node, schema)
     return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
 
 
-def _node(schema: dict, place: tuple) -> dict:
+def _node(schema: Schema, place: Place) -> Schema:
     """The schema of a place in the file; empty if it has none."""
     node = schema
     for step in place:
-        inner: dict = {}
+        inner: Schema = {}
         for option in _alternatives(node, schema):
             if isinstance(step, int):
                 prefix = option.get("prefixItems", [])
@@ -220,107 +200,86 @@ def _node(schema: dict, place: tuple) -> dict:
     return _resolve(node, schema)
 
 
-def _properties(schema: dict, place: tuple) -> dict:
-    properties: dict = {}
+def _properties(schema: Schema, place: Place) -> Schema:
+    properties: Schema = {}
     for option in _alternatives(_node(schema, place), schema):
         properties |= option.get("properties", {})
     return properties
 
 
-def _varied(schema: dict) -> dict:
-    """The keys that a campaign can vary."""
-    return _properties(schema, ("vary",))
-
-
-def _choices(node: dict, schema: dict) -> list[str]:
+def _choices(node: Schema, schema: Schema) -> list[str]:
     choices: list[Any] = []
     for option in _alternatives(node, schema):
         choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
     return [c for c in choices if isinstance(c, str)]
 
 
-def _choices_of_items(node: dict, schema: dict) -> list[str]:
-    """The words that a list at a node takes."""
-    return [word for option in _alternatives(node, schema) for word in _choices(option.get("items", {}), schema)]
-
-
-def _kinds(node: dict, schema: dict) -> list[str | None]:
-    return [option.get("type") for option in _alternatives(node, schema)]
-
-
-def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
-    """`allowed: ...` with the value that is meant, how to write a list or a mapping, and where several values go."""
+def _allowed_at(place: Place, schema: Schema, value: object) -> str:
+    """`allowed: ...` with the word that is meant, and where a list goes, or is needed."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
-    kinds = [option.get("type") for option in options]
-    choices = _choices(node, schema)
-    hint = _several(place, value, options, choices, schema) if "array" not in kinds else ""
-    hint = hint or value_hint(value, options, choices, node.get("unit", ""))
-    if not hint and "array" in kinds:
-        option = options[kinds.index("array")]
-        items = option.get("items", {})
-        of_mappings = any(inner.get("type") == "object" for inner in _alternatives(items, schema))
-        hint = list_hint(value, of_mappings) or _one_of_list(value, option, schema)
-    if not hint and "object" in kinds:
-        properties = {key: inner for option in options for key, inner in option.get("properties", {}).items()}
-        hint = mapping_hint(value, {key: _choices(inner, schema) for key, inner in properties.items()})
-        if place[-1] in properties and not sections_of(schema):  # of a table of names
-            hint = " It is a key: indent it below the name that it belongs to."
+    array = next((option for option in options if option.get("type") == "array"), None)
+    hint = _one_of_list(value, array, schema) if array else _one_value(place, value, options, schema)
     allowed = _allowed(node, schema)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
 
 
-def _one_of_list(value: Any, option: dict, schema: dict) -> str:
-    """`Write [ddp].` where the one value of a list, or several with commas, stand without brackets."""
-    if isinstance(value, dict | list | None) or option.get("minItems", 0) > 1:
+def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
+    """The word that resembles a wrong one; of a list where one value goes, how to write one, and where several go."""
+    choices = [word for option in options for word in _choices(option, schema)]
+    if not isinstance(value, list):
+        return _nearest_word(value, options, choices)
+    if not value or not all(_fits(one, options, choices) for one in value):
         return ""
-    items = option.get("items", {})
-    inner = _alternatives(items, schema)
-    words = [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else [value]
-    if isinstance(value, str) and "object" in [one.get("type") for one in inner]:
-        properties = {key: node for one in inner for key, node in one.get("properties", {}).items()}
-        meant = mapping_hint(value, {key: _choices(node, schema) for key, node in properties.items()})
-        return meant.replace("Write {", "Write [{").replace("}.", "}].")
-    if words and all(_fits(word, inner, _choices(items, schema)) for word in words):
-        return f" Write [{shortened(', '.join(map(str, words)), 60)}]."
-    hint = value_hint(value, inner, _choices(items, schema), _resolve(items, schema).get("unit", ""))
-    return re.sub(r"^ (?:Write|Put it in quotes:) (.+?)(?: \([a-z ]+\))?\.$", r" Write [\1].", hint)
-
-
-def _several(place: tuple, value: Any, options: list[dict], choices: list[str], schema: dict) -> str:
-    """Of a list, or of words with commas between them, where one value goes: how to write one, and where several go."""
-    values = value
-    if isinstance(value, dict) and len(value) == 1 and "object" not in [option.get("type") for option in options]:
-        values = list(value.values())  # {name: ddp} where ddp is meant
-    if isinstance(value, str) and choices:
-        words = re.split(r"\s*[,;|+&]\s*|\s+", value.strip())
-        values = words if len(words) > 1 else value
-    if not isinstance(values, list) or not values or not all(_fits(v, options, choices) for v in values):
+    if len(value) == 1:
+        return f" Write {shortened(value[0], 40)}."
+    if place[0] in OF_CELLS or place[-1] not in _properties(schema, ("vary",)):
         return ""
-    if len(values) == 1:
-        return f" Write {shortened(values[0], 40)}."
-    if isinstance(place[-1], int):
-        return f" Write them apart: {', '.join(map(str, values))}."
-    if place[0] in ("vary", "cells", "compare") or place[-1] not in _varied(schema):
-        return ""
-    listed = shortened(", ".join(map(str, values)), 60)
+    listed = shortened(", ".join(map(str, value)), 60)
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
-def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
+def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
+    """The allowed word, example or name that text resembles, with a leading space."""
+    if isinstance(value, bool | dict | None):
+        return ""
+    texts = [option for option in options if option.get("type") == "string"]
+    examples = [str(example) for option in texts for example in option.get("examples", [])]
+    name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
+    is_name = any(name and re.search(r"[a-z]", name) and option.get("pattern") in NAMES for option in texts)
+    return nearest(value, [*choices, *examples]) or (nearest_valid_name(str(value)) if is_name else "")
+
+
+def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
+    """`Write [ddp].` where the one value of a list stands without brackets."""
+    if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
+        return ""
+    items = array.get("items", {})
+    fits = _fits(value, _alternatives(items, schema), _choices(items, schema))
+    return f" Write [{shortened(value, 60)}]." if fits else ""
+
+
+def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
     """Whether a value without the brackets around it would be taken, as far as its kind tells."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
         free = [pattern for pattern in patterns if pattern or not choices]
         return value in choices or any(re.search(pattern, value) for pattern in free)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    numbers = [option for option in options if option.get("type") in ("integer", "number")]
-    return is_number and any(is_allowed(value, option) for option in numbers)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return any(_within(value, option) for option in options if option.get("type") in ("integer", "number"))
 
 
-def _allowed(node: dict, schema: dict) -> str:
+def _within(number: float, option: Schema) -> bool:
+    """Whether a number is within the limits of an option."""
+    if option["type"] == "integer" and not float(number).is_integer():
+        return False
+    return all(holds(number, option[name]) for name, _, holds in LIMITS if name in option)
+
+
+def _allowed(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node."""
     words: list[str] = []
     for option in _alternatives(node, schema):
@@ -328,13 +287,13 @@ def _allowed(node: dict, schema: dict) -> str:
     return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
 
 
-def _words(option: dict, node: dict, schema: dict) -> list[str]:
+def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
     if kind in ("integer", "number"):
         noun = "a whole number" if kind == "integer" else "a number"
-        limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign in LIMITS if name in option]
+        limits = [f"{sign} {option[name]:,}".replace(",", "") for name, sign, _ in LIMITS if name in option]
         unit = node.get("unit", "none")
         return [f"{noun} {' and '.join(limits)}".strip() + (f" ({unit})" if unit != "none" else "")]
     if kind == "array":
@@ -348,9 +307,9 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
     return ["true or false"] if kind == "boolean" else []
 
 
-def _array(option: dict, schema: dict) -> str:
+def _array(option: Schema, schema: Schema) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
-    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     of = f", each {_allowed(inner, schema)}" if inner else ""
     if _resolve(inner, schema).get("type") == "object":
         of = ", each a mapping"
@@ -362,7 +321,7 @@ def _array(option: dict, schema: dict) -> str:
     return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
 
 
-def _text(option: dict, node: dict) -> str:
+def _text(option: Schema, node: Schema) -> str:
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:

@@ -20,7 +20,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
-from scaleproof.ground.errors import UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.errors import Place, UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
 CORPORA = Path("config/corpora.yaml")
@@ -31,14 +32,6 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
-# Beginning of a line that is no YAML of ours -> what was pasted.
-PASTED = {
-    r"(?:<{7}|>{7}) ": "a merge conflict is left in the file",
-    r"```": "a fence of Markdown; leave such lines out",
-    r"[$%>] ": "a shell's prompt; leave such lines out",
-    r"(?:diff --git |@@ |\+[a-z_]+:)": "a diff, not the file itself",
-    r" *\d+[ \t:|]+[a-z_]+:(?: |$)": "numbers of lines; leave them out",
-}
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
 LINE_END = "\n"
 # What a person has done where the parser says so.
@@ -153,17 +146,13 @@ def _document(path: Path) -> Any:
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise UserError(f"{path} is larger than {MOST_BYTES:,} bytes, the limit for a configuration file")
+        raise UserError(f"{path} is larger than {integer(MOST_BYTES)} bytes, the limit for a configuration file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
     _check_size(path, text)
-    for beginning, what in PASTED.items():
-        if pasted := re.search(rf"^{beginning}.*$", text, re.MULTILINE):
-            line = text[: pasted.start()].count("\n") + 1
-            raise UserError(f"{path}, line {line}: {what} ({shortened(pasted[0].strip(), 60)})")
     try:
         return YAML(typ="rt").load(text)
     except DuplicateKeyError as error:
@@ -224,7 +213,7 @@ def _check_size(path: Path, text: str) -> None:
             if len(anchors) > MOST_DEPTH:
                 raise UserError(f"{at}nested too deeply; at most {MOST_DEPTH} levels are read")
             if values > MOST_VALUES:
-                raise UserError(f"{at}more than {MOST_VALUES:,} keys and values, the limit")
+                raise UserError(f"{at}more than {integer(MOST_VALUES)} keys and values, the limit")
     except (yaml.YAMLError, RecursionError):
         return  # ruamel.yaml says what is wrong, and where
 
@@ -236,11 +225,11 @@ class _Reader:
         self.path, self.lines = path, lines
         self.count = 0
 
-    def plain(self, node: Any, place: tuple) -> Any:
+    def plain(self, node: Any, place: Place) -> Any:
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
-                f"{self.path} has more than {MOST_VALUES:,} keys and values, aliases written out; the limit"
+                f"{self.path} has more than {integer(MOST_VALUES)} keys and values, aliases written out; the limit"
             )
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")
@@ -255,7 +244,7 @@ class _Reader:
             return [self._item(node, index, place) for index in range(len(node))]
         return self._scalar(node, place)
 
-    def _at(self, place: tuple, line: int | None) -> None:
+    def _at(self, place: Place, line: int | None) -> None:
         if line is not None:
             self.lines.setdefault(place, line + 1)
 
@@ -268,25 +257,25 @@ class _Reader:
         words = {None: "null", True: "true", False: "false"}
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
-    def _entry(self, node: CommentedMap, key: Any, place: tuple) -> Any:
+    def _entry(self, node: CommentedMap, key: Any, place: Place) -> Any:
         inside = (*place, self._key(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
             self._at(inside, node.lc.key(key)[0])
         return self.plain(node[key], inside)
 
-    def _item(self, node: Any, index: int, place: tuple) -> Any:
+    def _item(self, node: Any, index: int, place: Place) -> Any:
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
             self._at(inside, node.lc.item(index)[0])
         return self.plain(node[index], inside)
 
-    def _tagged(self, tag: object, place: tuple) -> UserError:
+    def _tagged(self, tag: object, place: Place) -> UserError:
         where = self.lines.at(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )
 
-    def _scalar(self, value: Any, place: tuple) -> Any:
+    def _scalar(self, value: Any, place: Place) -> Any:
         if isinstance(value, TaggedScalar):
             raise self._tagged(value.tag.value, place)
         if value is None or isinstance(value, bool):

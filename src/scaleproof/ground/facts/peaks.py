@@ -8,7 +8,7 @@ TERA = 1e12
 
 
 @dataclass(frozen=True)
-class Peak:
+class DevicePeak:
     """FLOP/s without sparsity, and where the figure is published."""
 
     flops: float
@@ -56,12 +56,12 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
 
 
 @lru_cache
-def peak(device_name: str, precision: str) -> Peak | None:
+def peak(device_name: str, precision: str) -> DevicePeak | None:
     """The peak of a device for a precision; None where the device is not listed or has no such format."""
     if PARTS.search(device_name):
         return None
     for pattern, figures, source in DEVICES:
         if re.search(pattern, device_name):
             value = figures[FORMATS.index(precision)]
-            return None if value is None else Peak(value * TERA, source)
+            return None if value is None else DevicePeak(value * TERA, source)
     return None

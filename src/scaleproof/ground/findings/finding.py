@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import read_record
+from scaleproof.ground.number_format import integer
 
 Severity = Literal["invalid", "suspect", "note"]
 Concern = Literal["runs", "scaling", "trace", "comparison"]
@@ -29,7 +30,7 @@ class Correction(BaseModel):
     @property
     def figure(self) -> str:
         """Value and unit: "44,854 tokens/s", "3.33x"."""
-        digits = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.4g}"
+        digits = integer(self.value) if abs(self.value) >= 1000 else f"{self.value:.4g}"
         return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
 
     def __str__(self) -> str:
@@ -88,6 +89,11 @@ class Findings(BaseModel):
 
     def of_comparison(self, name: str) -> list[Finding]:
         return self._by_place.get(("comparison", name), [])
+
+    @property
+    def hosts_left_out(self) -> set[str]:
+        """Nodes that the driver asked for no more."""
+        return {host for finding in self.findings if finding.code == "node-excluded" for host in finding.runs}
 
     def concerning(self, concern: Concern) -> list[Finding]:
         return [finding for finding in self.findings if finding.concerns == concern]

@@ -28,6 +28,10 @@ class Paired(ResultPart):
     claim: Literal["faster", "slower"] | None = Field(description="null where the pairs do not support one.")
     overstated: bool = Field(description="Claimed, though such an effect is claimed less than 4 times in 5.")
 
+    @property
+    def detectable(self) -> tuple[float, float]:
+        return self.detectable_low, self.detectable_high
+
 
 class ArmRate(ResultPart):
     """tokens/s of an arm over all of its runs, and the cells of the campaign that do the same work."""

@@ -5,18 +5,20 @@ here the window, the only part of a run that is timed. Times are seconds, sizes 
 seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.records.census import Census, SecondClock
-from scaleproof.ground.records.open_sections import Configuration, Data, Hardware, Host, Moment, Rank
+from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
 
 SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable", "unreadable"
 ]
+Value = TypeVar("Value")
 LONGEST_S = 1e9  # 30 years: no run is as long
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -215,7 +217,7 @@ OLD_NAMES = {"scalebench_version": "scaleproof_version"}  # of variables that re
 VERSION = "scaleproof_version"
 
 
-def current_names(env: dict[str, Any]) -> dict[str, Any]:
+def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
     """The variables of a record's `env` as they are called today."""
     return {OLD_NAMES.get(name, name): value for name, value in env.items()}
 
@@ -230,7 +232,7 @@ class Recorded(Part):
     cell: str
     repeat: int = Field(ge=1)
     fingerprint: str = Field(description="Hash of `config`.")
-    config: Configuration = Field(description="The effective configuration of the cell.")
+    config: RecordedConfiguration = Field(description="The effective configuration of the cell.")
     git_commit: str
     git_dirty: bool | None
     code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
@@ -310,7 +312,7 @@ class Failed(Recorded):
     )
 
 
-class Unreadable(Failed):
+class UnreadableRun(Failed):
     """A planned run whose file is damaged: what the plan says of it, and nothing of when and where it ran."""
 
     failure: Failure

@@ -1,12 +1,15 @@
 """The sections of a record that are open: what each must have, beside whatever this machine or corpus has to say.
 
-To the type checker they are dictionaries; whoever reads a record may rely on the keys that stand here.
+Whoever reads a record may rely on the keys that stand here. To the type checker all but ranks are dictionaries. Of a
+rank, a field with `SkipValidation` is not looked at when a record is read: `rank_fault` names it where a check breaks.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, SkipValidation, with_config
+from pydantic_core.core_schema import CoreSchema, nullable_schema
 from typing_extensions import TypedDict  # pydantic's, before Python 3.12
 
 YEARS = range(1971, 3000)  # beyond them a time cannot be reckoned with
@@ -26,29 +29,103 @@ def _moment(text: str) -> str:
 
 Moment = Annotated[str, AfterValidator(_moment)]  # a date and time of ISO 8601, kept as it was written
 
+OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
+Positive = Annotated[int, Field(gt=0)]
+
+
+class OrNull:
+    """Lets null through, which no rank writes: what breaks on it names it."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return nullable_schema(handler(source))
+
+
+@with_config(OPEN)
+class RankGpu(TypedDict):
+    """A GPU of a rank, over the window."""
+
+    samples: NotRequired[SkipValidation[int]]
+    utilization_mean: NotRequired[SkipValidation[float | None]]
+    sm_clock_mhz_mean: NotRequired[SkipValidation[float | None]]
+    sm_clock_mhz_min: NotRequired[SkipValidation[float | None]]
+    power_w_mean: NotRequired[SkipValidation[float | None]]
+    throttled: NotRequired[SkipValidation[dict[str, float]]]
+    energy_j: NotRequired[SkipValidation[float | None]]
+    energy_counter_j: NotRequired[SkipValidation[float | None]]
+    energy_integral_j: NotRequired[SkipValidation[float | None]]
+
+
+@with_config(OPEN)
+class Rank(TypedDict):
+    """Where a rank ran, and what the hardware did during the window. Seconds, bytes; null where it is not counted."""
+
+    rank: Annotated[int, Field(ge=0)]
+    host: str
+    devices: Annotated[list[str], Field(min_length=1)]
+    device_name: str
+    cores: NotRequired[Annotated[list[int], OrNull()]]
+    gpus: NotRequired[list[RankGpu] | None]
+    cpu_load: NotRequired[Annotated[float, OrNull()]]
+    near_cores: NotRequired[SkipValidation[list[int]]]
+    threads: NotRequired[SkipValidation[int]]
+    backend: NotRequired[SkipValidation[str]]
+    start: NotRequired[SkipValidation[str]]
+    interface: NotRequired[SkipValidation[str | None]]
+    rss_bytes: NotRequired[SkipValidation[int]]
+    window_start_epoch_s: NotRequired[SkipValidation[float]]
+    window_end_epoch_s: NotRequired[SkipValidation[float]]
+    window_start_monotonic_s: NotRequired[SkipValidation[float]]
+    window_end_monotonic_s: NotRequired[SkipValidation[float]]
+    machine_cpus: NotRequired[SkipValidation[int]]
+    cpu_s: NotRequired[SkipValidation[float]]
+    involuntary_switches: NotRequired[SkipValidation[float]]
+    run_delay_s: NotRequired[SkipValidation[float | None]]
+    machine_busy_s: NotRequired[SkipValidation[float]]
+    cores_busy_s: NotRequired[SkipValidation[float]]
+    machine_steal_s: NotRequired[SkipValidation[float]]
+    ready_epoch_s: NotRequired[SkipValidation[float]]
+    warm_epoch_s: NotRequired[SkipValidation[float]]
+    closing_epoch_s: NotRequired[SkipValidation[float]]
+    closing_monotonic_s: NotRequired[SkipValidation[float]]
+    closing_s: NotRequired[SkipValidation[float]]  # in older records, instead of these two
+    max_rss_bytes: NotRequired[SkipValidation[int]]
+    state_bytes: NotRequired[SkipValidation[int]]
+    cuda_memory: NotRequired[SkipValidation[dict[str, int] | None]]
+
+
+NUMBERS = ("_s", "_bytes", "_load", "_cpus", "_switches", "threads")
+
+
+def rank_fault(ranks: Sequence[Rank]) -> str:
+    """The first field that is not of the kind that the trainer writes, in words; "" where there is none."""
+    for place, rank in enumerate(ranks):
+        if not isinstance(rank.get("cores"), list):
+            return f"ranks.{place}.cores is {rank.get('cores')!r}, no list"
+        for name, value in rank.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name.endswith(NUMBERS) and value is not None and not number:
+                return f"ranks.{place}.{name} is {value!r}, no number"
+    return ""
+
+
 if TYPE_CHECKING:
     Host = dict[str, Any]
     Hardware = dict[str, Any]
     Data = dict[str, Any]
-    Rank = dict[str, Any]
-    Configuration = dict[str, Any]
+    RecordedConfiguration = dict[str, Any]
 else:
-    OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
-    Positive = Annotated[int, Field(gt=0)]
 
+    @with_config(OPEN)
     class Host(TypedDict):
         """The launcher's machine."""
-
-        __pydantic_config__ = OPEN
 
         hostname: str
         os: str
         cpu_busy_before: NotRequired[float | None]
 
+    @with_config(OPEN)
     class Hardware(TypedDict):
         """What that machine is made of."""
-
-        __pydantic_config__ = OPEN
 
         cpu_model: str
         cpu_allowed: Positive
@@ -56,10 +133,9 @@ else:
         gpus: NotRequired[list[dict[str, Any]] | None]
         nodes: NotRequired[dict[str, dict[str, Any]]]
 
+    @with_config(OPEN)
     class Data(TypedDict):
         """tokens.json of the corpus."""
-
-        __pydantic_config__ = OPEN
 
         corpus: str
         revision: str | None
@@ -71,47 +147,30 @@ else:
         replaced_characters: Annotated[int, Field(ge=0)]
         classes: NotRequired[list[str]]
 
-    class Rank(TypedDict):
-        """Where a rank ran."""
-
-        __pydantic_config__ = OPEN
-
-        rank: Annotated[int, Field(ge=0)]
-        host: str
-        devices: Annotated[list[str], Field(min_length=1)]
-        device_name: str
-        cores: NotRequired[list[int] | None]
-        gpus: NotRequired[list[dict[str, Any]] | None]
-        cpu_load: NotRequired[float | None]
-
+    @with_config(OPEN)
     class Shape(TypedDict):
         """A model of one's own."""
-
-        __pydantic_config__ = OPEN
 
         layers: Positive
         heads: Positive
 
-    class Optimizer(TypedDict):
+    @with_config(OPEN)
+    class RecordedOptimizer(TypedDict):
         """What updates the weights."""
-
-        __pydantic_config__ = OPEN
 
         name: str
         learning_rate: float
         max_grad_norm: float | None
 
-    class Schedule(TypedDict):
+    @with_config(OPEN)
+    class RecordedSchedule(TypedDict):
         """How its learning rate changes."""
-
-        __pydantic_config__ = OPEN
 
         name: str
 
-    class Workload(TypedDict):
+    @with_config(OPEN)
+    class RecordedWorkload(TypedDict):
         """What is trained on what."""
-
-        __pydantic_config__ = OPEN
 
         task: str
         model: str | Shape
@@ -120,24 +179,22 @@ else:
         tokenizer: str
         seq_len: Positive
 
-    class Work(TypedDict):
+    @with_config(OPEN)
+    class RecordedWork(TypedDict):
         """How much of it."""
-
-        __pydantic_config__ = OPEN
 
         global_batch: Positive
         micro_batch: Positive
         accumulation: Positive
         steps: Positive
         warmup_steps: Annotated[int, Field(ge=0)]
-        optimizer: Optimizer
-        schedule: Schedule
+        optimizer: RecordedOptimizer
+        schedule: RecordedSchedule
         seed: int
 
-    class Execution(TypedDict):
+    @with_config(OPEN)
+    class RecordedExecution(TypedDict):
         """In which way."""
-
-        __pydantic_config__ = OPEN
 
         strategy: str
         precision: str
@@ -149,11 +206,10 @@ else:
         fused_optimizer: bool
         bucket_elements: int | str
 
-    class Configuration(TypedDict):
+    @with_config(OPEN)
+    class RecordedConfiguration(TypedDict):
         """The sections of a cell."""
 
-        __pydantic_config__ = OPEN
-
-        workload: Workload
-        work: Work
-        execution: Execution
+        workload: RecordedWorkload
+        work: RecordedWork
+        execution: RecordedExecution

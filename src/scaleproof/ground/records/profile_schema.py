@@ -16,11 +16,11 @@ SCHEMA_VERSION: Literal["1.0"] = "1.0"
 PROFILE = "profile_summary.json"
 
 
-class Part(BaseModel):
+class ProfileSection(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Coverage(Part):
+class TraceCoverage(ProfileSection):
     """How much of the recorded device time is understood."""
 
     classified_share: float | None = Field(
@@ -33,7 +33,7 @@ class Coverage(Part):
     missing_ranks: list[int] = Field(description="Ranks of the run that the trace does not hold.")
 
 
-class Step(Part):
+class TracedStep(ProfileSection):
     """One optimizer step on one rank. compute + exposed + idle = wall."""
 
     step: int
@@ -52,7 +52,7 @@ class Step(Part):
     ranges_ms: dict[str, float] = Field(description="On the host: data, forward, backward, reduce, optimizer.")
 
 
-class Collective(Part):
+class Collective(ProfileSection):
     """All calls of one collective, per optimizer step and rank."""
 
     calls: float
@@ -65,7 +65,7 @@ class Collective(Part):
     )
 
 
-class Slowest(Part):
+class Slowest(ProfileSection):
     """The rank that the others wait for."""
 
     rank: int
@@ -74,7 +74,7 @@ class Slowest(Part):
     caused_ms: float = Field(description="Waiting of the other ranks per step, on average over them.")
 
 
-class Range(Part):
+class Range(ProfileSection):
     """A named range with those that it contains, per optimizer step and rank."""
 
     path: str
@@ -83,7 +83,7 @@ class Range(Part):
     own_ms: float = Field(description="Without the ranges inside.")
 
 
-class Kernel(Part):
+class Kernel(ProfileSection):
     name: str
     kind: str = Field(description="Its class.")
     calls: float = Field(description="Per optimizer step and rank; in all where the trace has no steps.")
@@ -93,7 +93,7 @@ class Kernel(Part):
     share: float = Field(description="Of all kernel time.")
 
 
-class Profile(Part):
+class Profile(ProfileSection):
     """What one capture says."""
 
     schema_version: Literal["1.0"] = SCHEMA_VERSION
@@ -132,9 +132,9 @@ class Profile(Part):
     ranks: list[int] = []
     ranks_from: str = "the trace"
     steps: int | None = Field(None, description="Traced optimizer steps; null where the trace has no `step` ranges.")
-    coverage: Coverage | None = None
+    coverage: TraceCoverage | None = None
     unknown: dict[str, str] = Field({}, description="Figure -> why the trace does not carry it.")
-    per_step: list[Step] = []
+    per_step: list[TracedStep] = []
     classes_ms: dict[str, float] | None = Field(None, description="Union per class, per optimizer step and rank.")
     kernel_time_ms: float | None = Field(None, description="Sum over all kernels and ranks, as `nsys stats` has it.")
     communication_share: float | None = Field(None, description="Of kernel_time_ms.")

@@ -1,7 +1,5 @@
 """What all files of results that stages exchange have in common: JSON of these models, written and read by name."""
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
 
 from scaleproof.ground.confidence import Estimate
@@ -14,15 +12,10 @@ class ResultPart(BaseModel):
         extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False, defer_build=True
     )
 
-    # Tables have not been moved to attributes yet: these three go with the last of them.
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, name, default)
-
-    def items(self) -> Any:
-        return self.model_dump().items()
+    def figure(self, name: str) -> "Estimated | None":
+        """The estimate in the field of that name."""
+        value = getattr(self, name)
+        return value if isinstance(value, Estimated) else None
 
 
 class Estimated(ResultPart):

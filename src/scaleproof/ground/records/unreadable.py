@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.records.metrics import Failure, FailureClass, TrainingConfig, Unreadable
+from scaleproof.ground.records.metrics import Failure, FailureClass, TrainingConfig, UnreadableRun
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, read_planned
 
 UNREADABLE: FailureClass = "unreadable"
@@ -30,9 +30,9 @@ def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem
     return Run(folder, without_numbers(campaign, cell, repeat, reason))
 
 
-def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Unreadable:
+def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> UnreadableRun:
     """What is known of a run without its file: the plan."""
-    return Unreadable(
+    return UnreadableRun(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
         campaign=campaign,
         cell=cell.slug,
@@ -52,4 +52,4 @@ def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Unre
 
 def is_readable(run: Run) -> bool:
     """Whether its record says when and where it ran."""
-    return not isinstance(run.metrics, Unreadable)
+    return not isinstance(run.metrics, UnreadableRun)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, absent_field, check_local, local_files
 from scaleproof.ground.errors import UserError, shortened
-from scaleproof.measure.corpus.forms import Unreadable, read
+from scaleproof.measure.corpus.forms import NotADocument, read
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
 ROWS = 200  # that are read of each
@@ -25,7 +25,7 @@ def check_corpus(name: str, corpus: Corpus) -> None:
     for path in files[:MOST_OPENED]:
         try:
             texts += holds_text(path, corpus)
-        except Unreadable as error:
+        except NotADocument as error:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
     if files and not texts and len(files) <= MOST_OPENED:
         fields = " and ".join(corpus.fields)
@@ -44,13 +44,13 @@ def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
-        raise Unreadable(f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}") from None
+        raise NotADocument(f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}") from None
     schema = file.schema.to_arrow_schema()
     if fault := absent_field(schema.names, corpus):
-        raise Unreadable(fault)
+        raise NotADocument(fault)
     for name in [field for field in corpus.fields if field != corpus.label]:
         kind = schema.field(name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
-            raise Unreadable(f'has no text in the field "{name}" (key: field), but {kind}')
+            raise NotADocument(f'has no text in the field "{name}" (key: field), but {kind}')
     return file.num_rows > 0

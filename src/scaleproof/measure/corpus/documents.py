@@ -113,7 +113,7 @@ def _in_file(name: str, corpus: Corpus, path: Path, label: str) -> Iterator[tupl
     form, labelled = corpus.form or "text", corpus.label is not None
     try:
         yield from forms.read(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
-    except forms.Unreadable as reason:
+    except forms.NotADocument as reason:
         raise UserError(f'config/corpora.yaml: corpus "{name}": {label} {reason}') from reason
 
 

@@ -19,7 +19,7 @@ END = "\x1eend,of file"  # as a row, two fields
 LINE_END = re.compile("\r\n|\r|\n")
 
 
-class Unreadable(Exception):
+class NotADocument(Exception):
     """The file is not what it was said to be; says why."""
 
 
@@ -44,9 +44,11 @@ def read(
             yield _document(where, dict(zip(fields, values, strict=True)), labelled)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise Unreadable(f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8") from error
+        raise NotADocument(
+            f"cannot be read as {form}: it is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
+        ) from error
     except (pa.ArrowException, csv.Error, OSError, EOFError) as error:
-        raise Unreadable(f"cannot be read as {form}: {error}") from error
+        raise NotADocument(f"cannot be read as {form}: {error}") from error
 
 
 def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
@@ -62,12 +64,12 @@ def _document(where: str, row: dict[str, object], labelled: bool) -> Document:
         field, value = row.popitem()
         if not isinstance(value, str | int) or (isinstance(value, str) and not value.strip()):
             given = shortened(repr(value))
-            raise Unreadable(f'{where}: label "{field}" of a document is {given}; a number or a word is expected')
+            raise NotADocument(f'{where}: label "{field}" of a document is {given}; a number or a word is expected')
         label = str(value).strip()
     texts: list[str] = []
     for field, text in row.items():
         if not isinstance(text, str | None):
-            raise Unreadable(f'{where}: field "{field}" is not text but {type(text).__name__}')
+            raise NotADocument(f'{where}: field "{field}" is not text but {type(text).__name__}')
         texts += [text] if text else []
     return " ".join(texts), label
 
@@ -82,7 +84,7 @@ def _text(path: Path, document: str) -> Iterator[str]:
         if document == "file":
             text = lines.read(LARGEST + 1)
             if len(text) > LARGEST:
-                raise Unreadable("is too long for one document; set `document: paragraph` or `document: line`")
+                raise NotADocument("is too long for one document; set `document: paragraph` or `document: line`")
             yield text
         elif document == "line":
             yield from (line.rstrip("\n") for line in lines)
@@ -103,13 +105,13 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
         rows = _csv_rows(lines)
         first_row = columns or next((row for _, row in rows), [])
         if not first_row:
-            raise Unreadable("cannot be read as csv: it is empty; the first line has the names of its columns")
+            raise NotADocument("cannot be read as csv: it is empty; the first line has the names of its columns")
         names = [name.removeprefix("\ufeff") for name in first_row]
         _check_fields("line 1", fields, names)
         places = [names.index(field) for field in fields]
         for where, row in rows:
             if len(row) != len(names):
-                raise Unreadable(f"cannot be read as csv: the row in {where} has {len(row)} fields, not {len(names)}")
+                raise NotADocument(f"cannot be read as csv: the row in {where} has {len(row)} fields, not {len(names)}")
             yield where, [row[place] for place in places]
 
 
@@ -125,13 +127,13 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         for row in rows:
             if row and row[-1].endswith(END):
                 opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
-                raise Unreadable(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
+                raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
             last = rows.line_num
             if row and row != end_row:
                 yield (f"line {last}" if first == last else f"lines {first} to {last}"), row
             first = last + 1
     except csv.Error as error:
-        raise Unreadable(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
+        raise NotADocument(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
 
 
 def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
@@ -142,11 +144,11 @@ def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
             try:
                 row = json.loads(line)
             except RecursionError:
-                raise Unreadable(f"cannot be read as jsonl: line {number}: nested too deeply") from None
+                raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
-                raise Unreadable(f"cannot be read as jsonl: line {number}: {error}") from None
+                raise NotADocument(f"cannot be read as jsonl: line {number}: {error}") from None
             if not isinstance(row, dict):
-                raise Unreadable(f"cannot be read as jsonl: line {number} is no object")
+                raise NotADocument(f"cannot be read as jsonl: line {number} is no object")
             _check_fields(f"line {number}", fields, list(row))
             yield f"line {number}", [row[field] for field in fields]
 
@@ -166,6 +168,6 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
         if field not in names:
             there = shortened(", ".join(names), 300)
             key = "field" if field == "text" or len(fields) == 1 else "field or label"
-            raise Unreadable(
+            raise NotADocument(
                 f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {there}'
             )

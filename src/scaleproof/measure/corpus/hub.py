@@ -15,18 +15,16 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Revisio
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
-from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import DISK_FULL, sha256_of
 from scaleproof.measure.corpus.store import (
     SHA256,
-    alone,
-    changed_since_first_use,
+    Refused,
+    checked_with,
     disk_full,
-    first_sha256,
-    intact_record,
+    have,
     keep,
+    keep_checked,
     room_for,
-    say,
     sibling_path,
 )
 
@@ -44,10 +42,6 @@ class _WithoutQueries(logging.Filter):
 
 for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
     logging.getLogger(_name).addFilter(_WithoutQueries())
-
-
-class Refused(Exception):
-    """The hub will not give the file; says why."""
 
 
 @dataclass(frozen=True)
@@ -71,34 +65,29 @@ class HubFile:
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have `target`: as it is where it is intact, else from huggingface_hub's cache, else from the hub.
+    """Have `target` from huggingface_hub's cache, else from the hub, and its record (`have`), with the commit.
 
-    Returns what is written to `target`.json as well: size, sha256, source, commit, and what the checksum was compared
-    with: `table`, `hub` (the sha256 that the hub states of the file at this commit), or `first use`. The next process
-    goes on where this one was ended. Raises UserError where the file is not to be had; a part never has its name.
+    The next process goes on where this one was ended. Raises UserError where the file is not to be had.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with alone(target):
-        if record := intact_record(target, file.size, file.sha256):
-            return record
-        try:
-            return _from_cache(file, target) or _from_hub(file, target)
-        except Refused as refusal:
-            reason = str(refusal)
-        except HfHubHTTPError as error:  # its text holds addresses with signatures
-            reason = _answer(error, file)
-        except OfflineModeIsEnabled:
-            reason = "HF_HUB_OFFLINE is set, and huggingface_hub's cache does not hold the file"
-        except httpx2.TooManyRedirects:
-            reason = "the server redirects in a circle"
-        except httpx2.TimeoutException:
-            reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            reason = f"the connection failed ({type(error).__name__})"
-        raise UserError(
-            f"{target.name} could not be downloaded:\n  {file.url}: {reason}\n"
-            f"Without a network, put the file at {target}"
-        )
+    advice = f"\nWithout a network, put the file at {target}"
+    return have(target, file.size, file.sha256, {file.url: lambda: _fetched(file, target)}, advice)
+
+
+def _fetched(file: HubFile, target: Path) -> dict[str, Any]:
+    """The file from the cache or from the hub. Raises Refused."""
+    try:
+        return _from_cache(file, target) or _from_hub(file, target)
+    except HfHubHTTPError as error:  # its text holds addresses with signatures
+        reason = _answer(error, file)
+    except OfflineModeIsEnabled:
+        reason = "HF_HUB_OFFLINE is set, and huggingface_hub's cache does not hold the file"
+    except httpx2.TooManyRedirects:
+        reason = "the server redirects in a circle"
+    except httpx2.TimeoutException:
+        reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        reason = f"the connection failed ({type(error).__name__})"
+    raise Refused(reason)
 
 
 def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
@@ -114,7 +103,7 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     room_for(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
-    return keep(part, target, {"sha256": sha256, "checked": _checked(file, stated), "source": file.url})
+    return keep(part, target, {"sha256": sha256, "checked": checked_with(file.sha256, stated), "source": file.url})
 
 
 def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
@@ -127,18 +116,9 @@ def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
     part = sibling_path(target, f".{version}.part")
     room_for(target, metadata.size, part.stat().st_size if part.exists() else 0)
-    for again in (True, False):
-        _receive(file, metadata, part)
-        sha256 = sha256_of(part)
-        expected = file.sha256 or stated or first_sha256(target) or sha256
-        if sha256 == expected:
-            record = {"sha256": sha256, "checked": _checked(file, stated), "source": file.url}
-            return keep(part, target, record | ({"commit": metadata.commit_hash} if metadata.commit_hash else {}))
-        part.unlink()
-        if again:
-            say(target, "the checksum is wrong; once more from the start")
-    way_out = changed_since_first_use(target, expected)
-    raise Refused(f"the file there has sha256 {sha256}, expected {expected}{way_out}")
+    origin = {"source": file.url} | ({"commit": metadata.commit_hash} if metadata.commit_hash else {})
+    _receive(file, metadata, part)
+    return keep_checked(part, target, file.sha256, stated, **origin)
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
@@ -187,10 +167,6 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
                 part.unlink()
                 raise Refused(f"{size:,} bytes came, {metadata.size:,} were stated") from None
             raise
-
-
-def _checked(file: HubFile, stated: str | None) -> str:
-    return "table" if file.sha256 else "hub" if stated else "first use"
 
 
 def _answer(error: HfHubHTTPError, file: HubFile) -> str:

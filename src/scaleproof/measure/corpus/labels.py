@@ -22,8 +22,8 @@ def in_order(corpus: str, names: Collection[str]) -> list[str]:
     """
     if not 2 <= len(names) <= MOST:
         raise UserError(
-            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; 2 to {MOST:,} can be told '
-            "apart"
+            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; '
+            f"2 to {MOST:,} can be told apart"
         )
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return sorted(names, key=int if numbers else str)

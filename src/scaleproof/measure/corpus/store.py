@@ -1,4 +1,8 @@
-"""The folder of downloads: a file that is whole, checked and described, or none; one process at a time."""
+"""The folder of downloads: a file that is whole, checked and described, or none; one process at a time.
+
+One policy for all servers: a file that is intact is not fetched again; a part goes on where it ended; a checksum is
+that of the table, of the hub, or of the first use; and who will not give the file says why (`Refused`).
+"""
 
 import fcntl
 import json
@@ -6,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,17 +19,71 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_json
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
+MOST_WRONG = 5  # files in a row with another checksum
+
+
+class Refused(Exception):
+    """A server will not give the file; says why."""
+
+
+class WrongChecksum(Refused):
+    """Another file came than was expected; its part is gone."""
+
+    def __init__(self, message: str, sha256: str) -> None:
+        super().__init__(message)
+        self.sha256 = sha256
+
+
+Fetch = Callable[[], dict[str, Any]]
+
+
+def have(
+    target: Path, size: int | None, sha256: str | None, offers: Mapping[str, Fetch], advice: str = ""
+) -> dict[str, Any]:
+    """Have `target`: as it is where it is intact, else from the first of `offers` (address -> how to fetch it).
+
+    Returns what is written to `target`.json as well: size, sha256, source, and what the checksum was compared with:
+    `table`, `hub` (what the hub states of the file), or `first use` (nothing was known; later runs compare with it).
+    Two processes may ask for the same file at once. Raises UserError where no address gave it; a part never has its
+    name. `size`, `sha256`: what the corpus table knows. `advice`: what else can be done.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(target):
+        if record := _intact_record(target, size, sha256):
+            return record
+        reasons = []
+        for address, fetch in offers.items():
+            try:
+                return _until_right(fetch, target)
+            except Refused as refusal:
+                reasons.append(f"  {address}: {refusal}")
+                if len(reasons) < len(offers):
+                    say(target, refusal)
+        raise UserError(f"{target.name} could not be downloaded:\n" + "\n".join(reasons) + advice)
+
+
+def _until_right(fetch: Fetch, target: Path) -> dict[str, Any]:
+    """Fetch it again where another file came. A broken line does not break a file twice in the same way."""
+    wrong: set[str] = set()
+    while True:
+        try:
+            return fetch()
+        except WrongChecksum as other:
+            if other.sha256 in wrong or len(wrong) == MOST_WRONG:
+                raise
+            wrong.add(other.sha256)
+            say(target, "the checksum is wrong; once more from the start")
 
 
 @contextmanager
-def alone(target: Path) -> Iterator[None]:
+def _alone(target: Path) -> Iterator[None]:
     """Hold the lock of `target`: a second process waits, and then finds the file."""
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
+def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
     """The description of a file that is there, intact and the right one; otherwise None, and the file is removed."""
     if not target.is_file():
         return None
@@ -36,8 +94,7 @@ def intact_record(target: Path, known_size: int | None, known_sha256: str | None
         if record.get("sha256") == sha256 and (record.get("checked") != "first use" or not known_sha256):
             return record
         # A file that somebody put there by hand is as good as a download.
-        checked = "table" if known_sha256 else "first use"
-        record |= {"size": size, "sha256": sha256, "checked": checked}
+        record |= {"size": size, "sha256": sha256, "checked": checked_with(known_sha256)}
         write_json(sibling_path(target, ".json"), record)
         return record
     say(
@@ -50,6 +107,27 @@ def intact_record(target: Path, known_size: int | None, known_sha256: str | None
 def first_sha256(target: Path) -> str | None:
     """The sha256 of the first download of this file, where the file itself has gone since."""
     return read_json(sibling_path(target, ".json")).get("sha256")
+
+
+def keep_checked(
+    part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
+) -> dict[str, Any]:
+    """Keep a part whose sha256 is the `known` one, the one that the hub `stated`, or that of the first use.
+
+    Raises WrongChecksum.
+    """
+    sha256 = sha256_of(part)
+    expected = known or stated or first_sha256(target) or sha256
+    if sha256 == expected:
+        return keep(part, target, {"sha256": sha256, "checked": checked_with(known, stated), **origin})
+    part.unlink()
+    way_out = f" as at first; delete {target.name}.json to take the new one" if expected == first_sha256(target) else ""
+    raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
+
+
+def checked_with(known: str | None, stated: str | None = None) -> str:
+    """What a checksum was compared with."""
+    return "table" if known else "hub" if stated else "first use"
 
 
 def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
@@ -74,14 +152,9 @@ def room_for(target: Path, total: int | None, have: int) -> None:
 
 def disk_full(part: Path) -> UserError:
     return UserError(
-        f"the disk of {part.parent} is full; {part.stat().st_size:,} bytes are kept, and the next run goes on "
-        "from there"
+        f"the disk of {part.parent} is full; {part.stat().st_size:,} "
+        "bytes are kept, and the next run goes on from there"
     )
-
-
-def changed_since_first_use(target: Path, expected: str) -> str:
-    """What to do about another file than the first download brought; empty where something else was expected."""
-    return f" as at first; delete {target.name}.json to take the new one" if expected == first_sha256(target) else ""
 
 
 def sibling_path(target: Path, ending: str) -> Path:

@@ -21,9 +21,9 @@ SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges a
 def train(name: str, documents: Iterator[str], out: Path) -> None:
     """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
 
-    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
-    end-of-text.
-    Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were asked for.
+    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the
+    order in which they were learnt, then end-of-text. Raises UserError where there is
+    no such tokenizer to train, or the text supports fewer merges than were asked for.
     """
     if name == "bytes":
         _write(name, [bytes([b]) for b in range(256)], out)

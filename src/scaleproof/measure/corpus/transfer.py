@@ -15,7 +15,7 @@ import urllib3
 
 from scaleproof.ground.files import DISK_FULL, write_json
 from scaleproof.ground.progress import meter
-from scaleproof.measure.corpus.store import disk_full, read_json, room_for, sibling_path
+from scaleproof.measure.corpus.store import Refused, disk_full, read_json, room_for, sibling_path
 
 CHUNK = 1 << 20  # bytes at most in memory
 AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
@@ -33,6 +33,10 @@ class RetryPolicy:
     least: int = 1000
     wait: Callable[[float], None] = time.sleep
 
+    def pause(self, failures: int) -> float:
+        """Seconds until the next try after so many in a row that brought no new byte."""
+        return min(self.first_wait * 2 ** max(0, failures - 1), self.longest_wait)
+
 
 @dataclass(frozen=True)
 class RemoteFile:
@@ -43,12 +47,8 @@ class RemoteFile:
     sha256: str | None = None
 
 
-class Refused(Exception):
-    """This address will not give the file."""
-
-
-class Interrupted(Exception):
-    """It may, another time; `wait`: seconds that the server asked for."""
+class BrokenOff(Exception):
+    """The address may give the file another time; `wait`: seconds that the server asked for."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class Interrupted(Exception):
 def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Bring `target`.part to its full length, from where it ends if the server still has the same file.
 
-    Raises Refused or Interrupted; UserError where the disk is full. What came stays in the part.
+    Raises Refused or BrokenOff; UserError where the disk is full. What came stays in the part.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}
@@ -74,7 +74,7 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
                 return  # the last transfer brought everything, and was killed before it could say so
             if have and not _continues(answer, have, known):
                 note.unlink()  # the next try starts from the first byte
-                raise Interrupted("the file there is another one than before")
+                raise BrokenOff("the file there is another one than before")
             total = _accepted(answer, remote_file)
             have = have if answer.status_code == 206 else 0
             room_for(target, total, have)
@@ -87,15 +87,15 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
     except requests.exceptions.SSLError:
         raise Refused("the server's certificate is not valid here") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
-        raise Interrupted(f"nothing came for {policy.stall:g} s") from None
+        raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (
         requests.RequestException,
         urllib3.exceptions.HTTPError,
     ) as error:  # their texts hold addresses with signatures
-        raise Interrupted(f"the connection failed ({type(error).__name__})") from None
+        raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
     if total is not None and part.stat().st_size > total:
         part.unlink()
-        raise Interrupted(f"more than the {total:,} bytes of the file came")
+        raise BrokenOff(f"more than the {total:,} bytes of the file came")
 
 
 def _continues(answer: requests.Response, have: int, known: dict) -> bool:
@@ -119,7 +119,7 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
     if code in (404, 410):
         raise Refused(f"no such file there (HTTP {code})")
     if code in AGAIN:
-        raise Interrupted(f"HTTP {code}", _asked_to_wait(answer))
+        raise BrokenOff(f"HTTP {code}", _asked_to_wait(answer))
     if code not in (200, 206):
         raise Refused(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
@@ -150,7 +150,7 @@ def _receive(
             counted += len(data)
             if (passed := time.monotonic() - since) >= policy.stall:
                 if counted < policy.least * passed:
-                    raise Interrupted(f"too slow: {counted / passed:,.0f} bytes/s")
+                    raise BrokenOff(f"too slow: {counted / passed:,.0f} bytes/s")
                 since, counted = time.monotonic(), 0
 
 
@@ -160,7 +160,7 @@ def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> byte
         data = answer.raw.read1(CHUNK)
         if data or total in (None, file.tell()):
             return data
-    raise Interrupted(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
+    raise BrokenOff(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
 
 
 def _write(file: RawIOBase, data: bytes, part: Path) -> None:

@@ -1,7 +1,6 @@
 """Are this machine's GPUs fit to measure? Checks of `scaleproof doctor` that need one; each figure is judged apart."""
 
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -340,7 +339,7 @@ def _monitored(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]
     until = time.perf_counter() + seconds
     with monitor:
         work()
-        threading.Event().wait(max(0.0, until - time.perf_counter()))
+        time.sleep(max(0.0, until - time.perf_counter()))
     samples = monitor.result()["gpus"]
     if not samples:
         raise RuntimeError("NVML does not answer about this device")

@@ -7,16 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import local, slurm_command
 from scaleproof.measure.launch.heartbeat import Heartbeat
-from scaleproof.measure.launch.supervise import Outcome, Remote, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.slurm import Allocation, signal_steps
-from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.request import PlannedRun, Request
 
 REQUEST = "request.json"  # in the attempt's folder
 
@@ -38,27 +37,18 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
 
 
 def write_request(
-    cell: Cell,
-    *,
-    campaign: str,
-    repeat: int,
-    tokens: Path,
-    attempt: Path,
-    run_id: str,
-    time_limit: float,
-    nodes: Allocation | None,
-    provenance: dict[str, Any],
+    plan: PlannedRun, *, attempt: Path, run_id: str, nodes: Allocation | None, provenance: dict[str, Any]
 ) -> Request:
-    """The request of an attempt, written into its folder for the ranks. `time_limit` in seconds."""
+    """The request of an attempt, written into its folder for the ranks."""
     request = Request.of(
-        cell,
-        tokens,
+        plan.cell,
+        plan.tokens,
         attempt,
-        campaign=campaign,
-        repeat=repeat,
+        campaign=plan.campaign,
+        repeat=plan.repeat,
         run_id=run_id,
-        time_limit=time_limit,
-        hosts=list(nodes.hosts[: cell.execution.geometry.nodes]) if nodes else [],
+        time_limit=plan.time_limit,
+        hosts=list(nodes.hosts[: plan.cell.execution.geometry.nodes]) if nodes else [],
         provenance=provenance,
         gpus=len(cuda_devices()),
     )
@@ -76,7 +66,7 @@ def run_ranks(
     under: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
-) -> Outcome:
+) -> CommandOutcome:
     """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
 
     `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that
@@ -92,7 +82,7 @@ def run_ranks(
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
             env = slurm_command.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
-            remote = Remote(partial(signal_steps, nodes.job))
+            remote = Reach(partial(signal_steps, nodes.job))
         else:
             start = local.forked_command if forked else local.command
             command = [*under, *start(cell, path, program)]

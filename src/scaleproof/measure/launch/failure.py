@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from scaleproof.ground.records.metrics import Failed, Failure
-from scaleproof.measure.launch.supervise import Outcome
+from scaleproof.measure.launch.supervise import CommandOutcome
 from scaleproof.measure.machine.slurm import verdict
 from scaleproof.measure.trainer.request import Request
 
@@ -27,7 +27,7 @@ def failed(request: Request, why: Failure) -> Failed:
     )
 
 
-def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
+def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
     """The class and the cause of a failed attempt."""
     if outcome.timed_out:
         return _timeout(request, outcome)
@@ -56,13 +56,13 @@ def failure(request: Request, attempt: Path, outcome: Outcome) -> Failure:
     return _make("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
 
-def _killed(rank: int, number: int, outcome: Outcome) -> Failure:
+def _killed(rank: int, number: int, outcome: CommandOutcome) -> Failure:
     if number == signal.SIGKILL and outcome.memory_kills:
         return _make("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
     return _make("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
 
 
-def _timeout(request: Request, outcome: Outcome) -> Failure:
+def _timeout(request: Request, outcome: CommandOutcome) -> Failure:
     minutes = f"{request.time_limit / 60:.3g} minutes"
     began = "" if outcome.steps else "; no step had begun"
     if not outcome.hung:
@@ -73,7 +73,7 @@ def _timeout(request: Request, outcome: Outcome) -> Failure:
     )
 
 
-def _make(kind: str, reason: str, rank: int | None, outcome: Outcome) -> Failure:
+def _make(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
     """With the last lines of the rank that is to blame, where it is known and has printed any; else of all."""
     of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]

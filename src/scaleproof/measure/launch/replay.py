@@ -11,7 +11,7 @@ from typing import Any
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.reference.planned import LIMIT_S, Planned
+from scaleproof.measure.reference.planned import LIMIT_S, PlannedSteps
 from scaleproof.measure.reference.schema import Reference
 
 SPARE_S = 60.0  # a replay that is so much later than it planned hangs
@@ -20,18 +20,18 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
     """The reference of the workload of `cell`; waits while a run uses the same devices of this machine.
 
-    It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
-    has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
-    describes.
+    It takes at most as long as a run may, `time_limit` in seconds. Where the replay
+    is killed or hangs, the reference has no losses and says so. Raises UserError
+    where a token file is missing or not the one that its tokens.json describes.
     """
     with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
-        began, plan = time.perf_counter(), Planned(cell.config, tokens)
+        began, plan = time.perf_counter(), PlannedSteps(cell.config, tokens)
         reference = plan.reference()
         fields = _in_a_process(plan, min(time_limit, LIMIT_S))
         return reference.model_copy(update=fields | {"seconds": time.perf_counter() - began})
 
 
-def _in_a_process(plan: Planned, limit_s: float) -> dict[str, Any]:
+def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
     parent, alive = context.Pipe(duplex=False)
@@ -53,7 +53,7 @@ def _in_a_process(plan: Planned, limit_s: float) -> dict[str, Any]:
         alive.close()
 
 
-def _replay(plan: Planned, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
+def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
     """In the other process, which ends with the first one."""
     alive.close()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -7,7 +7,6 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
 from scaleproof.ground.records.census import SecondClock
@@ -21,49 +20,42 @@ from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_re
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
 from scaleproof.measure.launch.slurm_node import NODE
-from scaleproof.measure.launch.supervise import Interrupted, Outcome
+from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
 from scaleproof.measure.machine.provenance import provenance, variables
 from scaleproof.measure.machine.slurm import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
-from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
 
-def run_cell(
-    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str = local.PROGRAM
-) -> Measured | Failed:
-    """Make one run of `cell` and publish it in `out`. `time_limit` in seconds.
+def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM) -> Measured | Failed:
+    """Make a run and publish it in `out`.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
     moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
     abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
     UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
-    owner = f"{campaign} {cell.slug}/rep{repeat}"
-    with device_lock(devices_of(cell, cuda_devices()), owner):
-        return _run_alone(cell, campaign, repeat, tokens, out, time_limit, program)
+    owner = f"{plan.campaign} {plan.cell.slug}/rep{plan.repeat}"
+    with device_lock(devices_of(plan.cell, cuda_devices()), owner):
+        return _run_on_own_devices(plan, out, program)
 
 
-def _run_alone(
-    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float, program: str
-) -> Measured | Failed:
+def _run_on_own_devices(plan: PlannedRun, out: Path, program: str) -> Measured | Failed:
+    cell = plan.cell
     started = datetime.now(UTC)
-    SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+    SamplePlan(open_split(plan.tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
     request = write_request(
-        cell,
-        campaign=campaign,
-        repeat=repeat,
-        tokens=tokens,
+        plan,
         attempt=attempt,
         run_id=run_id,
-        time_limit=time_limit,
         nodes=nodes,
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
@@ -81,15 +73,13 @@ def _run_alone(
     return metrics
 
 
-def run_one_of_several(
-    cell: Cell, campaign: str, repeat: int, tokens: Path, out: Path, time_limit: float
-) -> Measured | Failed:
+def run_one_of_several(plan: PlannedRun, out: Path) -> Measured | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
     no failure of the run: nothing is published. Snakemake then sends the job once more.
     """
-    metrics = run_cell(cell, campaign, repeat, tokens, out, time_limit)
+    metrics = run_cell(plan, out)
     if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
         (out / METRICS).unlink(missing_ok=True)
         raise Interrupted(f"{metrics.failure.reason}; this run and those that follow are left to the next job", 1)
@@ -107,7 +97,7 @@ def _unless_the_job_is_over(nodes: Allocation) -> None:
 
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
-) -> tuple[Measured | Failed, Outcome | None]:
+) -> tuple[Measured | Failed, CommandOutcome | None]:
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -129,7 +119,9 @@ def _attempt(
     return failed(request, failure(request, attempt, outcome)), outcome
 
 
-def _publish(request: Request, metrics: Measured | Failed, outcome: Outcome | None, attempt: Path, out: Path) -> None:
+def _publish(
+    request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
+) -> None:
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     metrics = metrics.model_copy(
@@ -166,7 +158,7 @@ def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
 
 
-def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Outcome | None, out: Path) -> dict:
+def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
     return {

@@ -20,9 +20,9 @@ def run_shared_job(
 ) -> int:
     """Make the runs of `job` that are not there, then write `record`; returns how many were made.
 
-    `run(cell, repeat, folder)` makes one run. Runs of an earlier job that was cut off, by its time limit or otherwise,
-    are kept as long as cell and code are the same, failed ones among them; where runs must share their nodes, whole
-    rounds are.
+    `run(cell, repeat, folder)` makes one run. Runs of an earlier job that was cut
+    off, by its time limit or otherwise, are kept as long as cell and code are the
+    same, failed ones among them; where runs must share their nodes, whole rounds are.
     """
     made = 0
     for repeat, cells in job.rounds:

@@ -31,7 +31,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """How a watched command ended."""
 
     exit_code: int
@@ -47,7 +47,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Remote:
+class Reach:
     """How to reach the processes of a command that are not its children: on other nodes, or under another parent."""
 
     signal: Callable[[str], None]  # send all of them a signal, by its name without SIG
@@ -59,8 +59,8 @@ def run_watched(
     log: Path,
     limit: float,
     heartbeat: Heartbeat | None = None,
-    remote: Remote | None = None,
-) -> Outcome:
+    remote: Reach | None = None,
+) -> CommandOutcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
@@ -125,7 +125,7 @@ def run_watched(
     window_s = heartbeat.window_s if heartbeat else None
     resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
     memory_kills = _memory_kills() - kills
-    return Outcome(
+    return CommandOutcome(
         process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s, resolution_s
     )
 
@@ -149,7 +149,7 @@ def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: t
                 print(clean, flush=True)
 
 
-def _ask_for_stacks(process: subprocess.Popen, remote: Remote | None) -> None:
+def _ask_for_stacks(process: subprocess.Popen, remote: Reach | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
         remote.signal("USR1")

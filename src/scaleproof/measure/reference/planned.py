@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.measure.reference.samples import Samples, chain, checksum, step_ids, validation_ids
+from scaleproof.measure.reference.samples import SplitSamples, chain, checksum, step_ids, validation_ids
 from scaleproof.measure.reference.schema import Reference, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
@@ -36,7 +36,7 @@ def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: 
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedSteps:
     """The steps of a cell with the effective configuration `config` on the corpus in the folder `tokens`."""
 
     config: dict[str, Any]
@@ -51,17 +51,17 @@ class Planned:
         return dict(self.config["work"])
 
     @cached_property
-    def train(self) -> Samples:
+    def train(self) -> SplitSamples:
         """Raises UserError where a token file is not the one that its tokens.json describes; so does `validation`."""
         return self._samples("train")
 
     @cached_property
-    def validation(self) -> Samples:
+    def validation(self) -> SplitSamples:
         return self._samples("val")
 
-    def _samples(self, split: str) -> Samples:
+    def _samples(self, split: str) -> SplitSamples:
         labelled = self.workload["task"] == "classification"
-        return Samples(self.tokens, split, self.workload["seq_len"], labelled)
+        return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 
     @cached_property
     def scored(self) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The replay: the first steps of a workload in one plain process, in strict fp32.
 
-It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot be wrong here as well. The same
-steps are made again with the rows of each in other orders: how far apart they come to be is how much training itself
-amplifies rounding.
+It imports nothing of corpus, model, strategy or trainer: what is wrong there cannot
+be wrong here as well. The same steps are made again with the rows of each in other
+orders: how far apart they come to be is how much training itself amplifies rounding.
 """
 
 import time
@@ -19,7 +19,14 @@ from torch import nn
 
 from scaleproof.measure.reference.memory import bytes_of_row, free_bytes, rows_that_fit
 from scaleproof.measure.reference.network import build
-from scaleproof.measure.reference.planned import BUDGET_S, LIMIT_S, MOST_STEPS, SERIES_PART, Planned, steps_to_replay
+from scaleproof.measure.reference.planned import (
+    BUDGET_S,
+    LIMIT_S,
+    MOST_STEPS,
+    SERIES_PART,
+    PlannedSteps,
+    steps_to_replay,
+)
 from scaleproof.measure.reference.schema import Reference, Repetition
 from scaleproof.measure.reference.training import (
     AS_WRITTEN,
@@ -42,12 +49,12 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
     Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
     a token file is missing or not the one that its tokens.json describes.
     """
-    began, plan = time.perf_counter(), Planned(config, tokens)
+    began, plan = time.perf_counter(), PlannedSteps(config, tokens)
     reference = plan.reference()
     return reference.model_copy(update=replayed(plan) | {"seconds": time.perf_counter() - began})
 
 
-def replayed(plan: Planned, limit_s: float = LIMIT_S) -> dict[str, Any]:
+def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """What training makes of the plan in about `limit_s` at most: fields of a Reference.
 
     Never raises where the tokens are right.
@@ -64,7 +71,7 @@ def replayed(plan: Planned, limit_s: float = LIMIT_S) -> dict[str, Any]:
     return fields
 
 
-def _train(plan: Planned, fields: dict[str, Any], limit_s: float) -> None:
+def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
     """Fill `fields` as far as it gets, in `limit_s` a series. Raises TooMuch, or what a device or a library raises."""
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
@@ -108,7 +115,7 @@ def _train(plan: Planned, fields: dict[str, Any], limit_s: float) -> None:
 
 
 def _make(
-    plan: Planned, model: nn.Module, made: Made, rounding: Rounding, goes_on: Callable[[int], bool], limit_s: float
+    plan: PlannedSteps, model: nn.Module, made: Made, rounding: Rounding, goes_on: Callable[[int], bool], limit_s: float
 ) -> str | None:
     """Add to `made` the steps of one series, and its validation where it is whole.
 
@@ -144,7 +151,7 @@ class Pace:
         return made < self.most and took + step_s <= (self.limit_s if made < self.least else BUDGET_S)
 
 
-def _first_losses(plan: Planned, model: nn.Module) -> tuple[list[float], float]:
+def _first_losses(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
     """Losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last of them."""
     device, began = next(model.parameters()).device, time.monotonic()
     losses: list[float] = []

@@ -37,7 +37,7 @@ MODULUS = 2**64
 MULTIPLIER = 0x9E3779B97F4A7C15
 
 
-class Samples:
+class SplitSamples:
     """One split of a tokenised corpus: rows of int64, by the rule above."""
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
@@ -93,7 +93,7 @@ def checksum(rows: np.ndarray) -> str:
     return f"{total % MODULUS:016x}"
 
 
-def chain(samples: Samples, global_batch: int, seed: int, steps: range) -> str:
+def chain(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
     """Of the tokens of some steps, one step after the other."""
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0

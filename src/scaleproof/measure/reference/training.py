@@ -1,8 +1,8 @@
 """The training steps of the replay, in strict fp32 on one device: losses, norms, and the loss on validation samples.
 
-The update is AdamW of `torch.optim` with decoupled weight decay on tensors of two or more dimensions and none on the
-others, after the gradients' total 2-norm has been clipped; the loss of a step is the mean over the samples of the
-global batch.
+The update is AdamW of `torch.optim` with decoupled weight decay on tensors of two
+or more dimensions and none on the others, after the gradients' total 2-norm has
+been clipped; the loss of a step is the mean over the samples of the global batch.
 """
 
 import math
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.measure.reference.memory import is_out_of_memory
-from scaleproof.measure.reference.samples import Samples, step_ids
+from scaleproof.measure.reference.samples import SplitSamples, step_ids
 
 
 class TooMuch(Exception):
@@ -60,7 +60,7 @@ class Made:
 
 def make_steps(
     model: nn.Module,
-    train: Samples,
+    train: SplitSamples,
     work: dict[str, Any],
     made: Made,
     rounding: Rounding,
@@ -121,7 +121,7 @@ def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0,
     return total / len(rows)
 
 
-def mean_loss(model: nn.Module, samples: Samples, ids: np.ndarray, at_once: int, deadline: float) -> float:
+def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
     """Mean loss over some samples, without training. Raises TooMuch at `deadline`."""
     model.eval()
     device, total = next(model.parameters()).device, 0.0

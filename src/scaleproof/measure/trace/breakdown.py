@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, MARK, UNCLASSIFIED, classify
-from scaleproof.ground.records.profile_schema import Collective, Coverage, Kernel, Slowest, Step
+from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import tree
 from scaleproof.measure.trace.time_spans import Spans, union, within, without
@@ -31,7 +31,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceWork:
     """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
 
     launched: np.ndarray
@@ -68,10 +68,10 @@ class StepBreakdown:
         if not self.steps:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
-    def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> Work:
+    def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
-        return Work(launched, start, end, kind[own], collective[own])
+        return DeviceWork(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
         return kind == self.kinds.index(name)
@@ -104,13 +104,13 @@ class StepBreakdown:
         return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
 
     @cached_property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TraceCoverage:
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
         lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
         top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
-        return Coverage(
+        return TraceCoverage(
             classified_share=1 - int(lost["ns"].sum()) / total if total else None,
             mark=MARK,
             unclassified_top=[str(n) for n in top.index],
@@ -169,7 +169,7 @@ class StepBreakdown:
         calls = pd.concat(parts, ignore_index=True)
         return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
 
-    def per_step(self) -> list[Step]:
+    def per_step(self) -> list[TracedStep]:
         if not self.steps:
             return []
         rows = []
@@ -192,7 +192,7 @@ class StepBreakdown:
                 wall = (window.ends[i] - window.starts[i]) / 1e6
                 known_ms = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
                 rows.append(
-                    Step(
+                    TracedStep(
                         step=i,
                         rank=rank,
                         wall_ms=wall,

@@ -16,7 +16,7 @@ HOST = {"kind": "str", "name": "str", "calls": "int64", "total_ns": "int64"}
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceSource:
     """Where a trace comes from and what is known to be missing in it."""
 
     tool: str  # "nsys 2022.4", "torch.profiler"
@@ -35,7 +35,7 @@ class Trace:
     work: pd.DataFrame
     ranges: pd.DataFrame
     host: pd.DataFrame
-    source: Source
+    source: TraceSource
 
     @property
     def ranks(self) -> list[int]:
@@ -53,7 +53,7 @@ def joined(traces: list[Trace]) -> Trace:
     """The ranks of several files as one trace."""
     first = traces[0].source
     devices = [t.source.device for t in traces if t.source.device != "none"]
-    source = Source(
+    source = TraceSource(
         tool=first.tool,
         files=[f for t in traces for f in t.source.files],
         device=devices[0] if devices else "none",

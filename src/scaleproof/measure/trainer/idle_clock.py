@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """Clocks of one thread, in seconds. `waiting_s`: ready to run, without a core."""
 
     wall_s: float
@@ -56,6 +56,6 @@ class IdleClock:
         finally:
             self.start()
 
-    def _read(self) -> Reading:
+    def _read(self) -> ClockReading:
         waiting_s = int(self._schedstat.read_text().split()[1]) / 1e9 if self._known else 0.0
-        return Reading(time.perf_counter(), time.thread_time(), waiting_s)
+        return ClockReading(time.perf_counter(), time.thread_time(), waiting_s)

@@ -35,7 +35,7 @@ from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.update_log import UpdateLog
-from scaleproof.measure.trainer.validation import validate
+from scaleproof.measure.trainer.validation import Scored, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -142,86 +142,132 @@ def _probed_step(ready: Ready, step: int) -> Series:
         raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
-def measure_in(session: Session, request: Request, began: float) -> None:
-    """Make a run in a world that has come up."""
-    cell, work = request.cell, request.cell.work
-    run = set_up(session, request, look=True)
-    strategy = run.strategy
-    batches = run.batches
-    parameters = run.parameters
-    ready = time.time()
-    _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
-    warmup, probe, before = warm_up(run, work.warmup_steps)
-    executed = strategy.executed()
+@dataclass(frozen=True)
+class TimedWindow:
+    """The timed steps on this rank, and what was seen beside them."""
+
+    series: Series
+    warm: float  # epoch seconds: before it
+    updates: int
+    monitor: Monitor
+    host_load: HostLoad
+    fed: FedTokens
+    update_log: UpdateLog
+    modes: int  # dispatch modes that saw every operation
+    nodes: int  # of autograd, made in it
+    max_rss: int
+    cuda_memory: dict[str, int] | None
+
+
+def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
+    """Make the steps that count, with nothing beside them that costs time."""
+    cell = request.cell
+    work = cell.work
+    device = session.device
+    executed = run.strategy.executed()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
-    monitor = Monitor(session.device, session.uuids)
-    if session.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(session.device)
-        torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
+    monitor = Monitor(device, session.uuids)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.reset_accumulated_memory_stats(device)  # retries of the allocator
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
-    fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
+    fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     update_log = UpdateLog()
     dist.barrier()
     first_node = graph_nodes()
     warm = time.time()
     with monitor:
         dist.barrier()
-        with HostLoad(session.cores) as host_load, fed.of(run.entrance), update_log.of(strategy.optimizer):
-            window = run.steps(work.warmup_steps, work.steps)
+        with HostLoad(session.cores) as host_load, fed.of(run.entrance), update_log.of(run.strategy.optimizer):
+            series = run.steps(work.warmup_steps, work.steps)
     modes = active_modes()
     nodes = graph_nodes() - first_node - 1
-    _say(session, f"window: {window.wall:.2f} s")
-
+    _say(session, f"window: {series.wall:.2f} s")
     max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    cuda_memory = _cuda_memory(session.device)
-    updates = strategy.executed() - executed
+    cuda_memory = _cuda_memory(device)
+    updates = run.strategy.executed() - executed
+    return TimedWindow(series, warm, updates, monitor, host_load, fed, update_log, modes, nodes, max_rss, cuda_memory)
 
+
+@dataclass(frozen=True)
+class Closing:
+    """What was looked at after the window: the validation of all ranks, and one more probed step."""
+
+    scored: list[Scored]
+    epoch_s: float
+    monotonic_s: float
+    probed: ProbedStep | None
+
+
+def close(session: Session, request: Request, run: Ready) -> Closing:
+    """Score held-out samples, and look at a last step from inside."""
+    cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     scored = session.gather(
-        validate(strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device, run.entrance)
+        validate(
+            *(run.strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device),
+            run.entrance,
+        )
     )
-    closing, closing_monotonic = time.time(), time.monotonic()
-    strategy.module.train()
+    epoch, monotonic = time.time(), time.monotonic()
+    run.strategy.module.train()
     # A compiled cell would run as written, which takes more memory than what was timed.
     skipped = run.compiled or any(rank.out_of_memory for rank in scored)
-    after = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
+    probed = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
+    return Closing(scored, epoch, monotonic, probed)
 
+
+def measure_in(session: Session, request: Request, began: float) -> None:
+    """Make a run in a world that has come up: warm up, time the window, look at what came of it, write it down."""
+    cell, work = request.cell, request.cell.work
+    run = set_up(session, request, look=True)
+    ready = time.time()
+    _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    warmup, probe, before = warm_up(run, work.warmup_steps)
+    window = time_window(session, request, run)
+    closing = close(session, request, run)
     own = RankRecord(
-        series=[*warmup, window],
-        executed=updates,
-        taken=batches.taken,
-        tokens=batches.tokens,
-        place=session.place | monitor.result() | host_load.result(),
-        max_rss=max_rss,
-        cuda_memory=cuda_memory,
+        series=[*warmup, window.series],
+        executed=window.updates,
+        taken=run.batches.taken,
+        tokens=run.batches.tokens,
+        place=session.place | window.monitor.result() | window.host_load.result(),
+        max_rss=window.max_rss,
+        cuda_memory=window.cuda_memory,
         state_bytes=probe.state_bytes,
         collectives=probe.collectives(),
-        dtypes=probe.dtypes() | strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
-        engine_config=strategy.engine_config(),
-        parameters=parameters,
+        dtypes=probe.dtypes() | run.strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
+        engine_config=run.strategy.engine_config(),
+        parameters=run.parameters,
         ready=ready,
-        warm=warm,
+        warm=window.warm,
         census=take_census(
-            strategy,
+            run.strategy,
             before,
-            after,
-            modes,
-            nodes,
-            sorted(update_log.slowed_by),
-            tokens_in_window=fed.chain(work.warmup_steps, cell.batch.accumulation),
-            updates_in_window=update_log.summary(work.warmup_steps, work.steps),
+            closing.probed,
+            window.modes,
+            window.nodes,
+            sorted(window.update_log.slowed_by),
+            tokens_in_window=window.fed.chain(work.warmup_steps, cell.batch.accumulation),
+            updates_in_window=window.update_log.summary(work.warmup_steps, work.steps),
             first_losses=run.first_losses,
         ),
-        closing=closing,
-        closing_monotonic=closing_monotonic,
+        closing=closing.epoch_s,
+        closing_monotonic=closing.monotonic_s,
     )
     ranks = session.gather(own)
     if session.rank == 0:
-        if any(rank.out_of_memory for rank in scored):
-            _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
-        metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
-        write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
-        _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+        _write_metrics(session, request, run, ranks, closing.scored, began)
+
+
+def _write_metrics(
+    session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
+) -> None:
+    if any(rank.out_of_memory for rank in scored):
+        _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+    metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
+    write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
 
 
 def _say(session: Session, text: str) -> None:

@@ -16,7 +16,7 @@ REASONS = {0x4: "power_cap", 0x8: "hardware", 0x20: "thermal_software", 0x40: "t
 
 
 @dataclass
-class Samples:
+class GpuSamples:
     """Series of one GPU; power in watts, clock in MHz."""
 
     times: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class GpuMonitor:
         """`nvml`: the module pynvml, initialised, or something that answers like it."""
         self.nvml, self.period = nvml, period
         self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
-        self.samples = [Samples() for _ in uuids]
+        self.samples = [GpuSamples() for _ in uuids]
         self.done = threading.Event()
 
     def __enter__(self) -> "GpuMonitor":
@@ -97,7 +97,7 @@ class GpuMonitor:
         """One entry a GPU. `energy_j` is null where counter and integral disagree; both stand beside it."""
         return [self._describe(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
 
-    def _describe(self, samples: Samples, before: float | None, after: float | None) -> dict[str, Any]:
+    def _describe(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
         counter = None if before is None or after is None else after - before
         pairs = range(1, len(samples.times))
         integral = sum(

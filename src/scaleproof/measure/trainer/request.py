@@ -17,6 +17,17 @@ FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the reques
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """A run that is to be made: of which cell of which campaign, on which tokens, and how long it may take."""
+
+    cell: Cell
+    campaign: str
+    tokens: Path  # folder of tokens.json
+    time_limit: float  # seconds
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
 class Request:
     """One run to make: the cell, where its tokens are, where the results go, and who asked."""
 

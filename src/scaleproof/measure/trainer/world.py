@@ -1,7 +1,7 @@
 """Is the world that came up the one that was asked for? Imports no torch."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell
@@ -16,7 +16,7 @@ class NotApplicable(Exception):
     """This machine cannot run the cell, which only a rank could find out."""
 
 
-def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()) -> None:
+def check(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()) -> None:
     """Raise WrongWorld unless the ranks' `places` are the nodes and devices of `cell`, each device once.
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
@@ -27,7 +27,7 @@ def check(cell: Cell, places: Sequence[dict[str, Any]], hosts: Sequence[str] = (
 
 
 def world_mismatch(
-    nodes: int, per_node: int, places: Sequence[dict[str, Any]], hosts: Sequence[str] = ()
+    nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
     """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""
     if len(places) != nodes * per_node:

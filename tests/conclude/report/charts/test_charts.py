@@ -1,5 +1,6 @@
 """Charts: every word readable, nothing cut or overlapping, the same bytes from the same data."""
 
+import inspect
 import itertools
 
 import pytest
@@ -9,7 +10,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from result_models import point, series
 
-from scaleproof.conclude.report.charts import CHARTS, PANELS, draw, draw_losses
+from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.charts import CHARTS, draw, draw_losses
 from scaleproof.conclude.report.charts.losses import AGAINST, losses
 from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, places, style
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
@@ -95,7 +97,7 @@ def figure(results):
 
     def make(name):
         with style():
-            panels = PANELS.get(name, 1)
+            panels = CATALOG[name].panels
             drawn = Figure(figsize=(WIDTH, 4 * panels))
             FigureCanvasAgg(drawn)
             axes = drawn.subplots(panels, 1)
@@ -196,3 +198,14 @@ def test_losses_have_a_line_a_cell(results, against):
     for folder in ("a", "b"):
         draw_losses(against, *read_losses(results.folder), results.folder / folder)
     assert len({(results.folder / f / f"loss_{against}.svg").read_bytes() for f in "ab"}) == 1
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
+    chart = CATALOG[name]
+    assert chart.title
+    assert chart.caption.endswith(".")
+    others = ("waterfall", "forecast", "loss_step", "loss_seconds")  # which have inputs of their own
+    assert (name in CHARTS) != (name in others)
+    assert name in CHARTS or (chart.row, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"
+    assert name not in CHARTS or ("forecasts" in inspect.signature(CHARTS[name]).parameters) == chart.banded

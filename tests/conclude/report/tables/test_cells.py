@@ -80,7 +80,7 @@ def test_markdown_has_every_column_a_row_a_cell_and_the_reason_of_a_failure(resu
     lines = (results.tables() / "scaling.md").read_text().splitlines()
     header = [c.strip() for c in lines[0].strip("|").split("|")]
     assert {"strategy", "nodes x devices", "tokens/s [95 %]", "speed-up [95 %]", "n"} <= set(header)
-    assert [h for name in CELLS_TABLE if (h := COLUMNS[name].label) in header] == header, "always in the same order"
+    assert [h for name in CELLS_TABLE if (h := COLUMNS[name].heading) in header] == header, "always in the same order"
     assert "seq len" not in header, "what never changes is said once, below"
     assert "seq len 128" in lines[-3] + lines[-2] + lines[-1]
     rows = [dict(zip(header, (c.strip() for c in line.strip("|").split("|")), strict=True)) for line in lines[2:6]]

@@ -8,6 +8,7 @@ import numpy as np
 from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import Figures, Inside, LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import OF_FILE
 
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step
@@ -40,14 +41,13 @@ def seconds_of(milliseconds: str | None) -> float | None:
 
 
 class LogReader:
-    """Reads one program's lines. Subclasses say how their lines look (`mark`), which lines matter, and what they
-    mean.
-    """
+    """Reads one program's lines. Subclasses say how they look (`mark`), which of them matter, what they mean."""
 
     mark: ClassVar[str]  # a pattern that only this program's logs have
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
     format: ClassVar[str]
     rate_scope: ClassVar[str | None] = None
+    peak_flops: ClassVar[float | None] = None  # that the program divides by, whatever the device
     # Of programs with short lines: the usual line of a step with its end, how it opens, and what its groups behind the
     # number of the step are: a column of `StepSeries`, and what to divide by.  Such lines are read many at a time.
     usual: ClassVar[re.Pattern[str] | None] = None
@@ -67,6 +67,7 @@ class LogReader:
     def _new(self) -> ReportedRun:
         run = ReportedRun(self.name, self.format)
         run.rate_scope = self.rate_scope
+        run.peak_flops = self.peak_flops
         return run
 
     def feed(self, number: int, line: str) -> None:
@@ -131,19 +132,7 @@ class LogReader:
     def _restart(self) -> None:
         before = self.run
         self.runs.append(self._new())
-        for field in (
-            "world_size",
-            "micro_batch",
-            "accumulation",
-            "global_batch",
-            "seq_len",
-            "parameters",
-            "device",
-            "peak_flops",
-            "strategy",
-            "zero_stage",
-            "precision",
-        ):
+        for field in OF_FILE:
             setattr(self.run, field, getattr(before, field))
         self.run.details = {k: v for k, v in before.details.items() if k in ("tokens_per_step",)}
         for field, value in self._pending.items():

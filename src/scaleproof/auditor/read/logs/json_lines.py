@@ -11,6 +11,7 @@ from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import LogReader, least
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.run_fields import OF_KIND
 
 
 class MLPerf(LogReader):
@@ -107,14 +108,8 @@ class DLLogger(LogReader):
     def _parameters(self, data: dict[str, Any]) -> None:
         for key, value in data.items():
             kind = column_of(str(key)).kind
-            field = {
-                "processes": "world_size",
-                "devices": "world_size",
-                "global_batch": "global_batch",
-                "micro_batch": "micro_batch",
-            }.get(kind or "")
-            if field and isinstance(value, int) and value > 0:
-                self.say(field, value)
+            if kind in ("processes", "devices", "global_batch", "micro_batch") and isinstance(value, int) and value > 0:
+                self.say(OF_KIND[kind], value)
 
     def _log(self, at: Any, data: dict[str, Any], number: int) -> None:
         values: dict[str, float] = {}
@@ -212,9 +207,7 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal; None where it is none. Most dictionaries are JSON but for their quotes, which is
-    read faster.
-    """
+    """The value of a Python literal, None where it is none. JSON but for its quotes is read as that: it is faster."""
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))

@@ -11,9 +11,7 @@ LEAST_SECONDS = 10  # whole seconds are printed: of fewer the last digit is wort
 
 
 class Keras(LogReader):
-    """`model.fit`: epochs in whole seconds. Ranks that print to one file repeat the lines of an epoch: the first
-    counts.
-    """
+    """`model.fit`: epochs in whole seconds. Of ranks that print to one file the first line of an epoch counts."""
 
     mark = r"\d/\d+ (?:\[=+\] - |━+ |- )\d+s[ /].*?loss: "
     looked_at = r"Epoch \d|\d/\d+ (?:\[|━|-)|nproc|horovodrun|mpirun|srun"

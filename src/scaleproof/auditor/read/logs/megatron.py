@@ -7,16 +7,9 @@ from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
 from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import words_of
 
-ARGUMENTS = {
-    "world_size": "world_size",
-    "micro_batch_size": "micro_batch",
-    "global_batch_size": "global_batch",
-    "seq_length": "seq_len",
-    "num_gpus": "world_size",
-    "train_micro_batch_size_per_gpu": "micro_batch",
-    "train_batch_size": "global_batch",
-}
+ARGUMENTS = words_of("Megatron")
 SETTLING = 50  # iterations in which a loss scaler that starts at 2**32 has found its scale
 PARALLEL = {
     "tensor_model_parallel_size": "tensor_parallel",
@@ -116,9 +109,7 @@ class Megatron(LogReader):
 
 
 class GptNeoX(Megatron):
-    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU: 5.7TFLOPS` and
-    `lm_loss`.
-    """
+    """EleutherAI/gpt-neox: the same line behind `samples/sec: 1.702 |`, with `approx flops per GPU` and `lm_loss`."""
 
     mark = r"samples/sec: [0-9.]+ \| iteration +\d+/"
     format = "GPT-NeoX log"

@@ -25,9 +25,7 @@ OVERFLOW = re.compile(rf"OVERFLOW!(?: Rank (\d+))?.*?kipping step\.(?: Attempted
 
 
 class RankBlocks(LogReader):
-    """`Step N: loss x`, `elapsed_time_per_iteration: x s`, a rate, memory, GPUtil's table, of every rank; tqdm's
-    bar.
-    """
+    """`Step N: loss x`, `elapsed_time_per_iteration: x s`, rate, memory, GPUtil's table, tqdm's bar, of all ranks."""
 
     mark = r"elapsed_time_per_iteration"
     looked_at = (
@@ -95,9 +93,7 @@ class RankBlocks(LogReader):
             self._last.seconds = max(self._last.seconds or 0.0, seconds or 0.0) or None
 
     def _on_rate(self, m: re.Match[str], number: int) -> None:
-        """`at step 15` names its step; `average on 15` says how many steps it is over, and belongs to the last step
-        that was printed.
-        """
+        """`at step 15` names its step; `average on 15`, the number of steps, belongs to the last printed step."""
         text = m[0]
         logged = self._last
         if at := re.search(rf"at step {STEP}", text):

@@ -6,15 +6,15 @@ from itertools import pairwise
 from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, least, seconds_of, share, whole
+from scaleproof.auditor.read.logs.base import STEP, LogReader, least, seconds_of
+from scaleproof.auditor.read.logs.dialect import Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun
 
 A100_BF16 = 312e12
 
 
-class NanoGPT(LogReader):
-    """karpathy/nanoGPT: the iteration's time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the
-    device.
+class NanoGPT(Dialect):
+    """karpathy/nanoGPT: a time covers all micro-steps; MFU is of an A100's bf16 peak, whatever the device.
 
     Every eval_interval iterations the evaluation and the checkpoint are inside the time of the iteration that is
     printed next.
@@ -23,50 +23,27 @@ class NanoGPT(LogReader):
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
     looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|saving checkpoint|nproc|compiling"
     format = "nanoGPT log"
+    peak_flops = A100_BF16
 
     usual = re.compile(
         r"iter (\d{1,12}): loss (\d{1,9}\.\d{1,9}), time (\d{1,12}\.\d{1,9})ms(?:, mfu (-?\d{1,9}\.\d{1,9})%)?\n"
     )
     opening = "iter "
     columns = (("loss", 1.0), ("seconds", 1e3), ("mfu", 1e2))
-    _step = re.compile(rf"iter {STEP}: loss {N}, time {N}ms(?:, mfu {N}%)?")
-    _evaluation = re.compile(rf"step {STEP}: train loss {N}, val loss {N}")
 
-    def _new(self) -> ReportedRun:
-        run = super()._new()
-        run.peak_flops = A100_BF16
-        return run
-
-    def feed(self, number: int, line: str) -> None:
-        if m := self._step.search(line):
-            step = LoggedStep(int(m[1]), seconds_of(m[3]), figure(m[2]), mfu=share(m[4]), line=number)
-            self.step(step, m[2])
-        elif m := self._evaluation.search(line):
-            self.run.best_val_loss = least(self.run.best_val_loss, figure(m[3]))
-            self.mark_inside("evaluation")
-        elif "saving checkpoint" in line:
-            self.mark_inside("checkpoint")
-        elif "compiling the model" in line:
-            self.mark_inside("compilation")
-        elif m := re.search(rf"tokens per iteration will be: {N}", line):
-            self.run.details["tokens_per_step"] = whole(m[1])
-        elif m := re.search(rf"number of parameters: {N}M", line):
-            self.say("parameters", (figure(m[1]) or 0) * 1e6 or None)
-        elif m := re.search(r"world_size[ =:]+(\d{1,12})", line):
-            self.say("world_size", int(m[1]) or None)
-        else:
-            self.launch(line)
-
-    def finish(self) -> list[ReportedRun]:
-        for run in self.runs:
-            run.details.setdefault("tokens_per_step", None)
-        return super().finish()
+    of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
+    others = (
+        Line(r"step \d{1,12}: train loss \S+, val loss {val_loss}", "evaluation"),
+        Line("saving checkpoint", "checkpoint"),
+        Line("compiling the model", "compilation"),
+        Line("tokens per iteration will be: {tokens_per_step}"),
+        Line("number of parameters: {parameters_m}M"),
+        Line("world_size[ =:]+{world_size}"),
+    )
 
 
 class ModdedNanoGPT(LogReader):
-    """KellerJordan/modded-nanogpt: a clock since the start (stopped during validation) and its average; a step's
-    time is the difference.
-    """
+    """KellerJordan/modded-nanogpt: a clock that stops during validation; a step's time is the difference."""
 
     mark = r"step:\d+/\d+ (?:val_loss:\S+ )?train_time:[\d.]+m?s step_avg:"
     looked_at = r"step:\d|nproc"
@@ -115,35 +92,26 @@ class ModdedNanoGPT(LogReader):
         return super().finish()
 
 
-class NanoChat(LogReader):
-    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.44ms | tok/sec: 529,882 | mfu:
-    74.13 | ...`.
-    """
+class NanoChat(Dialect):
+    """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.4ms | tok/sec: 529,882 | ...`."""
 
     mark = r"step \d+/\d+ \([0-9.]+%\) \| loss: \S+ \|.* dt: [0-9.]+ms"
     looked_at = r"step |Step |Number of parameters|world|nproc|Validation|batch size"
     format = "nanochat log"
     rate_scope = "global"
 
-    _step = re.compile(
-        rf"step {STEP}/\d+ \([0-9.]+%\) \| loss: {N} \|.*?dt: {N}ms(?: \| tok/sec: {N})?(?:.*?mfu: {N})?"
+    of_step = Line(
+        r"step {step}/\d+ \([0-9.]+%\) \| loss: {loss} \|.*?dt: {ms}ms"
+        r"(?: \| tok/sec: {tokens_per_s})?(?:.*?mfu: {mfu})?"
+    )
+    others = (
+        Line("Number of parameters: {parameters}"),
+        Line("Total batch size {tokens_per_step}"),
+        Line("Validation (?:bpb|loss)", "evaluation"),
     )
 
-    def feed(self, number: int, line: str) -> None:
-        if m := self._step.search(line):
-            step = LoggedStep(int(m[1]), seconds_of(m[3]), figure(m[2]), figure(m[4]), mfu=share(m[5]), line=number)
-            self.step(step, m[2])
-        elif m := re.search(rf"Number of parameters: {N}", line):
-            self.say("parameters", figure(m[1]))
-        elif m := re.search(rf"Total batch size {N}", line):
-            self.run.details["tokens_per_step"] = whole(m[1])
-        elif re.search(r"Validation (?:bpb|loss)", line):
-            self.mark_inside("evaluation")
-        else:
-            self.launch(line)
 
-
-class LlmC(LogReader):
+class LlmC(Dialect):
     """karpathy/llm.c: `step 10/100 | loss 9.5 (+nanz)| ... | 135.1 ms | 47.8% bf16 MFU | 3880000 tok/s`."""
 
     mark = r"step +\d+/\d+ \|.*?tok/s"
@@ -151,122 +119,63 @@ class LlmC(LogReader):
     format = "llm.c log"
     rate_scope = "global"
 
-    _step = re.compile(rf"step +{STEP}/\d+ \|.*?loss {N}.*?\| {N} ms \| (?:{N}% (\w+) MFU|n/a MFU) \| {N} tok/s")
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._settings: dict[str, str] = {}
-
-    def feed(self, number: int, line: str) -> None:
-        if m := self._step.search(line):
-            self._apply()
-            self.step(
-                LoggedStep(int(m[1]), seconds_of(m[3]), figure(m[2]), figure(m[6]), mfu=share(m[4]), line=number), m[2]
-            )
-            self.run.precision = m[5] or self.run.precision
-        elif m := re.match(r"\| ([\w ()/]+?) +\| (.+?) +\|$", line):
-            self._settings[m[1].strip()] = m[2].strip()
-        elif m := re.match(rf"val loss {N}", line):
-            self.run.best_val_loss = least(self.run.best_val_loss, figure(m[1]))
-
-    def _apply(self) -> None:
-        if not self._settings:
-            return
-        settings, self._settings = self._settings, {}
-        self.say("device", settings.get("device"))
-        self.say("micro_batch", whole(settings.get("micro batch size B")))
-        self.say("seq_len", whole(settings.get("sequence length T")))
-        self.say("world_size", whole(settings.get("num_processes")) or None)
-        self.say("parameters", figure(settings.get("num_parameters")))
-        self.run.details["tokens_per_step"] = whole(settings.get("total batch size"))
-
-    def finish(self) -> list[ReportedRun]:
-        self._apply()
-        return super().finish()
+    of_step = Line(
+        r"step +{step}/\d+ \|.*?loss {loss}.*?\| {ms} ms \| (?:{mfu}% {precision} MFU|n/a MFU) \| {tokens_per_s} tok/s"
+    )
+    others = (
+        Line(r"^\| device +\| {device} +\|$"),
+        Line(r"^\| micro batch size B +\| {micro_batch} +\|$"),
+        Line(r"^\| sequence length T +\| {seq_len} +\|$"),
+        Line(r"^\| num_processes +\| {world_size} +\|$"),
+        Line(r"^\| num_parameters +\| {parameters}"),
+        Line(r"^\| total batch size +\| {tokens_per_step} +\|$"),
+        Line("^val loss {val_loss}"),
+    )
 
 
-class TorchTitan(LogReader):
-    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that the program divided
-    by.
-    """
+class TorchTitan(Dialect):
+    """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that it divided by."""
 
     mark = r"step: +\d+ +loss: +(?:[0-9.]+|nan|inf).*?(?:tps|wps): "
     looked_at = r"step: |Peak FLOPS|Peak flops|capacity: |batch size|mesh|Dumping|checkpoint|nproc|ompiling"
     format = "torchtitan log"
     rate_scope = "rank"
 
-    _step = re.compile(
-        rf"step: +{STEP} +loss: +{N}(?:.*?memory: +{N}GiB)?.*?(?:tps|wps): +{N}(?:.*?tflops: +{N})?(?:.*?mfu: +{N}%)?"
+    of_step = Line(
+        r"step: +{step} +loss: +{loss}(?:.*?memory: +{memory_gib}GiB)?.*?(?:tps|wps): +{tokens_per_s}"
+        r"(?:.*?tflops: +{tflops})?(?:.*?mfu: +{mfu}%)?"
+    )
+    others = (
+        Line("Peak FLOPS used for computing MFU: {peak_flops}"),
+        Line("(?:CUDA|GPU|HIP) capacity: {device} with "),
+        Line("local batch size:? {micro_batch}, global batch size:? {global_batch}.*?sequence length:? {seq_len}"),
+        Line(r"device mesh with \[[^\]]*\], \[{mesh}\]"),
+        Line("(?i)dumping (?:profiler )?traces", "profiler"),
+        Line("(?i)sav(?:ing|ed) (?:the |a )?(?:full )?checkpoint", "checkpoint"),
     )
 
     def feed(self, number: int, line: str) -> None:
-        if m := self._step.search(line):
-            flops, memory = figure(m[5]), figure(m[3])
-            step = LoggedStep(int(m[1]), None, figure(m[2]), figure(m[4]), mfu=share(m[6]), line=number)
-            step.flops_per_s = flops * 1e12 if flops else None
-            self.step(step, m[2])
-            run = self.run
-            run.memory_reported_bytes = max(run.memory_reported_bytes or 0.0, (memory or 0.0) * 2**30) or None
-            if step.mfu and step.flops_per_s:
-                run.details["implied_peak_flops"] = step.flops_per_s / step.mfu
-        elif m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
+        if m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
             self.run.details["peak_fallback"] = f"{m[1]} -> {m[2]}"
             self.run.peak_flops = A100_BF16 if m[2] == "A100" else None
-        elif m := re.search(rf"Peak FLOPS used for computing MFU: {N}", line):
-            self.say("peak_flops", figure(m[1]))
-        elif m := re.search(r"(?:CUDA|GPU|HIP) capacity: (.+?) with ", line):
-            self.say("device", m[1])
-        elif m := re.search(rf"local batch size:? {N}, global batch size:? {N}.*?sequence length:? {N}", line):
-            self.say("micro_batch", whole(m[1]) or None)
-            self.say("global_batch", whole(m[2]) or None)
-            self.say("seq_len", whole(m[3]) or None)
-        elif m := re.search(r"device mesh with \[[^\]]*\], \[([\d, ]+)\]", line):
-            self._mesh(m[1])
-        elif re.search(r"(?i)dumping (?:profiler )?traces", line):
-            self.mark_inside("profiler")
-        elif re.search(r"(?i)sav(?:ing|ed) (?:the |a )?(?:full )?checkpoint", line):
-            self.mark_inside("checkpoint")
         else:
-            self.launch(line)
-
-    def _mesh(self, sizes: str) -> None:
-        product = 1
-        for size in sizes.split(",")[:5]:
-            product *= min(int(size), 10**6) if size.strip() else 1
-        self.say("world_size", product or None)
+            super().feed(number, line)
 
 
-class MaxText(LogReader):
-    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later versions say
-    "/device".
-    """
+class MaxText(Dialect):
+    """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later "TFLOP/s/device"."""
 
     mark = r"completed step: \d+, seconds: "
     looked_at = r"completed step|eval|checkpoint|number parameters"
     format = "MaxText log"
     rate_scope = "rank"
 
-    _step = re.compile(
-        rf"completed step: {STEP}, seconds: {N}(?:, TFLOP/s(?:/device)?: {N})?(?:, Tokens/s/device: {N})?"
-        rf".*?(?:loss: {N})?$"
+    of_step = Line(
+        r"completed step: {step}, seconds: {s}(?:, TFLOP/s(?:/device)?: {tflops})?"
+        r"(?:, Tokens/s/device: {tokens_per_s})?.*?(?:loss: {loss})?\s*$"
     )
-
-    def feed(self, number: int, line: str) -> None:
-        if m := self._step.search(line.strip()):
-            flops = figure(m[3]) if m[3] else None
-            seconds = figure(m[2])
-            step = LoggedStep(
-                int(m[1]),
-                seconds if seconds and seconds > 0 else None,
-                figure(m[5]) if m[5] else None,
-                figure(m[4]) if m[4] else None,
-                line=number,
-            )
-            step.flops_per_s = flops * 1e12 if flops else None
-            self.step(step, m[5])
-        elif m := re.search(rf"number parameters: {N} billion", line):
-            self.say("parameters", (figure(m[1]) or 0) * 1e9 or None)
-        elif "eval metrics after step" in line:
-            self.mark_inside("evaluation")
-        elif re.search(r"saved a checkpoint at step", line):
-            self.mark_inside("checkpoint")
+    others = (
+        Line("number parameters: {parameters_b} billion"),
+        Line("eval metrics after step", "evaluation"),
+        Line("saved a checkpoint at step", "checkpoint"),
+    )

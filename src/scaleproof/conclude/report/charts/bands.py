@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import BESIDE, bar, tip
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastRow
 from scaleproof.ground.records.scaling_report import ScalingSeries
 
 HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import MOST_ROWS, bar, colour, empty, thousands, write_chart
-from scaleproof.ground.records.forecast_report import ForecastRow, StepForecast
+from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
 
 ROW_INCHES = 0.32
 MISSED = "#b2182b"

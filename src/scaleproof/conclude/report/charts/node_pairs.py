@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 
 from scaleproof.conclude.forecast.node_pairs import PairRow
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
-from scaleproof.ground.records.forecast_report import NodePair
+from scaleproof.ground.findings.forecast_report import NodePair
+from scaleproof.ground.number_format import integer
 
 INCHES_PER_NODE = 0.25
 
@@ -26,7 +27,7 @@ def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
         axes.set_xticks(range(len(nodes)), nodes, rotation=90)
         axes.set_yticks(range(len(nodes)), nodes)
     axes.grid(visible=False)
-    axes.set_title(f"All-reduce of {rows[0].nbytes:,} bytes between two nodes")
+    axes.set_title(f"All-reduce of {integer(rows[0].nbytes)} bytes between two nodes")
 
 
 def draw_node_pairs(rows: Sequence[NodePair | PairRow], folder: Path) -> None:

@@ -29,8 +29,8 @@ from scaleproof.conclude.report.charts.style import (
     thousands,
     tip,
 )
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastRow
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 

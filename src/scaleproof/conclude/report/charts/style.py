@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import is_useless, number
+from scaleproof.ground.number_format import integer, is_useless, number
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -71,7 +71,7 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
     measured = cells[cells["n"] > 0]
     drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
-    more = f", the fastest {MOST_ROWS} of {len(measured):,} cells" if len(drawn) < len(measured) else ""
+    more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
     return drawn, count(drawn) + more
 
 
@@ -83,7 +83,7 @@ def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[li
 
     fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
     drawn = [series[i] for i in sorted(fastest)]
-    more = f", the fastest {len(drawn)} of {len(series):,} series" if len(drawn) < len(series) else ""
+    more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
     return drawn, count(cells) + more
 
 

@@ -14,7 +14,7 @@ ROW_INCHES = 0.27
 
 def chosen(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
     """The cells that are drawn, in their order."""
-    known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i]["parts"]))
+    known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
     return [entries[i] for i in sorted(known[:MOST_CELLS])]
 
 

@@ -10,9 +10,9 @@ from scaleproof.conclude.report.sentences.forecast import answer_sentence
 from scaleproof.conclude.report.sentences.next_step import next_step, rounded_up
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
 from scaleproof.ground.records.comparison_report import AbComparison
-from scaleproof.ground.records.forecast_report import ForecastReport
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from scaleproof.ground.findings.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome, WhatIfRow
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome, WhatIfRow
 
 MOST_NAMED = 3
 

@@ -92,7 +92,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
 
 def _power(e: "Paired") -> str:
     """What so many pairs detect, and how many pairs detect 2 %."""
-    low, high = number(100 * e.detectable_low, 2), number(100 * e.detectable_high, 2)
+    low, high = (number(100 * bound, 2) for bound in e.detectable)
     text = f"{e.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
     if e.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."

@@ -78,7 +78,7 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
     estimate = next((c.estimate for c in comparisons if c.estimate), None)
     if not estimate:
         return ""
-    low, high = number(100 * estimate.detectable_low, 2), number(100 * estimate.detectable_high, 2)
+    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
     return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
 
 

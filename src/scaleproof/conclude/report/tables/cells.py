@@ -20,28 +20,36 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
 
     Plain numbers; value, low and high in separate columns.
     """
-    scaling = {run["cell"]: (series, run) for series in report["series"] for run in series["runs"].values()}
-    entries = {entry["cell"]: entry for group in report["ranking"] for entry in group["cells"]}
-    fastest = {group["cells"][0]["cell"] for group in report["ranking"] if len(group["cells"]) > 1}
+    series_of = {point.cell: series for series in report.series for point in series.points}
+    points = {point.cell: point for point in report.points}
+    entries = {entry.cell: entry for group in report.ranking for entry in group.cells}
+    fastest = {group.cells[0].cell for group in report.ranking if len(group.cells) > 1}
     rows = []
     for row in records(cells):
-        series, run = scaling.get(row["cell"], ({}, {}))
-        row |= {"series": series.get("name"), "kind": series.get("kind"), "overhead_only": run.get("overhead_only")}
-        row |= {
-            "baseline": series.get("baseline") if series.get("kind") else None,
-            "best_single": run.get("best_single"),
-        }
-        entry = entries.get(row["cell"], {})
+        cell = row["cell"]
+        series = series_of.get(cell)
+        point = points.get(cell)
+        entry = entries.get(cell)
+        row |= {"series": series.name if series else None, "kind": series.kind if series else None}
+        row["overhead_only"] = point.overhead_only if point else None
+        row["baseline"] = series.baseline if series and series.kind else None
+        row["best_single"] = point.best_single if point else None
         for name in (column.name for column in RATIOS):
-            ratio = (entry if name == "relative_to_fastest" else run).get(name) or {}
-            row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
-            row[f"{name}_n"] = ratio.get("n")
-        row["letters"] = entry.get("letters")
-        row["is_fastest"] = row["cell"] in fastest
-        row["incomparable"] = ", ".join(run.get("incomparable", []))
-        row["best_single_incomparable"] = ", ".join(run.get("best_single_incomparable", []))
+            place = entry if name == "relative_to_fastest" else point
+            ratio = place.figure(name) if place else None
+            row |= figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
+        row["letters"] = entry.letters if entry else None
+        row["is_fastest"] = cell in fastest
+        row["incomparable"] = ", ".join(point.incomparable if point else ())
+        row["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
         rows.append(row)
     return pd.DataFrame(sorted(rows, key=_by_size_and_rate))
+
+
+def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
+    """A figure and its bounds in columns of their own."""
+    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
@@ -51,7 +59,7 @@ def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
     texts = [_human(row) for row in records(rows)]
-    return pd.DataFrame([{COLUMNS[name].label: text[name] for name in CELLS_TABLE} for text in texts])
+    return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 
 
 def _human(row: dict[str, Any]) -> dict[str, str]:
@@ -92,10 +100,10 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """The table without columns that are empty or never change, and the configured ones of these with their value."""
     candidates = [*CONFIGURED, "kind", "target_loss"]
-    candidates = [COLUMNS[name].label for name in CELLS_TABLE if name in candidates]
+    candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in candidates]
     values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
     constant = [label for label in candidates if len(set(values[label])) == 1]
-    empty = [label for label in human.columns if label != COLUMNS["findings"].label and not values[label]]
+    empty = [label for label in human.columns if label != COLUMNS["findings"].heading and not values[label]]
     everywhere = [(label, values[label][0]) for label in constant]
     return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), everywhere
 
@@ -107,7 +115,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(rows))
-    narrow = {COLUMNS[name].label for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
+    narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
         _note(report) + restated(cells),
@@ -116,9 +124,9 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         name="scaling",
         plain=rows,
         human=human,
-        caption=report["title"],
-        label=f"{report['campaign']}-cells",
-        numeric=[COLUMNS[name].label for name in MAIN],
+        caption=report.title,
+        label=f"{report.campaign}-cells",
+        numeric=[COLUMNS[name].heading for name in MAIN],
         narrow=[label for label in human.columns if label in narrow],
         below=below,
         notes=" ".join(below),
@@ -157,7 +165,7 @@ def _word(value: Any) -> str:
 
 
 def _note(report: ScalingReport) -> str:
-    baselines = ", ".join(f"{s['name']}: {s['baseline']}" for s in report["series"] if s["kind"]) or "none"
+    baselines = ", ".join(f"{s.name}: {s.baseline}" for s in report.series if s.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "
         f"Speed-up is relative to the same series at its smallest number of devices ({baselines}); rates are all "

@@ -23,47 +23,47 @@ def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
 
 
 def _row(comparison: AbComparison) -> dict[str, str]:
-    estimate = comparison["estimate"]
-    row = {"comparison": comparison["name"], "A": comparison["a"], "B": comparison["b"]}
+    estimate = comparison.estimate
+    row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}
     if estimate:
-        low, high = number(estimate["low"], 4), number(estimate["high"], 4)
+        low, high = number(estimate.low, 4), number(estimate.high, 4)
         row |= {
-            "B / A, tokens/s [95 %]": f"{number(estimate['ratio'], 4)} [{low},\u00a0{high}]",
-            "pairs": str(estimate["n"]),
-            "A / A, noise (%)": number(100 * estimate["floor"], 2),
-            "detectable (%)": "-".join(number(100 * estimate[f"detectable_{b}"], 2) for b in ("low", "high")),
-            "claim": estimate["claim"] or "none",
+            "B / A, tokens/s [95 %]": f"{number(estimate.ratio, 4)} [{low},\u00a0{high}]",
+            "pairs": str(estimate.n),
+            "A / A, noise (%)": number(100 * estimate.floor, 2),
+            "detectable (%)": "-".join(number(100 * bound, 2) for bound in estimate.detectable),
+            "claim": estimate.claim or "none",
         }
     else:
         row |= {
-            "B / A, tokens/s [95 %]": f"{comparison['status']}: {comparison['why']}",
-            "pairs": f"0 of {comparison['pairs']}",
+            "B / A, tokens/s [95 %]": f"{comparison.status}: {comparison.why}",
+            "pairs": f"0 of {comparison.pairs}",
             "A / A, noise (%)": "–",
             "detectable (%)": "–",
             "claim": "–",
         }
-    return row | {"findings": " ".join(sorted(comparison["findings"]))}
+    return row | {"findings": " ".join(sorted(comparison.findings))}
 
 
 def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
     """The ratio of each pair, in the order in which they ran: of B over A, and of A over A."""
     rows = []
     for comparison in comparisons:
-        estimate = comparison["estimate"] or {}
-        for ratio, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")):
-            values = ", ".join(number(value, 4) for value in estimate.get(key, ()))
-            if values:
-                rows.append({"comparison": comparison["name"], "ratio": ratio, "of each pair": values})
+        estimate = comparison.estimate
+        ratios = {"B / A": estimate.ratios, "A / A, noise": estimate.null_ratios} if estimate else {}
+        for ratio, values in ratios.items():
+            text = ", ".join(number(value, 4) for value in values)
+            rows.append({"comparison": comparison.name, "ratio": ratio, "of each pair": text})
     return rows
 
 
 def write_comparison(report: ComparisonReport, folder: Path) -> None:
     """Write comparison.csv (plain numbers), .md and .tex."""
     plain = [
-        {k: c[k] for k in ("name", "a", "b", "status", "why", "pairs")}
-        | {k: v for k, v in (c["estimate"] or {}).items() if not isinstance(v, list)}
-        for c in report["comparisons"]
+        c.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
+        | (c.estimate.model_dump(exclude={"ratios", "null_ratios"}) if c.estimate else {})
+        for c in report.comparisons
     ]
     human = comparison_rows(report.comparisons)
-    caption, label = f"A/B comparisons of {report['campaign']}.", f"{report['campaign']}-comparison"
+    caption, label = f"A/B comparisons of {report.campaign}.", f"{report.campaign}-comparison"
     Table("comparison", pd.DataFrame(plain), human, caption, label, NUMERIC, notes=NOTES).write(folder)

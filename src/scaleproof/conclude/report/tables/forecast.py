@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
+from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.forecast_report import ForecastRow
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
@@ -19,17 +19,17 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
-        known = row["value"] is not None
-        inside = {True: "yes", False: "no", None: "–"}[row["inside"]]
+        known, measured = row.forecast, row.measured_s
+        value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
         table.append(
             {
-                "cell": row["cell"],
-                "forecast (ms)": number(1e3 * row["value"]) if known and not row["wide"] else "–",
-                "interval (ms)": f"[{number(1e3 * row['low'])},\u00a0{number(1e3 * row['high'])}]" if known else "–",
-                "level": f"{100 * row['level']:.0f} %" if known else "–",
-                "measured (ms)": "–" if row["measured_s"] is None else number(1e3 * row["measured_s"]),
-                "inside": inside,
-                "from": row["construction"] if known else f"refused: {row['refusal']}",
+                "cell": row.cell,
+                "forecast (ms)": "–" if row.wide else value,
+                "interval (ms)": f"[{low},\u00a0{high}]" if known else "–",
+                "level": f"{100 * known.level:.0f} %" if known else "–",
+                "measured (ms)": "–" if measured is None else number(1e3 * measured),
+                "inside": {True: "yes", False: "no", None: "–"}[row.inside],
+                "from": row.construction if known else f"refused: {row.refusal}",
             }
         )
     return pd.DataFrame(table)

@@ -1,17 +1,19 @@
 """Strong and weak scaling as tables of their own: one row per size of a series."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
+from scaleproof.conclude.report.tables.cells import figure_columns
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 KINDS = ("strong", "weak")
 # Heading -> column of the table for people.
-HEADINGS = {COLUMNS[name].series_label: name for name in SERIES_TABLE}
+HEADINGS = {COLUMNS[name].series_heading: name for name in SERIES_TABLE}
 NOTES = (
     "Rating: an efficiency below 0.7 is low, from 0.85 excellent, where the whole interval says so. Wall time of the "
     "job: from the launcher's start to the last result, including start-up and warm-up. Karp-Flatt: the serial "
@@ -23,34 +25,33 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     """Plain numbers: value, low and high in columns of their own; one row per size."""
     rows = []
     for series in _of_kind(report, kind):
-        for point in series["runs"].values():
-            row = {"series": series["name"], "cell": point["cell"], "devices": point["devices"], "n": point["n"]}
+        for point in series.points:
+            row: dict[str, Any] = {"series": series.name, "cell": point.cell, "devices": point.devices, "n": point.n}
             for name in SERIES_FIGURES:
-                ratio = point[name] or {}
-                row |= {name: ratio.get("value"), f"{name}_low": ratio.get("low"), f"{name}_high": ratio.get("high")}
-            row |= {"window_wall_time_sec": point["window_wall_time_sec"], "verdict": point["verdict"]}
-            row |= {"incomparable": " ".join(point["incomparable"]), "findings": " ".join(point["findings"])}
+                row |= figure_columns(name, point.figure(name))
+            row |= {"window_wall_time_sec": point.window_wall_time_sec, "verdict": point.verdict}
+            row |= {"incomparable": " ".join(point.incomparable), "findings": " ".join(point.findings)}
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
-    rows = [_human(series, point) for series in _of_kind(report, kind) for point in series["runs"].values()]
+    rows = [_human(series, point) for series in _of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[c for c in frame.columns if set(frame[c]) <= {"", "–"} and c != "findings"])
 
 
 def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
-    other, baseline = ", ".join(point["incomparable"]), point["cell"] == series["baseline"]
+    other, baseline = ", ".join(point.incomparable), point.cell == series.baseline
 
     def text(name: str) -> str:
         if other and name != "tokens_per_sec_global":
             return "–" if name == "karp_flatt" else f"incomparable: {other}"
-        return "1 (baseline)" if baseline and name == "speedup" else COLUMNS[name].estimate(point[name])
+        return "1 (baseline)" if baseline and name == "speedup" else COLUMNS[name].estimate(point.figure(name))
 
-    row = {"series": series["name"], "devices": str(point["devices"]), "n": str(point["n"])}
-    row |= {"verdict": point["verdict"] or "–", "findings": " ".join(point["findings"])}
+    row = {"series": series.name, "devices": str(point.devices), "n": str(point.n)}
+    row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
     row |= {name: text(name) for name in SERIES_FIGURES}
     return {label: row[name] for label, name in HEADINGS.items()}
 
@@ -58,14 +59,14 @@ def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write strong or weak .csv, .md and .tex; a table without rows says so."""
     rows, human = series_rows(report, kind), series_human(report, kind)
-    wide = {COLUMNS[name].series_label for name in ("speedup_by_job_wall_time", "karp_flatt")}
+    wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(
         name=kind,
         plain=pd.DataFrame(columns=["series", "cell", "devices", "n"]) if rows.empty else rows,
         human=human,
-        caption=f"{report['title']} ({kind} scaling)",
-        label=f"{report['campaign']}-{kind}",
+        caption=f"{report.title} ({kind} scaling)",
+        label=f"{report.campaign}-{kind}",
         numeric=[label for label, name in HEADINGS.items() if not COLUMNS[name].is_text],
         narrow=[label for label in human.columns if label not in wide],
         below=laws,
@@ -75,4 +76,4 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
 
 
 def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
-    return [s for s in report["series"] if s["kind"] == kind]
+    return [s for s in report.series if s.kind == kind]

@@ -17,11 +17,12 @@ PARTS = {
 
 def trace_rows(report: TracesReport) -> list[dict[str, str]]:
     """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
-    return [_row(trace) for trace in report["traces"] if trace["status"] == "ok"]
+    return [_row(trace) for trace in report.ok]
 
 
 def _row(trace: CellTrace) -> dict[str, str]:
-    times = {f"{name} (ms)": "unknown" if trace.get(key) is None else number(trace[key]) for name, key in PARTS.items()}
-    overhead = estimate(trace["overhead"]) if trace["overhead"] else "unknown"
-    row = {"cell": trace["cell"], "traced with": trace["tool"], "steps": str(trace["steps"] or "unknown")}
-    return row | times | {"traced / untraced": overhead, "file": trace["file"]}
+    parts = {name: getattr(trace, key) for name, key in PARTS.items()}
+    times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
+    overhead = estimate(trace.overhead) if trace.overhead else "unknown"
+    row = {"cell": trace.cell, "traced with": trace.tool or "unknown", "steps": str(trace.steps or "unknown")}
+    return row | times | {"traced / untraced": overhead, "file": trace.file}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,12 +15,12 @@ def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """Plain numbers: one row per part of each cell, with what measured it or what would."""
     rows = []
     for cell in entries:
-        base = {name: cell[name] for name in ("cell", "baseline", "kind")}
+        base: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
         steps = [
-            ("ideal", cell["ideal_ms"], cell["baseline"]),
-            *((p["name"], p["ms"], p["source"]) for p in cell["parts"]),
+            ("ideal", cell.ideal_ms, cell.baseline),
+            *((p.name, p.ms, p.source) for p in cell.parts),
         ]
-        steps += [("unexplained", cell["unexplained_ms"], "the rest"), ("measured", cell["measured_ms"], "timed runs")]
+        steps += [("unexplained", cell.unexplained_ms, "the rest"), ("measured", cell.measured_ms, "timed runs")]
         rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in steps]
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
@@ -28,10 +29,10 @@ def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """One row per cell, one column per part; what is unknown is a dash."""
     rows = []
     for cell in entries:
-        row = {"cell": cell["cell"], "scaling": cell["kind"], "ideal (ms)": number(cell["ideal_ms"])}
-        row |= {part["name"]: number(part["ms"]) for part in cell["parts"]}
-        row |= {"unexplained": number(cell["unexplained_ms"]), "measured (ms)": number(cell["measured_ms"])}
-        row["compute / transfer"] = number(cell["compute_to_communication"])
+        row = {"cell": cell.cell, "scaling": cell.kind, "ideal (ms)": number(cell.ideal_ms)}
+        row |= {part.name: number(part.ms) for part in cell.parts}
+        row |= {"unexplained": number(cell.unexplained_ms), "measured (ms)": number(cell.measured_ms)}
+        row["compute / transfer"] = number(cell.compute_to_communication)
         rows.append(row)
     return pd.DataFrame(rows).fillna("–")
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import Tracing
+from scaleproof.ground.campaign.unmeasured import Tracing
 from scaleproof.ground.files import scrub, sha256_of, write_json
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.plan import SamplePlan
@@ -26,7 +26,7 @@ from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance
 from scaleproof.measure.machine.slurm import Allocation, allocation
 from scaleproof.measure.trace.capture.capture_schema import NSYS, PROFILER, RANK_RESULT, RAW, SETTINGS, Captured
-from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOG = "capture.log"
 PROGRAM = "scaleproof.measure.trace.capture.rank_program"
@@ -61,13 +61,9 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
     raw = attempt / RAW
     raw.mkdir()
     request = write_request(
-        cell,
-        campaign=campaign,
-        repeat=1,
-        tokens=tokens,
+        PlannedRun(cell, campaign, tokens, limit),
         attempt=attempt,
         run_id=run_id,
-        time_limit=limit,
         nodes=nodes,
         provenance=provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
     )

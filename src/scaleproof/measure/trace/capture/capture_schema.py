@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular, sha256_of
-from scaleproof.ground.records.profile_schema import Part
+from scaleproof.ground.records.profile_schema import ProfileSection
 from scaleproof.ground.records.run import CAPTURE
 
 RAW = "raw"  # folder of the traces themselves
@@ -18,7 +18,7 @@ SETTINGS, RANK_RESULT = (
 NSYS, PROFILER = "nsys", "torch.profiler"
 
 
-class Captured(Part):
+class Captured(ProfileSection):
     """`capture.json`: how a trace was taken, and which files it left. Times in seconds."""
 
     schema_version: Literal["1.0"] = "1.0"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import collective_of
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
@@ -47,7 +47,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
         frame(WORK, {"rank": rank} | work) if len(work["start"]) else frame(WORK),
         frame(RANGES, {"rank": rank} | ranges) if len(named) else frame(RANGES),
         frame(HOST),  # the profiler records no calls of the operating system
-        Source(
+        TraceSource(
             tool="torch.profiler",
             files=[path.name],
             device=device,

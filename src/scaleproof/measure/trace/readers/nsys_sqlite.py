@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Source, Trace, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
 
 PIECE = 65_536  # rows of a batch
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
@@ -103,7 +103,7 @@ def _read(export: Export, first_rank: int) -> Trace:
         frame(WORK, work[work["rank"] >= 0]),
         frame(RANGES, ranges),
         _host(export, ranks if own else None, ranges),
-        Source(
+        TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.facts.kernel_classes import MARK, class_of
-from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, Line, kernel_sums, largest, read_text
-from scaleproof.ground.records.profile_schema import Coverage, Kernel
+from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_text
+from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
 from scaleproof.measure.trace.top_entries import Entry, entry, likely_bottleneck
 
@@ -39,7 +39,7 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
     return fields | _kernels(kernels, ranks, steps, fields["unknown"])
 
 
-def _kernels(lines: list[Line], ranks: int | None, steps: int | None, unknown: dict[str, str]) -> dict[str, Any]:
+def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]) -> dict[str, Any]:
     sums = kernel_sums(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
@@ -48,7 +48,7 @@ def _kernels(lines: list[Line], ranks: int | None, steps: int | None, unknown: d
     return {
         "device": "gpu",
         "steps": steps,
-        "coverage": Coverage(
+        "coverage": TraceCoverage(
             classified_share=sums.classified_share,
             mark=MARK,
             unclassified_top=sums.unclassified_top,
@@ -74,6 +74,6 @@ def _kernels(lines: list[Line], ranks: int | None, steps: int | None, unknown: d
     }
 
 
-def _top5(kind: str, lines: list[Line]) -> list[Entry]:
+def _top5(kind: str, lines: list[ReportLine]) -> list[Entry]:
     """The five largest lines of a report, with the line itself."""
     return [entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest(lines, 5)]

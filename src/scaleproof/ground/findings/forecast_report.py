@@ -159,6 +159,11 @@ class ForecastReport(ResultPart):
     findings: list[Finding]
     coverage: LedgerCoverage
 
+    @property
+    def hosts(self) -> set[str]:
+        """Nodes that a sweep has measured in pairs."""
+        return {host for sweep in self.sweeps for pair in sweep.node_pairs for host in (pair.first, pair.second)}
+
 
 def read_forecast(path: Path) -> ForecastReport:
     """Raises UserError where it is missing or damaged."""

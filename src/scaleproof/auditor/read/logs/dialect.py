@@ -1,0 +1,124 @@
+"""Dialects of logs as data: patterns of lines in which `{name}` stands for a figure or a word.
+
+A dialect says how the line of a step looks, which lines say something about the run, and which tell what else the next
+step's time contains. Any other line may be the command that started the ranks.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.logged_steps import Inside, LoggedStep
+from scaleproof.auditor.read.logs.base import NUMBER, STEP, LogReader, least, seconds_of, share, whole
+
+Read = Callable[[str], Any]
+NAME = re.compile(r"\{([a-z_]+)\}")
+
+
+class Name(NamedTuple):
+    """What a name stands for: the field of a step or of a run, how its text is read, and how it looks."""
+
+    field: str
+    read: Read = figure
+    pattern: str = NUMBER
+
+
+def _times(factor: float) -> Read:
+    return lambda text: (figure(text) or 0.0) * factor or None
+
+
+def _count(text: str) -> int | None:
+    return whole(text) or None
+
+
+def _product(sizes: str) -> int | None:
+    """The devices of a mesh."""
+    devices = 1
+    for size in sizes.split(",")[:5]:
+        devices *= min(int(size), 10**6) if size.strip() else 1
+    return devices or None
+
+
+OF_STEPS = {
+    "step": Name("step", int, STEP),
+    "loss": Name("loss"),
+    "ms": Name("seconds", seconds_of),
+    "s": Name("seconds", lambda text: max(figure(text) or 0.0, 0.0) or None),
+    "tokens_per_s": Name("tokens_per_s"),
+    "tflops": Name("flops_per_s", _times(1e12)),
+    "mfu": Name("mfu", share),
+}
+OF_RUNS = {
+    "world_size": Name("world_size", _count, STEP),
+    "mesh": Name("world_size", _product, r"([\d, ]+)"),
+    "micro_batch": Name("micro_batch", _count),
+    "global_batch": Name("global_batch", _count),
+    "seq_len": Name("seq_len", _count),
+    "tokens_per_step": Name("tokens_per_step", whole),
+    "parameters": Name("parameters"),
+    "parameters_m": Name("parameters", _times(1e6)),
+    "parameters_b": Name("parameters", _times(1e9)),
+    "precision": Name("precision", str, r"(\w+)"),
+    "device": Name("device", str, "(.+?)"),
+    "peak_flops": Name("peak_flops"),
+    "memory_gib": Name("memory_reported_bytes", _times(2**30)),
+    "val_loss": Name("best_val_loss"),
+}
+
+
+class Line:
+    """A pattern with names, and what the next step's time contains after such a line. All its groups are names."""
+
+    def __init__(self, pattern: str, inside: Inside | None = None) -> None:
+        self.inside = inside
+        self._names = NAME.findall(pattern)
+        self._search = re.compile(NAME.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
+
+    def read(self, line: str) -> dict[str, str] | None:
+        """Name -> text, of the names that the line has; None where it is no such line."""
+        if (m := self._search(line)) is None:
+            return None
+        return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
+
+
+class Dialect(LogReader):
+    """One program's lines."""
+
+    of_step: ClassVar[Line]
+    others: ClassVar[tuple[Line, ...]] = ()
+
+    def feed(self, number: int, line: str) -> None:
+        if (texts := self.of_step.read(line)) is not None:
+            self._step(texts, number)
+            return
+        for other in self.others:
+            if (texts := other.read(line)) is not None:
+                for name, text in texts.items():
+                    self._learn(name, text, self.say)
+                if other.inside:
+                    self.mark_inside(other.inside)
+                return
+        self.launch(line)
+
+    def _step(self, texts: dict[str, str], number: int) -> None:
+        step = LoggedStep(int(texts["step"]), line=number)
+        of_run = [name for name in texts if name in OF_RUNS]
+        for name in texts.keys() - of_run:
+            setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
+        self.step(step, texts.get("loss"))
+        for name in of_run:
+            self._learn(name, texts[name], lambda field, value: setattr(self.run, field, value))
+        if step.mfu and step.flops_per_s:
+            self.run.details["implied_peak_flops"] = step.flops_per_s / step.mfu
+
+    def _learn(self, name: str, text: str, say: Callable[[str, Any], None]) -> None:
+        run, (field, read, _) = self.run, OF_RUNS[name]
+        if field == "best_val_loss":
+            run.best_val_loss = least(run.best_val_loss, read(text))
+        elif field == "memory_reported_bytes":
+            run.memory_reported_bytes = max(run.memory_reported_bytes or 0.0, read(text) or 0.0) or None
+        elif field == "tokens_per_step":
+            run.details[field] = read(text)
+        else:
+            say(field, read(text))

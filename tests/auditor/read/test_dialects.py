@@ -1,0 +1,73 @@
+"""Dialects of logs, and the one table of the fields of a run."""
+
+from dataclasses import fields
+
+import pytest
+
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.logs.dialect import OF_RUNS, Dialect, Line
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, words_of
+
+
+class Example(Dialect):
+    mark = looked_at = r"it \d"
+    format = "example log"
+    of_step = Line(r"it {step} took {ms} ms(?:, loss {loss})?(?: at {tflops} TFLOP/s)?(?:, {mfu} % of peak)?")
+    others = (Line(r"batch {micro_batch} of {seq_len}$"), Line("validating", "evaluation"))
+
+
+def test_a_dialect_reads_its_lines():
+    reader = Example("a.log")
+    lines = ("batch 8 of 512", "it 1 took 200 ms, loss 9.5", "validating", "it 2 took 0 ms, loss nan", "it 3 took x ms")
+    for number, line in enumerate(lines, start=1):
+        reader.feed(number, line)
+    (run,) = reader.finish()
+    first, second = run.logged_steps
+    assert (run.micro_batch, run.seq_len) == (8, 512)
+    assert (first.step, first.seconds, first.loss, first.line) == (1, 0.2, 9.5, 2)
+    assert (second.seconds, second.loss, second.inside) == (None, None, ("evaluation",))
+    assert run.nan_steps == [2]
+
+
+def test_what_a_program_divides_by_follows_from_its_own_figures():
+    reader = Example("a.log")
+    reader.feed(1, "it 1 took 200 ms, loss 9.5 at 100 TFLOP/s, 25 % of peak")
+    assert reader.run.details["implied_peak_flops"] == 400e12
+
+
+def test_settings_after_steps_are_of_the_next_run():
+    reader = Example("a.log")
+    lines = ("batch 8 of 512", "it 1 took 9 ms", "it 2 took 9 ms", "batch 4 of 256", "it 1 took 8 ms")
+    for number, line in enumerate(lines, start=1):
+        reader.feed(number, line)
+    assert [(run.micro_batch, run.seq_len, len(run.logged_steps)) for run in reader.finish()] == [
+        (8, 512, 2),
+        (4, 256, 1),
+    ]
+
+
+def test_every_group_of_a_line_has_a_name():
+    with pytest.raises(ValueError, match="zip"):
+        Line(r"it {step} (\d+)").read("it 1 2")
+
+
+def test_the_fields_of_the_tables_are_fields_of_a_run():
+    known = {entry.name for entry in fields(ReportedRun)}
+    assert set(FIELDS) <= known
+    assert {name.field for name in OF_RUNS.values()} - {"tokens_per_step"} <= known
+
+
+def test_each_word_stands_for_one_field():
+    kinds = [kind for entry in FIELDS.values() for kind in entry.kinds]
+    assert len(kinds) == len(OF_KIND)
+    for program in ("Megatron", "Accelerate"):
+        words = [word for entry in FIELDS.values() for word in entry.words.get(program, ())]
+        assert len(words) == len(words_of(program)) > 0
+
+
+@pytest.mark.parametrize(
+    ("heading", "field"), [("GPUs", "world_size"), ("seq len", "seq_len"), ("ZeRO stage", "zero_stage")]
+)
+def test_headings_lead_to_fields(heading, field):
+    assert OF_KIND[column_of(heading).kind] == field

@@ -1,0 +1,51 @@
+"""Numbers for people: thousands separators and percent signs are written in one place."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from scaleproof.ground.code_dependencies import PACKAGE
+from scaleproof.ground.number_format import integer, megabytes, percent, seconds
+
+# Formats of the module, and nobody else's: thousands separators of whole numbers, shares in percent.
+SPEC = re.compile(r",(\.0f)?|\.\d%")
+# The number of a message of pydantic, without separators again.
+OTHERS = {PACKAGE / "ground/number_format.py", PACKAGE / "ground/campaign/validation_messages.py"}
+FILES = [
+    path
+    for folder in (
+        "cli",
+        "conclude/checks",
+        "conclude/publication",
+        "conclude/report/charts",
+        "driver",
+        "ground",
+        "verify",
+    )
+    for path in sorted((PACKAGE / folder).rglob("*.py"))
+    if path not in OTHERS
+]
+
+
+def specs(path: Path) -> set[str]:
+    """The formats of the f-strings of a file, as far as they are constant."""
+    values = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FormattedValue))
+    parts = [node.format_spec.values for node in values if isinstance(node.format_spec, ast.JoinedStr)]
+    return {"".join(part.value for part in spec if isinstance(part, ast.Constant)) for spec in parts}
+
+
+def test_kinds_of_numbers():
+    assert integer(12345) == integer(12345.4) == "12,345"
+    assert integer(2**60 + 1) == "1,152,921,504,606,846,977", "no digit of a count is lost"
+    assert percent(0.594) == "59%"
+    assert percent(0.594, 1) == "59.4%"
+    assert seconds(1.23456) == "1.235 s"
+    assert seconds(1.23456, 1) == "1.2 s"
+    assert megabytes(12_340_000) == "12.3 MB"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_conventions_stand_in_one_place(path):
+    assert not {spec for spec in specs(path) if SPEC.fullmatch(spec)}, "scaleproof.ground.number_format has them"

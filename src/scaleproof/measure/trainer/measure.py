@@ -161,7 +161,8 @@ class TimedWindow:
 
 def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     """Make the steps that count, with nothing beside them that costs time."""
-    cell, work, device = request.cell, request.cell.work, session.device
+    cell, device = request.cell, session.device
+    work = cell.work
     executed = run.strategy.executed()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)

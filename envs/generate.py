@@ -8,6 +8,7 @@ bring along.
 
 import sys
 import tomllib
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -59,7 +60,7 @@ python -m pip install --no-deps --no-build-isolation --editable \\
 
 def pinned(lock: str) -> dict[str, str]:
     """Canonical name -> `name==version` of every package of the lock; SystemExit on a version that is not exact."""
-    pins = {}
+    pins: dict[str, str] = {}
     for line in lock.splitlines():
         if not line or line[0] in "# ":  # a checksum stands on a line of its own
             continue
@@ -71,7 +72,7 @@ def pinned(lock: str) -> dict[str, str]:
     return pins
 
 
-def required(project: dict[str, Any]) -> dict[str, Requirement]:
+def required(project: dict[str, Any]) -> Mapping[str, Requirement]:
     """Canonical name -> requirement of all that the package needs, with every extra that its users may want."""
     extras = project.get("optional-dependencies", {})
     (every,) = map(Requirement, extras.get("all", [project["name"]]))

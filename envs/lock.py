@@ -18,6 +18,10 @@ from pathlib import Path
 ENVS = Path(__file__).parent
 LOCK = ENVS / "requirements.lock"
 HEADER = "# Every package of the environment, exactly, with the checksums of its files; written by `make lock`.\n"
+COMPILE = (
+    "pip compile pyproject.toml --extra all --extra test --universal --python-version 3.11 "
+    "--generate-hashes --no-annotate --no-header --quiet"
+)
 OF_BUILDS = ("triton", "nvidia-*", "cuda-*")  # what torch brings along for GPUs
 OURS = ("nvidia-ml-py",)
 EVERYWHERE = " ; python_full_version < '3.13' and (sys_platform == 'darwin' or sys_platform == 'linux')"
@@ -32,9 +36,8 @@ def compiled(options: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "requirements.txt"
         out.write_text(LOCK.read_text() if LOCK.exists() else "")
-        command = [ENVS / "uv", "pip", "compile", ENVS.parent / "pyproject.toml", "--extra", "all", "--extra", "test"]
-        form = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-annotate", "--no-header"]
-        subprocess.run([*command, *form, *options, "--quiet", "--output-file", out], env=ENVIRONMENT, check=True)
+        words = [str(ENVS / "uv"), *COMPILE.split(), *options, "--output-file", str(out)]
+        subprocess.run(words, cwd=ENVS.parent, env=ENVIRONMENT, check=True)
         return out.read_text()
 
 
@@ -42,9 +45,9 @@ def of_any_build(text: str) -> str:
     """A resolution without what belongs to one build of torch."""
     entries = []
     for entry in re.split(r"\n(?=\S)", text.strip()):
-        name, _, version = re.match(r"([\w.-]+)(==)([\w.]+)", entry).groups()
+        name, _, version = entry.partition("==")
         if name == "torch":
-            entries.append(f"torch=={version}")
+            entries.append(f"torch=={re.split(r'[^0-9.]', version)[0]}")
         elif name in OURS or not any(fnmatch(name, pattern) for pattern in OF_BUILDS):
             entries.append(entry.replace(EVERYWHERE, ""))
     return "".join(f"{entry}\n" for entry in dict.fromkeys(entries))

@@ -135,7 +135,7 @@ def test_the_report_names_the_node(cluster, tmp_path):
     (finding,) = campaign_findings("sizes", [], excluded=nodes).findings
     assert (finding.code, finding.severity, finding.runs) == ("node-excluded", "note", ["n1"])
     assert "after 4 jobs had failed there (7 FAILED, 8 FAILED, 9 FAILED, 10 FAILED)" in finding.evidence
-    assert list(hosts_left_out([finding.model_dump()])) == ["n1"]
+    assert list(hosts_left_out([finding])) == ["n1"]
 
 
 def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):

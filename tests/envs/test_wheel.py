@@ -16,6 +16,7 @@ NEEDED = {
     "cluster check": "workflow",
     "stage chart speedup .": "report",
     "publish {published} --author Nobody": "publish",
+    "compare {published}/runs/ddp-n1x1 {published}/runs/ddp-n1x2 --vary geometry --html a.html": "report",
 }
 LOG = "".join(f"step {i} loss {9 - i / 50:.3f} tokens/s {{rate}}\n" for i in range(100))
 
@@ -97,7 +98,7 @@ def test_two_logs_are_compared(scaleproof, tmp_path):
 
 def test_own_results_are_compared(scaleproof, published):
     cells = published / "runs/ddp-n1x2", published / "runs/zero2-n1x2"
-    done = scaleproof("compare", *cells, "--vary", "strategy", "--html", "page.html")
+    done = scaleproof("compare", *cells, "--vary", "strategy")
     assert done.returncode == 0, done.stderr
     assert "95 % CI" in done.stdout
 

@@ -11,6 +11,7 @@ from scaleproof.conclude.analysis.run_tables import MEASURED
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground import columns
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, MAIN, SERIES_TABLE, Column, reference
+from scaleproof.ground.records.result_file import Estimated
 
 FILES = {
     "runs.csv": (columns.RUNS, columns.BOTH),
@@ -68,7 +69,7 @@ def test_what_a_run_adds_is_registered():
 def test_a_figure_is_printed_in_the_unit_of_its_heading():
     assert COLUMNS["step_time_p50_s"].text(0.0123) == "12.3"
     assert COLUMNS["state_bytes"].text(None) == "–"
-    assert COLUMNS["tokens_per_s"].estimate({"value": 1234.5, "low": None, "high": None, "n": 1}) == "1,234 (n=1)"
+    assert COLUMNS["tokens_per_s"].estimate(Estimated(value=1234.5, low=None, high=None, n=1)) == "1,234 (n=1)"
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,11 @@ def _cure(name: str, absent: bool) -> str:
     lines = [line for line in required if _canonical(NAME.match(line)[0]) == package]  # type: ignore[index]
     if not lines:
         return f"Install all libraries again: {IN_CLONE}"
-    wanted, _, marker = lines[0].partition(";")
+    requirement, _, marker = lines[0].partition(";")
     extra = EXTRA.search(marker)
     if absent and extra:
         return f"Install it: pip install '{PACKAGE}[{extra[1]}]'; in a clone of the repository: {IN_CLONE}"
-    return f'Install it: pip install --force-reinstall "{wanted.strip()}"; or all libraries: {IN_CLONE}'
+    return f'Install it: pip install --force-reinstall "{requirement.strip()}"; or all libraries: {IN_CLONE}'
 
 
 def _canonical(name: str) -> str:

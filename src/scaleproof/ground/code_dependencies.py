@@ -86,7 +86,8 @@ def code_hash(path: Path) -> str:
 @lru_cache
 def _known_hashes() -> dict[str, str]:
     try:
-        return json.loads(HASHES.read_text())
+        known: dict[str, str] = json.loads(HASHES.read_text())
+        return known
     except (OSError, ValueError):
         return {}
 

@@ -63,7 +63,7 @@ class Column:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
-    def fault(self, values: Iterable[Any]) -> str:
+    def fault(self, values: Iterable[object]) -> str:
         """What is wrong with stored values of this column; empty if nothing is. NaN and None are unknown ones."""
         for value in () if self.is_text else values:
             if value is not None and not isinstance(value, int | float):
@@ -87,8 +87,8 @@ def _seconds(name: str, heading: str, definition: str, file: str = BOTH) -> Colu
 
 
 def _bytes(name: str, heading: str, definition: str) -> Column:
-    """Printed in megabytes; of a cell the largest of its runs."""
-    return _figure(name, heading, "bytes", definition, factor=1e-6, over_runs="largest")
+    """Printed in megabytes, where it is; of a cell the largest of its runs."""
+    return _figure(name, heading, "bytes", definition, factor=1e-6 if heading else 1.0, over_runs="largest")
 
 
 def _rate(name: str, definition: str, file: str = BOTH, **more: Any) -> Column:

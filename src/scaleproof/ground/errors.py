@@ -13,6 +13,8 @@ from typing import Any
 
 from scaleproof.ground.number_format import integer
 
+Place = tuple[str | int, ...]  # of a value in a file: keys and indices
+
 
 class UserError(Exception):
     """Something that the person at the keyboard can fix.
@@ -21,7 +23,7 @@ class UserError(Exception):
     `key` names the place in a configuration file, if there is one; whoever knows the file adds its line.
     """
 
-    def __init__(self, message: str, key: tuple = ()) -> None:
+    def __init__(self, message: str, key: Place = ()) -> None:
         super().__init__(message)
         self.key = key
 

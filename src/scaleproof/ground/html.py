@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from importlib import resources
-from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -15,7 +14,7 @@ from scaleproof.ground.findings.finding import counted
 from scaleproof.ground.number_format import with_spaces
 
 
-def environment(house: str, **filters: Callable[..., Any]) -> Environment:
+def environment(house: str, **filters: Callable[..., object]) -> Environment:
     """The templates of the package `house`, and those that all pages share; `filters` by their names in them.
 
     Everything is escaped, nothing undefined passed over.

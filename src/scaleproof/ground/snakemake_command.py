@@ -56,7 +56,7 @@ def _recorded(campaign: Path) -> str | None:
     return None
 
 
-def options_of_runs(schedulers: Iterable[Mapping[str, Any] | None]) -> str | None:
+def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
     """Snakemake's options by what the records of runs say of their scheduler; None where there was none."""
     return SLURM if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 

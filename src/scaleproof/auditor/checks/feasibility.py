@@ -10,6 +10,7 @@ from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.facts.peaks import DEVICES, TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import integer, percent
 
 AFTER = 0.2  # reported memory over used memory, beside
 CONTEXT_BYTES = 2**31  # that libraries take on a device
@@ -48,9 +49,9 @@ def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
         if not shares.size:
             continue
         if shares.max() > 1:
-            yield Flag(f"MFU is {shares.max():.1%}", [run], MFU_IMPOSSIBLE.name)
+            yield Flag(f"MFU is {percent(shares.max(), 1)}", [run], MFU_IMPOSSIBLE.name)
         elif shares.min() < 0:
-            evidence = f"MFU is {shares.min():.0%}: an unknown device, printed as a number"
+            evidence = f"MFU is {percent(shares.min())}: an unknown device, printed as a number"
             yield Flag(evidence, [run], MFU_IMPOSSIBLE.name, severity="suspect")
         if run.peak_flops:
             yield from _peak(run, run.peak_flops, float(np.median(shares)))
@@ -70,7 +71,7 @@ def _peak(run: ReportedRun, stated: float, share: float) -> Iterator[Flag]:
         return
     best = max(peaks)
     known = listed(f"{peak / TERA:g}" for peak in sorted(peaks))
-    evidence = f"MFU {share:.1%} is of {stated / TERA:g} TFLOP/s; {run.device} has {known}"
+    evidence = f"MFU {percent(share, 1)} is of {stated / TERA:g} TFLOP/s; {run.device} has {known}"
     if any(near(stated, 2 * peak, 0.02) for peak in peaks):
         evidence += ": the figure with sparsity"
     correction = Correction(
@@ -111,7 +112,7 @@ def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
         if reported and used and reported < min(AFTER * used, used - CONTEXT_BYTES):
             derivation = "an upper bound: in use on the device, allocator's cache and contexts included"
             yield Flag(
-                f"{reported / 2**20:,.1f} MB reported, {used / 2**20:,.0f} MB in use on the device",
+                f"{reported / 2**20:,.1f} MB reported, {integer(used / 2**20)} MB in use on the device",
                 [run],
                 corrected=Correction(value=used / 2**20, unit="MB", derivation=derivation),
             )

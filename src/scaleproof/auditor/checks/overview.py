@@ -23,6 +23,7 @@ from scaleproof.auditor.checks.table_rows import (
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
+from scaleproof.ground.number_format import integer
 
 Mark = Literal["invalid", "suspect", "note", ""]
 WORDS = ("strategy", "precision", "model")
@@ -69,7 +70,7 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
     ratios = {s.run.name: s.speedups for s in context.scalings}
     for run in context.evidence.runs:
         claims = [f"{published[run.name]:g}x"] if run.name in published else []
-        claims += [f"{rates[run.name]:,.0f} tokens/s"] if run.name in rates else []
+        claims += [f"{integer(rates[run.name])} tokens/s"] if run.name in rates else []
         ratio = ratios.get(run.name)
         yield OverviewLine(
             name=run.name,
@@ -108,7 +109,7 @@ def _rate_of_run(run: ReportedRun) -> str:
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":
         return f"{1 / rate.value:,.4g} s an epoch"
-    return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{rate.value:,.0f} {rate.unit}"
+    return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{integer(rate.value)} {rate.unit}"
 
 
 def _rows(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:

@@ -15,6 +15,7 @@ from scaleproof.ground.facts.counts import count
 from scaleproof.ground.facts.peaks import TERA, peak
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import percent
 
 MOST_SENTENCES = 300  # of one audit
 PRINTED = 0.006  # of a ratio that is printed with two digits
@@ -266,7 +267,7 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
         if stated <= 0:
             continue
         if flops > stated:
-            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {flops / stated:.0%}"
+            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {percent(flops / stated)}"
             yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
         right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
         if right is None or near(stated, right.flops, 0.02):

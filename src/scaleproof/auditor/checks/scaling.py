@@ -13,6 +13,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+from scaleproof.ground.number_format import integer, percent
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 FASTER = 0.75  # ratio of losses after the same epochs that smaller batches alone do not explain
@@ -32,8 +33,8 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
             continue
         product, whole = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
         evidence = (
-            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {product:,.0f} tokens, in {base.name} "
-            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {whole:,.0f}"
+            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(product)} tokens, in {base.name} "
+            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(whole)}"
         )
         if near(product * n, whole, 0.005):
             rate = run.tokens_per_s * n
@@ -41,7 +42,7 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
                 value=rate,
                 unit="tokens/s",
                 derivation=f"the rate x {n:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
-                f"{1 - run.seconds / base.seconds:.1%} less time",
+                f"{percent(1 - run.seconds / base.seconds, 1)} less time",
             )
             yield Flag(f"{evidence}, {n:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction)
         elif near(product, whole * n, 0.005):
@@ -116,7 +117,7 @@ def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
 def _speedup_of_all(true: float, n: float, base_s: float, run_s: float) -> Correction:
     derivation = (
         f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {n:g} x {base_s:.2f} s / {run_s:.2f} s, "
-        f"{true / n:.0%} of ideal"
+        f"{percent(true / n)} of ideal"
     )
     return Correction(value=round(true, 3), unit="x", derivation=derivation)
 
@@ -190,7 +191,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         yield Flag(
             f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP on each of {run.world_size} "
             f"devices, as many as on one ({base_work / 1e12:.2f}), while the memory of the first device falls from "
-            f"{base_used / 2**20:,.0f} to {used / 2**20:,.0f} MB: its share is smaller, the batch is the total",
+            f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB: its share is smaller, the batch is the total",
             [run, base],
             corrected=Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation),
         )

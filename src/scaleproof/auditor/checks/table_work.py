@@ -13,6 +13,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
+from scaleproof.ground.number_format import integer, percent
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
 CONSTANT = 0.01  # products that are one number
@@ -103,7 +104,7 @@ def _scope(p: _Product) -> Flag | None:
     devices = p.row.devices or 1
     if devices < 2 or p.stated is None:
         return None
-    sentence = f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {p.work.middle:,.0f}, {p.source}"
+    sentence = f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {integer(p.work.middle)}, {p.source}"
     unit = UNITS[p.rate.kind]
     if p.rate.per_device is False and (p.work * devices).meets(p.stated, APART):
         correction = Correction(value=p.rate.value * devices, unit=unit, derivation=f"the printed rate x {devices}")
@@ -131,8 +132,8 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
     first = products[0]
     rows = plural(len(products), "row")
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {rows}, within {spread:.1%}, "
-        f"however fast they are: rate and time are not of the same steps",
+        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {rows}, within "
+        f"{percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",
@@ -149,8 +150,8 @@ def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]
             derivation = f"{p.source} / {printed(p.time)}, if the time is right"
             correction = Correction(value=round(rate.middle, 2), unit=UNITS[p.rate.kind], derivation=derivation)
         yield Flag(
-            f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {p.work.middle:,.0f}, but {p.source} is "
-            f"{p.stated.middle:,.0f}",
+            f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {integer(p.work.middle)}, but {p.source} is "
+            f"{integer(p.stated.middle)}",
             [place(p.row)],
             RATE_TIMES_TIME.name,
             severity="suspect",
@@ -209,8 +210,9 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
         return
     row, rate, time = pairs[off[0]]
     yield Flag(
-        f"{describe(row)}: {printed(rate)} x {printed(time)} = {products[off[0]].middle:,.0f}; in the "
-        f"{len(others)} other rows {min(p.middle for p in others):,.0f} to {max(p.middle for p in others):,.0f}",
+        f"{describe(row)}: {printed(rate)} x {printed(time)} = {integer(products[off[0]].middle)}; in the "
+        f"{len(others)} other rows {integer(min(p.middle for p in others))} to "
+        f"{integer(max(p.middle for p in others))}",
         [place(row)],
     )
 
@@ -272,9 +274,8 @@ def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: 
     least = interval(part) * count
     if least.low * (1 - tolerance) <= interval(total).high or least.low > 200 * interval(total).high:
         return ""
-    return (
-        f"{count:,.0f} {count_kind} x {printed(part)} = {least.middle:,.4g} s, the total is given as {printed(total)}"
-    )
+    product = f"{integer(count)} {count_kind} x {printed(part)} = {least.middle:,.4g} s"
+    return f"{product}, the total is given as {printed(total)}"
 
 
 def _steps_per_s(row: ReportedRow) -> str:

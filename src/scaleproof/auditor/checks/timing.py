@@ -15,6 +15,7 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import integer
 
 FEW = 20  # samples below which a 95th percentile is the largest one
 RISING = 0.8  # part of the steps that must lie on the sawtooth
@@ -46,7 +47,7 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         rated = steps.having("tokens_per_s")
         rates = rated.values("tokens_per_s")
         true_rates = rates * rated.values("seconds") / tooth.base_s
-        printed = f", {np.median(rates):,.0f} tokens/s" if rates.size else ""
+        printed = f", {integer(np.median(rates))} tokens/s" if rates.size else ""
         counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
         step = f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart"
         if true_rates.size:

@@ -11,6 +11,7 @@ from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_text
+from scaleproof.ground.number_format import percent
 
 BOTTLENECK = 0.2  # share of all-reduce above which the summary's own program calls it one
 NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would give
@@ -47,7 +48,9 @@ def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag
     share = kernels.communication_share
     if not share:
         return
-    evidence = f"collectives are {share:.1%} of the time of all GPU kernels ({kernels.communication_ns / 1e9:,.1f} of "
+    evidence = (
+        f"collectives are {percent(share, 1)} of the time of all GPU kernels ({kernels.communication_ns / 1e9:,.1f} of "
+    )
     evidence += f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
     yield Flag(evidence, [run], "communication-in-trace")
     if _calls_it_none(folder) and share > BOTTLENECK:

@@ -11,6 +11,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
+from scaleproof.ground.number_format import integer
 
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
@@ -65,7 +66,7 @@ def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
         return None
     ranks = run.world_size or 1
     product = rate * seconds
-    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {product:,.0f} tokens"
+    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(product)} tokens"
     if ranks > 1 and near(product * ranks, tokens):
         if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
             return None
@@ -103,9 +104,8 @@ def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
     if near(middle, tokens, SMOOTHED):
         return
     ranks = run.world_size or 1
-    sentence = (
-        f"tokens/s x step time is {middle:,.0f} in the median of {len(products):,} steps; a step has {tokens:,} tokens"
-    )
+    sentence = f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
+    sentence += f"a step has {tokens:,} tokens"
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
     if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
         if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
@@ -128,7 +128,7 @@ def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
     if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
         return
     yield Flag(
-        f"{rate:g} steps/s x {seconds:,.1f} s = {rate * seconds:,.0f} steps, but {steps:,} were made",
+        f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made",
         [run],
         RATE_TIMES_TIME.name,
         severity="suspect",

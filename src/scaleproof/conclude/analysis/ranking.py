@@ -128,7 +128,9 @@ def answer_question(
     rates = {c.cell: c.rates for c in pair}
     family = compare_all(rates, {c.cell: c.rate.value for c in pair}, subject.confidence)
     bound = 1 + answer.by
-    answer.status, answer.ratio, answer.within = "undecided", Estimated.of(relative), resolve
+    answer.status = "undecided"
+    answer.ratio = Estimated.of(relative)
+    answer.within = resolve
     if family and relative.low is not None and relative.high is not None:
         answer.status = "yes" if relative.low > bound else "no" if relative.high < bound else "undecided"
         within = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)

@@ -55,7 +55,9 @@ def recommend(
             advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
             return advice
         candidate = possible[0]
-        advice.why, advice.candidate, advice.worst = "undecided", cells[candidate].cell, 1 - float(lows[candidate])
+        advice.why = "undecided"
+        advice.candidate = cells[candidate].cell
+        advice.worst = 1 - float(lows[candidate])
         return advice
     chosen = qualified[0]
     simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]

@@ -141,7 +141,7 @@ def expand(campaign: Campaign) -> list[Cell]:
     return list(cells.values())
 
 
-def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
+def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
     """Refuse more cells or runs than any machine makes, before one of them is built."""
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
@@ -158,7 +158,7 @@ def _check_count(campaign: Campaign, axes: dict[str, list]) -> None:
         )
 
 
-def _not_excluded(campaign: Campaign, axes: dict[str, list]) -> list[dict[str, Any]]:
+def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
     excluded = [_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))

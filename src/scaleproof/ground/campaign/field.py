@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 
 
 class Section(BaseModel):
@@ -24,11 +25,16 @@ def key(default: Any, description: str | None, unit: str, *, axis: str | None = 
     return Field(default, description=description, json_schema_extra=extra, **limits)
 
 
-def unit_of(field: Any) -> str:
+def unit_of(field: FieldInfo) -> str:
     """The unit of a declared key."""
-    return str(field.json_schema_extra["unit"])
+    return str(_extra(field)["unit"])
 
 
-def axis_prefix(field: Any) -> str | None:
+def axis_prefix(field: FieldInfo) -> str | None:
     """The slug prefix of a declared key, or None where the key is not an axis."""
-    return (field.json_schema_extra or {}).get("axis")
+    axis = _extra(field).get("axis")
+    return None if axis is None else str(axis)
+
+
+def _extra(field: FieldInfo) -> JsonDict:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

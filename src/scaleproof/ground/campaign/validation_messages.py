@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.errors import nearest, plural, same_name, shortened
+from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
 
+Schema = dict[str, Any]  # JSON schema, or a part of it
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
@@ -39,17 +41,17 @@ LIMITS = (
 )
 
 
-class Lines(dict[tuple, int]):
+class Lines(dict[Place, int]):
     """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
 
-    def at(self, path: Path, place: tuple) -> str:
+    def at(self, path: Path, place: Place) -> str:
         """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
         while place and place not in self:
             place = place[:-1]
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, data: Any) -> list[str]:
+def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
     """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
     errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
@@ -65,20 +67,20 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: dict, dat
 EMPTY_KEY = '""'
 
 
-def dotted(place: tuple) -> str:
+def dotted(place: Place) -> str:
     """A place as people write it: vary.strategy[0]."""
     parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
     return shortened("".join(parts).removeprefix("."), 200)
 
 
-def sections_of(schema: dict) -> list[str]:
+def sections_of(schema: Schema) -> list[str]:
     """The keys at the top of a file."""
     return list(_properties(schema, ()))
 
 
-def _place(loc: tuple, data: Any) -> tuple:
+def _place(loc: Place, data: Any) -> Place:
     """The part of a pydantic location that exists in the file (unions add steps of their own)."""
-    place: tuple = ()
+    place: Place = ()
     for step in loc:
         inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
         if inside:
@@ -87,11 +89,11 @@ def _place(loc: tuple, data: Any) -> tuple:
     return place
 
 
-def _known_to_another(place: tuple, error: Any, schema: dict) -> bool:
+def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
 
 
-def _message(path: Path, lines: Lines, place: tuple, error: Any, schema: dict, data: Any) -> str:
+def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     at = lines.at(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
@@ -125,7 +127,7 @@ def nearest_valid_name(text: str) -> str:
     return f' Write "{name}".' if name and name != text else ""
 
 
-def _missing(place: tuple, name: Any, schema: dict) -> str:
+def _missing(place: Place, name: Any, schema: Schema) -> str:
     if isinstance(name, int):
         items = _alternatives(_node(schema, place), schema)
         number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
@@ -138,11 +140,11 @@ def _missing(place: tuple, name: Any, schema: dict) -> str:
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
-def _hint(place: tuple, known: list[str], schema: dict) -> str:
+def _hint(place: Place, known: list[str], schema: Schema) -> str:
     """Which key is meant: one of this section by another word, one of another section, or one that resembles it."""
     name = str(place[-1])
     varied = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
@@ -154,10 +156,10 @@ def _hint(place: tuple, known: list[str], schema: dict) -> str:
     return _elsewhere(name, schema) or nearest(name, known)
 
 
-def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
+def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
     """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
     places = []
-    waiting: list[tuple] = [()]
+    waiting: list[Place] = [()]
     while waiting:
         section = waiting.pop(0)
         keys = _properties(schema, section)
@@ -170,22 +172,22 @@ def _elsewhere(name: str, schema: dict, depth: int = 2) -> str:
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
-def _resolve(node: dict, schema: dict) -> dict:
+def _resolve(node: Schema, schema: Schema) -> Schema:
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
     return node
 
 
-def _alternatives(node: dict, schema: dict) -> list[dict]:
+def _alternatives(node: Schema, schema: Schema) -> list[Schema]:
     node = _resolve(node, schema)
     return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
 
 
-def _node(schema: dict, place: tuple) -> dict:
+def _node(schema: Schema, place: Place) -> Schema:
     """The schema of a place in the file; empty if it has none."""
     node = schema
     for step in place:
-        inner: dict = {}
+        inner: Schema = {}
         for option in _alternatives(node, schema):
             if isinstance(step, int):
                 prefix = option.get("prefixItems", [])
@@ -198,21 +200,21 @@ def _node(schema: dict, place: tuple) -> dict:
     return _resolve(node, schema)
 
 
-def _properties(schema: dict, place: tuple) -> dict:
-    properties: dict = {}
+def _properties(schema: Schema, place: Place) -> Schema:
+    properties: Schema = {}
     for option in _alternatives(_node(schema, place), schema):
         properties |= option.get("properties", {})
     return properties
 
 
-def _choices(node: dict, schema: dict) -> list[str]:
+def _choices(node: Schema, schema: Schema) -> list[str]:
     choices: list[Any] = []
     for option in _alternatives(node, schema):
         choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
     return [c for c in choices if isinstance(c, str)]
 
 
-def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
+def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     """`allowed: ...` with the word that is meant, and where a list goes, or is needed."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
@@ -224,7 +226,7 @@ def _allowed_at(place: tuple, schema: dict, value: Any) -> str:
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
 
 
-def _one_value(place: tuple, value: Any, options: list[dict], schema: dict) -> str:
+def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
     """The word that resembles a wrong one; of a list where one value goes, how to write one, and where several go."""
     choices = [word for option in options for word in _choices(option, schema)]
     if not isinstance(value, list):
@@ -239,7 +241,7 @@ def _one_value(place: tuple, value: Any, options: list[dict], schema: dict) -> s
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
-def _nearest_word(value: Any, options: list[dict], choices: list[str]) -> str:
+def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
     """The allowed word, example or name that text resembles, with a leading space."""
     if isinstance(value, bool | dict | None):
         return ""
@@ -250,7 +252,7 @@ def _nearest_word(value: Any, options: list[dict], choices: list[str]) -> str:
     return nearest(value, [*choices, *examples]) or (nearest_valid_name(str(value)) if is_name else "")
 
 
-def _one_of_list(value: Any, array: dict, schema: dict) -> str:
+def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
     """`Write [ddp].` where the one value of a list stands without brackets."""
     if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
         return ""
@@ -259,25 +261,25 @@ def _one_of_list(value: Any, array: dict, schema: dict) -> str:
     return f" Write [{shortened(value, 60)}]." if fits else ""
 
 
-def _fits(value: Any, options: list[dict], choices: list[str]) -> bool:
+def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
     """Whether a value without the brackets around it would be taken, as far as its kind tells."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
         free = [pattern for pattern in patterns if pattern or not choices]
         return value in choices or any(re.search(pattern, value) for pattern in free)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    numbers = [option for option in options if option.get("type") in ("integer", "number")]
-    return is_number and any(_within(value, option) for option in numbers)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return any(_within(value, option) for option in options if option.get("type") in ("integer", "number"))
 
 
-def _within(number: float, option: dict) -> bool:
+def _within(number: float, option: Schema) -> bool:
     """Whether a number is within the limits of an option."""
     if option["type"] == "integer" and not float(number).is_integer():
         return False
     return all(holds(number, option[name]) for name, _, holds in LIMITS if name in option)
 
 
-def _allowed(node: dict, schema: dict) -> str:
+def _allowed(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node."""
     words: list[str] = []
     for option in _alternatives(node, schema):
@@ -285,7 +287,7 @@ def _allowed(node: dict, schema: dict) -> str:
     return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
 
 
-def _words(option: dict, node: dict, schema: dict) -> list[str]:
+def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
@@ -305,9 +307,9 @@ def _words(option: dict, node: dict, schema: dict) -> list[str]:
     return ["true or false"] if kind == "boolean" else []
 
 
-def _array(option: dict, schema: dict) -> str:
+def _array(option: Schema, schema: Schema) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
-    inner: dict = option.get("items") or next(iter(option.get("prefixItems", [])), {})
+    inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     of = f", each {_allowed(inner, schema)}" if inner else ""
     if _resolve(inner, schema).get("type") == "object":
         of = ", each a mapping"
@@ -319,7 +321,7 @@ def _array(option: dict, schema: dict) -> str:
     return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
 
 
-def _text(option: dict, node: dict) -> str:
+def _text(option: Schema, node: Schema) -> str:
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:

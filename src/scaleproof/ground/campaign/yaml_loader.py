@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
-from scaleproof.ground.errors import UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.errors import Place, UserError, nearest_name, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
@@ -225,7 +225,7 @@ class _Reader:
         self.path, self.lines = path, lines
         self.count = 0
 
-    def plain(self, node: Any, place: tuple) -> Any:
+    def plain(self, node: Any, place: Place) -> Any:
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
@@ -244,7 +244,7 @@ class _Reader:
             return [self._item(node, index, place) for index in range(len(node))]
         return self._scalar(node, place)
 
-    def _at(self, place: tuple, line: int | None) -> None:
+    def _at(self, place: Place, line: int | None) -> None:
         if line is not None:
             self.lines.setdefault(place, line + 1)
 
@@ -257,25 +257,25 @@ class _Reader:
         words = {None: "null", True: "true", False: "false"}
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
-    def _entry(self, node: CommentedMap, key: Any, place: tuple) -> Any:
+    def _entry(self, node: CommentedMap, key: Any, place: Place) -> Any:
         inside = (*place, self._key(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
             self._at(inside, node.lc.key(key)[0])
         return self.plain(node[key], inside)
 
-    def _item(self, node: Any, index: int, place: tuple) -> Any:
+    def _item(self, node: Any, index: int, place: Place) -> Any:
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
             self._at(inside, node.lc.item(index)[0])
         return self.plain(node[index], inside)
 
-    def _tagged(self, tag: object, place: tuple) -> UserError:
+    def _tagged(self, tag: object, place: Place) -> UserError:
         where = self.lines.at(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )
 
-    def _scalar(self, value: Any, place: tuple) -> Any:
+    def _scalar(self, value: Any, place: Place) -> Any:
         if isinstance(value, TaggedScalar):
             raise self._tagged(value.tag.value, place)
         if value is None or isinstance(value, bool):

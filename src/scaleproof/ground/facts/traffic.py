@@ -1,5 +1,8 @@
 """Bytes that an optimizer step exchanges between devices, by strategy. Imports no torch."""
 
+from collections.abc import Mapping
+from typing import Any
+
 Range = tuple[float, float]  # least, most
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
 SLACK_BYTES = 4096  # of small messages beside them
@@ -35,7 +38,7 @@ def step_traffic(
     raise ValueError(f"no traffic formula for the strategy {strategy}")
 
 
-def moved_bytes(collectives: dict[str, dict]) -> dict[str, int]:
+def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Logical bytes of one step by kind, from what a probe counted: {collective: {"bytes": ...}}."""
     return {
         kind: sum(c["bytes"] for name, c in collectives.items() if name.startswith(prefixes))

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.forecast_report import ForecastReport
 
 
-def hosts_of(host: Mapping[str, Any], ranks: Iterable[Mapping[str, Any]] | None) -> Iterator[str]:
+def hosts_of(host: Mapping[str, object], ranks: Iterable[Mapping[str, object]] | None) -> Iterator[str]:
     """The names in a run's record: of the launcher's `host`, and of each of its `ranks`."""
     yield str(host["hostname"])
     yield from (str(rank["host"]) for rank in ranks or [])

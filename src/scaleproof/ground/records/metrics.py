@@ -5,7 +5,8 @@ here the window, the only part of a run that is timed. Times are seconds, sizes 
 seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
@@ -17,6 +18,7 @@ SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census
 FailureClass = Literal[
     "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable", "unreadable"
 ]
+Value = TypeVar("Value")
 LONGEST_S = 1e9  # 30 years: no run is as long
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -215,7 +217,7 @@ OLD_NAMES = {"scalebench_version": "scaleproof_version"}  # of variables that re
 VERSION = "scaleproof_version"
 
 
-def current_names(env: dict[str, Any]) -> dict[str, Any]:
+def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
     """The variables of a record's `env` as they are called today."""
     return {OLD_NAMES.get(name, name): value for name, value in env.items()}
 

@@ -45,7 +45,7 @@ def _names_one_of(record: Path, runs: set[str]) -> bool:
 def _traced(folder: Path) -> bool:
     """Whether a trace was taken there."""
     try:
-        return json.loads((folder / CAPTURE).read_text())["status"] == "ok"
+        return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
     except (KeyError, OSError, ValueError):
         return False
 

@@ -89,7 +89,8 @@ def elapsed(rows: np.ndarray) -> np.ndarray:
         distinct, place = np.unique(steps, return_inverse=True)
         times = np.zeros((len(distinct), n_ranks))
         times[place, ranks] = window["step_time_s"]
-    return times.cumsum(axis=0).max(axis=1, initial=0.0)
+    last: np.ndarray = times.cumsum(axis=0).max(axis=1, initial=0.0)
+    return last
 
 
 def _in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
@@ -114,7 +115,8 @@ def median(values: np.ndarray) -> float:
 
 def _timed(rows: np.ndarray) -> np.ndarray:
     """Which rows are of the window."""
-    return rows["phase"] == "window"
+    timed: np.ndarray = rows["phase"] == "window"
+    return timed
 
 
 def _run_of(ends: Sequence[int]) -> np.ndarray:

@@ -161,8 +161,9 @@ class TimedWindow:
 
 def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     """Make the steps that count, with nothing beside them that costs time."""
-    cell, device = request.cell, session.device
+    cell = request.cell
     work = cell.work
+    device = session.device
     executed = run.strategy.executed()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)

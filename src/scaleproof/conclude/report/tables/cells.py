@@ -27,7 +27,9 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     rows = []
     for row in records(cells):
         cell = row["cell"]
-        series, point, entry = series_of.get(cell), points.get(cell), entries.get(cell)
+        series = series_of.get(cell)
+        point = points.get(cell)
+        entry = entries.get(cell)
         row |= {"series": series.name if series else None, "kind": series.kind if series else None}
         row["overhead_only"] = point.overhead_only if point else None
         row["baseline"] = series.baseline if series and series.kind else None

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import Tracing
+from scaleproof.ground.campaign.unmeasured import Tracing
 from scaleproof.ground.files import scrub, sha256_of, write_json
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.plan import SamplePlan

@@ -23,7 +23,7 @@ COMMANDS = [
     (["version"], 'Did you mean "--version"?'),
     (["help"], 'Did you mean "--help"?'),
     (["auditt"], 'Did you mean "audit"?'),
-    ([], "a command is missing; allowed: campaign, corpus"),
+    ([], "a command is missing; allowed: init, campaign, corpus"),
     (["campaign"], "a command is missing; allowed: validate, show, schema"),
     (["campaign", "lint", "x.yaml"], 'there is no "lint". Allowed: validate, show, schema'),
     (["campaign", "config/x.yaml"], "A command comes first: scaleproof campaign validate config/x.yaml."),
@@ -291,10 +291,10 @@ def test_a_record_without_a_part_is_named(place, tmp_path):
 def test_a_table_is_not_made_of_words(repository, tmp_path):
     published = next((repository / "results/published").glob("demo_*"))
     folder = shutil.copytree(published, tmp_path / "results/demo")
-    assert scaleproof("stage", "table", "scaling", folder, cwd=tmp_path).returncode == 0
+    assert scaleproof("stage", "tables", folder, cwd=tmp_path).returncode == 0
     path = folder / "scaling_report.json"
     path.write_text(re.sub('"low": [0-9.]+', '"low": "few"', path.read_text()))
-    done = scaleproof("stage", "table", "scaling", folder, cwd=tmp_path)
+    done = scaleproof("stage", "tables", folder, cwd=tmp_path)
     assert done.returncode == 2
     assert 'scaling_report.json is damaged (series.0.runs.1x1.tokens_per_sec_global.low cannot be "few"' in done.stderr
 
@@ -309,7 +309,7 @@ def test_a_table_with_a_wrong_first_line_is_named(repository, tmp_path, line, pa
     names, rows = (folder / "cells.csv").read_text().split("\n", 1)
     first = line.replace("cell,task", names) if "\n" in line else names.replace("cell,task", line, 1)
     (folder / "cells.csv").write_text(f"{first}\n{rows}")
-    done = scaleproof("stage", "table", "scaling", folder, cwd=tmp_path)
+    done = scaleproof("stage", "tables", folder, cwd=tmp_path)
     assert done.returncode == 2
     assert f"cells.csv is damaged ({part})" in done.stderr
 

@@ -67,7 +67,7 @@ def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
 def test_a_run_that_the_end_of_its_job_cuts_off_is_no_failed_run(monkeypatch, tmp_path, tokens, cell, line):
     in_job(monkeypatch, "n1")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, [line])
+        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.CommandOutcome(1, False, [line])
     )
     with pytest.raises(Interrupted, match="left to the next job"):
         launch.run_one_of_several(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "rep1")
@@ -82,7 +82,7 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
     """On another node they are told to end before the launcher is."""
     in_job(monkeypatch, "n1")
     monkeypatch.setattr(slurm, "describe", lambda job, patience: {"JobState": state})
-    outcome = launch.Outcome(1, False, ["ConnectionError: closed by peer"])
+    outcome = launch.CommandOutcome(1, False, ["ConnectionError: closed by peer"])
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
     if ended:
         with pytest.raises(Interrupted, match="Slurm has ended the job"):
@@ -101,7 +101,7 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
     in_job(monkeypatch, "n1", "n2")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(1, False, NODE_LOST)
+        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.CommandOutcome(1, False, NODE_LOST)
     )
     with pytest.raises(Interrupted, match="node n2 was lost during the run; the runs that follow"):
         launch.run_one_of_several(PlannedRun(two, "c", tokens, HANGS), tmp_path)
@@ -137,7 +137,8 @@ def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens
     for name in ("training_metrics.json", "RUN_COMPLETE.txt", "train.log"):
         (out / name).write_text("old")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.Outcome(7, False, ["last words"])
+        "scaleproof.measure.launch.attempt.run_watched",
+        lambda *arguments: launch.CommandOutcome(7, False, ["last words"]),
     )
     metrics = launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), out)
     assert metrics.failure.reason == "the ranks ended with exit code 7"
@@ -154,7 +155,7 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
 
     def replaced(*arguments):
         begin_attempt(out, "the-next-attempt", [])
-        return launch.Outcome(0, False, [])
+        return launch.CommandOutcome(0, False, [])
 
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", replaced)
     with pytest.raises(FileNotFoundError):

@@ -68,5 +68,5 @@ def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     table = measured("open", (1.0, 2.5, 1.6), "repeats: 3")
     built.build(table)
     assert built.planned(table) == Counter()
-    measured("open", (1.0, 2.5, 1.6))
+    built.campaign("open", TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}"))
     assert built.planned(table)["look"] == 1

@@ -253,7 +253,7 @@ def test_the_rates_of_the_arms_of_a_comparison_are_recomputed(tmp_path):
     path = tmp_path / "compare/fused/pairs.json"
     path.write_text(json.dumps({"comparison": "fused", "pairs": entries}))
     findings = Findings(campaign="c", checks=[], findings=[])
-    report = comparison_report("c", {"fused": (a, b, read_pairs(path, a, b))}, findings)
+    report = comparison_report("c", {"fused": (a, b, read_pairs(path, a, b))}, findings).model_dump()
     write_json(tmp_path / "comparison.json", report)
     assert list(check_comparison(tmp_path)) == []
     report = json.loads((tmp_path / "comparison.json").read_text())

@@ -96,7 +96,7 @@ def test_intervals_have_the_level_of_their_look(look):
     report = look(TWO)
     assert report.repeats.confidence == pytest.approx(0.9875)
     fixed = scaling_report("synthetic", "Which?", report_runs(report), NOTHING)
-    widths = [r.ranking[0].cells[1]["relative_to_fastest"] for r in (report, fixed)]
+    widths = [r.ranking[0].cells[1].relative_to_fastest for r in (report, fixed)]
     assert widths[0].high > widths[1].high
     assert widths[0].value == widths[1].value
     assert fixed.repeats is None

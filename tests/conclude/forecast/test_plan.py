@@ -62,7 +62,7 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
             seconds = 0.1 * float(np.exp(random.normal(0, 0.03)))
             write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
     known = evidence(made, tmp_path)
-    runs = [run for each in known.points for run in each]
+    runs = [run for each in known.runs.values() for run in each]
     report = scaling_report("weak", "x", runs, Findings(campaign="weak", checks=[], findings=[]))
     resolve = report.ranking[-1].resolve
     plan = make_plan(known)

@@ -62,7 +62,7 @@ def test_weak_scaling_has_neither_a_serial_part_nor_a_ratio_of_jobs(tmp_path):
     """The jobs of its sizes do different work: the report states none, and none may be asked for."""
     members = cells(work={"global_batch": "derive", "micro_batch": 4}, vary={"geometry": ["1x1", "1x2"]})
     runs = [write_run(tmp_path / "runs", c, k, 0.1 + 0.01 * c.batch.n_devices) for c in members for k in (1, 2)]
-    report = Results(tmp_path, runs).report
+    report = Results(tmp_path, runs).report.model_dump()
     assert [series["kind"] for series in report["series"]] == ["weak"]
     raw, differences = read_runs(tmp_path)
     assert differences == []

@@ -69,4 +69,7 @@ def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     built.build(table)
     assert built.planned(table) == Counter()
     built.campaign("open", TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}"))
-    assert built.planned(table)["look"] == 1
+    stale = built.command("scaleproof", "stale", "config/campaigns/open.yaml").stdout
+    assert "results/open/looks/3.json is missing" in stale
+    assert "--forcerun collect findings -- " in stale
+    assert built.planned("--forcerun", "collect", "--", table)["look"] == 1

@@ -18,7 +18,6 @@ rule collect:
         code=code_sha256("conclude/analysis/run_tables.py", "ground/records/unreadable.py"),
         file=lambda w: of_campaign(w).path,
         results=subpath(output[0], ancestor=2),
-        repeats=lambda w: str(of_campaign(w).campaign.repeats),
     message:
         "Gather the runs of {wildcards.campaign}"
     shell:

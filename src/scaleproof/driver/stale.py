@@ -7,7 +7,7 @@ from pathlib import Path
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text
 from scaleproof.driver.snakemake_view import Seen, seen
-from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign, goes_on, look_file
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
@@ -76,6 +76,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             commits.add(metrics.git_commit[:10])
     hours = device_seconds / 3600
     lost = lost_results(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    lost += _looks_due(loaded, results)
     lost += [path for missing in records_without_runs(loaded, results).values() for path in missing]
     return StaleRuns(
         *(loaded, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded),
@@ -99,6 +100,16 @@ def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, fil
 def stale_text(stale: StaleRuns) -> str:
     """The answer for one campaign, with what to type."""
     return "\n".join(text for text in (_again_text(stale), _missing_text(stale)) if text)
+
+
+def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
+    """The look that `repeats.resolve` asks for behind a table of runs, and that has not been taken."""
+    rule = loaded.campaign.repeat_until
+    if rule is None or not (results / loaded.name / "runs.csv").is_file():
+        return []
+    looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]
+    ending = next((look for look in looks if not goes_on(look)), None)
+    return [ending] if ending and not ending.is_file() else []
 
 
 def _missing_text(stale: StaleRuns) -> str:

@@ -21,6 +21,7 @@ from scaleproof.conclude.report.page_facts import facts_of
 from scaleproof.conclude.report.page_inputs import PageInputs
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.conclude.report.tables.cells import write_tables
+from scaleproof.ground.files import write_json
 
 # Chromium without its background services: the tests have no network, and it would try.
 QUIET = [
@@ -52,7 +53,7 @@ class Results:
         runs_table(runs).to_csv(folder / "runs.csv", index=False)
         cells_table(runs, self.findings).to_csv(folder / "cells.csv", index=False)
         losses_table(curves_of(measured_by_cell(runs))).to_csv(folder / "losses.csv", index=False)
-        (folder / "scaling_report.json").write_text(self.report.model_dump_json())
+        write_json(folder / "scaling_report.json", self.report)
 
     def findings_json(self) -> None:
         (self.folder / "findings.json").write_text(self.findings.model_dump_json())

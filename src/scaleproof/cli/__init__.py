@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any, NoReturn
 
+__all__ = ["main", "parser"]
+
 LINE_END = "\n"
 WRONG = 2  # exit code of wrong input, and of an installation that is broken
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

@@ -1,1 +1,18 @@
 """All that knows Snakemake, or the queue of a cluster: targets, requests, previews, what is out of date."""
+
+__all__ = [
+    "as_sent",
+    "campaign_preview",
+    "cluster_check",
+    "job_environment",
+    "job_minutes",
+    "keep",
+    "new_project",
+    "planned_work",
+    "site",
+    "slurm_executor",
+    "slurm_request",
+    "stale",
+    "surroundings",
+    "targets",
+]

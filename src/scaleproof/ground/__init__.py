@@ -1,1 +1,21 @@
 """What every house stands on: words, files, records, findings, facts. No torch, no pandas, no Snakemake."""
+
+__all__ = [
+    "campaign",
+    "code_dependencies",
+    "columns",
+    "comparison",
+    "confidence",
+    "cores",
+    "errors",
+    "facts",
+    "files",
+    "findings",
+    "html",
+    "nsys_stats",
+    "number_format",
+    "progress",
+    "records",
+    "snakemake_command",
+    "verdict",
+]

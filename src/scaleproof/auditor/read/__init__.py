@@ -1,1 +1,3 @@
 """Reading other people's results: files of many formats, one neutral form."""
+
+__all__ = ["discover", "kinds", "logged_steps", "logs", "reported", "reported_tables", "text_files", "walk"]

@@ -1,1 +1,15 @@
 """What the numbers mean: intervals, cells, scaling."""
+
+__all__ = [
+    "ab_comparison",
+    "campaign_findings",
+    "compare_runs",
+    "loss_curves",
+    "ranking",
+    "recommend",
+    "run_tables",
+    "scaling",
+    "simultaneous",
+    "traces",
+    "waterfall",
+]

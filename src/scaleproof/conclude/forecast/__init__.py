@@ -1,1 +1,19 @@
 """Forecasts: what has not been measured, with an interval, or a refusal that says which measurement would lift it."""
+
+__all__ = [
+    "campaign_forecast",
+    "codes",
+    "collective",
+    "frontier_runs",
+    "ledger",
+    "node_pairs",
+    "plan",
+    "planner",
+    "report_data",
+    "requirements",
+    "run_times",
+    "spent",
+    "sweep",
+    "sweep_file",
+    "text",
+]

@@ -1,3 +1,18 @@
 """Tables, charts and the page."""
 
 HOUSE = __name__  # whose templates these pages are of
+
+__all__ = [
+    "HOUSE",
+    "chart_catalog",
+    "charts",
+    "compare_page",
+    "index_page",
+    "page",
+    "page_facts",
+    "page_inputs",
+    "paper",
+    "read_results",
+    "sentences",
+    "tables",
+]

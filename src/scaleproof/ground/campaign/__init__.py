@@ -1,1 +1,15 @@
 """What to run: typed campaigns, their cells, slugs and fingerprints. Imports no torch."""
+
+__all__ = [
+    "batch",
+    "cells",
+    "config",
+    "corpora",
+    "loaded",
+    "model_shapes",
+    "repeats",
+    "shared_jobs",
+    "unmeasured",
+    "validation_messages",
+    "yaml_loader",
+]

@@ -31,4 +31,4 @@ def strategy_class(name: str) -> type[Strategy]:
     raise ValueError(f"no class for the strategy {name}")
 
 
-__all__ = ["Strategy", "strategy_class"]
+__all__ = ["Strategy", "base", "strategy_class"]

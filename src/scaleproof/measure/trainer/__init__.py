@@ -1,3 +1,5 @@
 """The timed loop and what is counted beside it."""
 
 START_VARIABLE = "SCALEPROOF_START"  # environment of a rank: how its process was made
+
+__all__ = ["__main__", "batches", "heartbeat", "measure", "monitor", "probe", "request", "session", "world"]

@@ -15,7 +15,18 @@ from scaleproof.auditor.read.logs.step_lines import LlmC, MaxText, ModdedNanoGPT
 from scaleproof.auditor.read.logs.tf_cnn import TfCnnBenchmarks
 from scaleproof.auditor.read.reported import ReportedRun
 
-__all__ = ["LEAST", "READERS", "KeyValues", "guessing_reader_of", "read_log", "read_log_file", "reader_of"]
+__all__ = [
+    "LEAST",
+    "READERS",
+    "KeyValues",
+    "base",
+    "guessing_reader_of",
+    "json_lines",
+    "key_values",
+    "read_log",
+    "read_log_file",
+    "reader_of",
+]
 FEW = 8  # lines that are read one by one
 # The most particular first. KeyValues reads what no other knows, and says that it guessed.
 READERS: tuple[type[LogReader], ...] = (

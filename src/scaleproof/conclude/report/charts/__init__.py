@@ -17,6 +17,20 @@ from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
+__all__ = [
+    "CHARTS",
+    "HEIGHT",
+    "draw",
+    "draw_comparison",
+    "draw_losses",
+    "draw_waterfall",
+    "forecast",
+    "history",
+    "node_pairs",
+    "ratios",
+    "traces",
+]
+
 # A chart fills one pair of axes, or a list of so many as its entry in the catalog has panels.
 CHARTS: dict[str, Callable[..., None]] = {
     chart.__name__: chart

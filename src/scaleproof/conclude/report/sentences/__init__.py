@@ -1,1 +1,3 @@
 """Sentences of the report and the console."""
+
+__all__ = ["answer", "drift", "forecast", "next_step", "ratios", "scaling_laws", "trace", "trust", "waterfall"]

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from external_files import metrics
 from side_by_side import in_turn, ratios, show
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 
 FILES = 10_000
 ROUNDS = 3

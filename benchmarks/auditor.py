@@ -24,7 +24,7 @@ from external_files import WRITERS
 from generated_logs import LOG_FAULTS
 from generated_tables import FAULTS, FORMS, faulty_table, sound_table
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Correction, Finding
 

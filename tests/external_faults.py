@@ -7,7 +7,7 @@ from pathlib import Path
 
 from external_files import metrics
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.ground.findings.finding import Finding
 
 

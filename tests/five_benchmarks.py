@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from case_study_files import FIGURES, write_case_study
 
-from scaleproof.auditor.audit_paths import Audit, audit_gathered
+from scaleproof.auditor.audit import Audit, audit_gathered
 from scaleproof.auditor.audit_text import grouped, names_of, one_line
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.published_claims import recomputed

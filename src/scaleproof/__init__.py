@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from scaleproof.auditor.audit_paths import Audit
+    from scaleproof.auditor.audit import Audit
     from scaleproof.ground.columns import Column
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.records.profile_schema import Profile
@@ -29,7 +29,7 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
     """
     from pathlib import Path
 
-    from scaleproof.auditor.audit_paths import audit_paths
+    from scaleproof.auditor.audit import audit_paths
 
     facts = {"world_size": world_size, "global_batch": global_batch}
     given = {key: value for key, value in facts.items() if value is not None}

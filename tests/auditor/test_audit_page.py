@@ -8,8 +8,8 @@ import pytest
 from external_files import metrics
 
 from scaleproof import cli
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.auditor.audit_paths import audit_paths
 from scaleproof.auditor.audit_text import audit_text, explained
 from scaleproof.auditor.read.published_claims import KINDS
 from scaleproof.auditor.read.run_fields import CLAIMED

@@ -76,7 +76,7 @@ def test_each_file_is_read_once(two, monkeypatch):
 
     original = module.gather
     monkeypatch.setattr(module, "gather", lambda paths: read.extend(paths) or original(paths))
-    monkeypatch.setattr("scaleproof.auditor.audit_paths.gather", lambda paths, given=None: pytest.fail("read again"))
+    monkeypatch.setattr("scaleproof.auditor.audit.gather", lambda paths, given=None: pytest.fail("read again"))
     compare_external(*two, ["world_size"])
     assert read == list(two)
 

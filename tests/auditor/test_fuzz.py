@@ -11,8 +11,8 @@ from case_study_files import FIGURES, write_case_study
 from external_files import WRITERS, metrics
 from synthetic import cells, write_run
 
+from scaleproof.auditor.audit import Audit, audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.auditor.audit_paths import Audit, audit_paths
 from scaleproof.auditor.audit_text import audit_text
 from scaleproof.auditor.checks import all_checks
 from scaleproof.auditor.read import text_files

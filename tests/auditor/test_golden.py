@@ -5,7 +5,7 @@ import re
 import pytest
 from case_study_files import FIGURES, write_case_study
 
-from scaleproof.auditor.audit_paths import Audit, audit_paths
+from scaleproof.auditor.audit import Audit, audit_paths
 
 NAMES = ("agnews", "h100", "l4", "nodes", "v100")
 

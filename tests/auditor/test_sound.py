@@ -8,7 +8,7 @@ import pytest
 from external_files import WRITERS
 from synthetic import cells, write_run
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.metrics import SCHEMA_VERSION
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.auditor.audit_paths import audit_paths
 from scaleproof.auditor.audit_text import audit_markdown, audit_text
 from scaleproof.auditor.read.archives import unpack
 from scaleproof.conclude.report.tables.latex import escaped

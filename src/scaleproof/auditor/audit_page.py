@@ -1,6 +1,6 @@
 """The audit as one HTML page that needs nothing but itself."""
 
-from scaleproof.auditor.audit_paths import Audit
+from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.audit_text import HEADINGS, cells, grouped, names_of, one_line, summary
 from scaleproof.ground.findings.catalog import pages as code_pages
 from scaleproof.ground.html import environment

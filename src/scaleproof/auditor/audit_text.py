@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tabulate import tabulate
 
-from scaleproof.auditor.audit_paths import Audit
+from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural

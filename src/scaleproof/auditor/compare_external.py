@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from scaleproof.auditor.audit_paths import audit_gathered
+from scaleproof.auditor.audit import audit_gathered
 from scaleproof.auditor.checks.copies import same_measurement
 from scaleproof.auditor.checks.speeds import Speed, speed
 from scaleproof.auditor.read.discover import gather

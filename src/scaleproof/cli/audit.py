@@ -14,7 +14,7 @@ from scaleproof.cli.values import file_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
 
 if TYPE_CHECKING:
-    from scaleproof.auditor.audit_paths import Audit
+    from scaleproof.auditor.audit import Audit
 
 # Packages are imported inside the commands, as in analyse.py.
 
@@ -22,7 +22,7 @@ STANDARD_INPUT = Path("-")
 
 
 def audit_results(args: argparse.Namespace) -> None:
-    from scaleproof.auditor.audit_paths import audit_paths
+    from scaleproof.auditor.audit import audit_paths
 
     given: dict[str, dict[str, int]] = {}
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.auditor.audit_paths import Audit, audit_paths
+from scaleproof.auditor.audit import Audit, audit_paths
 
 ROOT = Path(__file__).parents[3]
 

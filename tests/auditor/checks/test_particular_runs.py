@@ -5,7 +5,7 @@ import json
 from external_faults import claimed, file, findings, log, pair, put, run, same_steps
 from external_files import write_megatron
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 
 
 def test_steps_that_do_not_fall_with_the_ranks(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.ground.findings.finding import Finding
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 
 HEAD = "| GPUs | Steps | Step time (s) | Total time (s) |\n|---|---|---|---|\n"
 

@@ -8,7 +8,7 @@ import pytest
 from external_files import metrics
 from synthetic_traces import stats_text
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.ground.findings.finding import Finding
 
 GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"

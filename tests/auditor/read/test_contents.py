@@ -5,7 +5,7 @@ import io
 import pytest
 from command_line import scaleproof
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.logs import KeyValues, read_log
 from scaleproof.auditor.read.text_files import begins_like_json

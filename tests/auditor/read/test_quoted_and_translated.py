@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.other_languages import in_english

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.auditor.audit_paths import audit_paths
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import read_document
 from scaleproof.auditor.read.sentences import stated_figures

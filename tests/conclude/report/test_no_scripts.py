@@ -8,8 +8,8 @@ from auditor.test_audit_page import put
 from conclude.report.test_compare_page import page_of
 from conclude.report.test_compare_page import results as result_of
 
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.auditor.audit_paths import audit_paths
 from scaleproof.conclude.report.index_page import write_index
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page import write_page
@@ -149,7 +149,9 @@ def test_every_page_forbids_what_it_does_not_need(pages, visit):
 
 
 def test_every_template_of_a_page_has_the_policy(repository):
-    for path in (repository / "src/scaleproof/report/templates").glob("*.html.j2"):
+    templates = list((repository / "src/scaleproof").glob("**/templates/*.html.j2"))
+    assert templates
+    for path in templates:
         text = path.read_text()
         assert ("<!DOCTYPE" in text) == ('{% include "head.html.j2" %}' in text), path.name
 

@@ -10,8 +10,8 @@ def test_the_picture_shows_the_page_as_it_is(repository):
     facts = json.loads((repository / "docs/report.png.json").read_text())
     picture = (repository / "docs/report.png").read_bytes()
     assert hashlib.sha256(picture).hexdigest() == facts["picture_sha256"], "make picture writes both"
-    templates = repository / "src/scaleproof/report/templates"
-    page = (templates / "report.html.j2").read_text() + (templates / "macros.html.j2").read_text()
+    templates = sorted((repository / "src/scaleproof").glob("**/templates/*.j2"))
+    page = "".join(path.read_text() for path in templates if path.name in ("report.html.j2", "macros.html.j2"))
     columns = {column.heading.replace("\u00a0", " ") for column in COLUMNS.values()}
     stale = [
         word

@@ -25,7 +25,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
 )
 from scaleproof.conclude.checks.arms import Arms, of_arms
 from scaleproof.conclude.checks.copies import of_all_runs
-from scaleproof.conclude.checks.nodes import of_excluded_node
+from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
 from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.ground.errors import UserError, first_fault

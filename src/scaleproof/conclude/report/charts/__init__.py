@@ -10,6 +10,7 @@ from scaleproof.conclude.report.charts import cells as by_cell
 from scaleproof.conclude.report.charts import scaling, sweeps
 from scaleproof.conclude.report.charts.losses import losses
 from scaleproof.conclude.report.charts.pairs import comparison
+from scaleproof.conclude.report.charts.ranking import ranking
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts.waterfall import height, waterfall
 from scaleproof.ground.findings.forecast_report import ForecastRow
@@ -35,7 +36,7 @@ __all__ = [
 CHARTS: dict[str, Callable[..., None]] = {
     chart.__name__: chart
     for chart in (
-        *(scaling.ranking, scaling.throughput, scaling.speedup, scaling.efficiency, by_cell.step_time),
+        *(ranking, scaling.throughput, scaling.speedup, scaling.efficiency, by_cell.step_time),
         *(by_cell.job_time, by_cell.memory, by_cell.utilization, by_cell.energy, sweeps.batch_size, sweeps.seq_len),
     )
 }

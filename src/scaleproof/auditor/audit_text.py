@@ -26,17 +26,27 @@ def audit_text(audit: Audit) -> str:
     if audit.readings:
         rows = [[_cut(cell) for cell in cells(reading)] for reading in audit.readings[:ROWS]]
         lines += ["", tabulate(rows, HEADINGS, tablefmt="simple", disable_numparse=True)]
-        lines += [f"and {len(audit.readings) - ROWS:,} more (--json has all)"] if len(audit.readings) > ROWS else []
+        if len(audit.readings) > ROWS:
+            lines.append(f"and {len(audit.readings) - ROWS:,} more (--json has all)")
     for (severity, code), findings in grouped(audit.findings).items():
-        lines += ["", f"{severity} {code}" + (f" ({len(findings)} times)" if len(findings) > 1 else "")]
-        for finding in findings[:EACH]:
-            lines += _labelled(names_of(finding), finding.evidence, 4)
-            lines += _labelled("corrected", str(finding.corrected), 4) if finding.corrected else []
-        lines += [f"    and {len(findings) - EACH:,} more like these"] if len(findings) > EACH else []
-        lines += _labelled("why", pages()[code].what, 2) if code in pages() else []
-        lines += _labelled("do", findings[0].advice, 2)
-    not_read = list(_not_read(audit))
-    return "\n".join([*lines, *(["", "not read:", *not_read] if not_read else [])])
+        lines += ["", *_of_one_kind(severity, code, findings)]
+    if not_read := list(_not_read(audit)):
+        lines += ["", "not read:", *not_read]
+    return "\n".join(lines)
+
+
+def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[str]:
+    """What each finding says, then what all of them have in common: why it matters, what to do."""
+    yield f"{severity} {code}" + (f" ({len(findings)} times)" if len(findings) > 1 else "")
+    for finding in findings[:EACH]:
+        yield from _labelled(names_of(finding), finding.evidence, 4)
+        if finding.corrected:
+            yield from _labelled("corrected", str(finding.corrected), 4)
+    if len(findings) > EACH:
+        yield f"    and {len(findings) - EACH:,} more like these"
+    if code in pages():
+        yield from _labelled("why", pages()[code].what, 2)
+    yield from _labelled("do", findings[0].advice, 2)
 
 
 def audit_markdown(audit: Audit) -> str:

@@ -100,7 +100,7 @@ class Site:
 
     def resources(self, request: Job) -> Request:
         """A rule's resources for one job, under the names that this scheduler's plugin reads."""
-        devices, gpu = request.devices_per_node, self.gpu_type
+        devices = request.devices_per_node
         if self.scheduler == "slurm":
             return {**self.applied(request).resources, "devices_per_node": devices}
         common: Request = {
@@ -110,12 +110,14 @@ class Site:
             "cpus_per_task": request.cpus_per_task,
             "devices_per_node": devices,  # for the command of cluster-generic
         }
-        if self.scheduler != "lsf":
-            return common
-        whole = ["-x"] if EXCLUSIVE in self.applied(request).options.split() else []
-        by_type = f":gmodel={gpu}" if gpu else ""
-        by_option = [f"-gpu num={devices}{by_type}:mode=shared"] if devices else []
-        return common | {"lsf_extra": " ".join([*whole, *by_option])}
+        return common | {"lsf_extra": self._lsf_extra(request)} if self.scheduler == "lsf" else common
+
+    def _lsf_extra(self, request: Job) -> str:
+        """Options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
+        whole = ["-x"] if self.exclusive and EXCLUSIVE in request.options.split() else []
+        by_type = f":gmodel={self.gpu_type}" if self.gpu_type else ""
+        devices = request.devices_per_node
+        return " ".join([*whole, *([f"-gpu num={devices}{by_type}:mode=shared"] if devices else [])])
 
     @property
     def resource_names(self) -> list[str]:

@@ -15,20 +15,20 @@ from scaleproof.ground.number_format import with_spaces
 
 
 def environment(house: str, **filters: Callable[..., object]) -> Environment:
-    """The templates of the package `house`, and those that all pages share; `filters` by their names in them.
+    """Jinja for the templates of the package `house` and for those that all pages share.
 
-    Everything is escaped, nothing undefined passed over.
+    Values are escaped, and a name that is not defined raises. `filters`: more filters, by the names in the templates.
     """
-    made = Environment(
+    jinja = Environment(
         loader=ChoiceLoader([PackageLoader(house), PackageLoader("scaleproof.ground")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": counted, **filters}
-    made.globals |= {"policy": partial(policy, house), "source": partial(source, house)}
-    return made
+    jinja.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": counted, **filters}
+    jinja.globals |= {"policy": partial(policy, house), "source": partial(source, house)}
+    return jinja
 
 
 def source(house: str, script: str) -> Markup:

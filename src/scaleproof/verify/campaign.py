@@ -173,18 +173,18 @@ def why(path: Path, identity: str) -> str:
     runs, differences = read_runs(folder)
     at_fault = cells_at_fault(differences)
     quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
-    if identity not in quantities:
-        for difference in (*differences, *incomputable):
-            if difference.file.split("/")[1] in identity.split("/"):
-                raise UserError(f'there is no figure "{identity}": {difference}')
-        same = [name for name in quantities if identity in name.split("/")]
-        if not same:
-            _check_report(folder, runs, quantities)
-        examples = ", ".join(same[:8] or list(quantities)[:3])
-        if same:
-            raise UserError(f'there is no figure "{identity}"; it is a part of several names. Figures: {examples}')
-        raise UserError(f'there is no figure "{identity}".{nearest(identity, quantities)} Figures: {examples}, ...')
-    return _explained(identity, quantities[identity], folder)
+    if identity in quantities:
+        return _explained(identity, quantities[identity], folder)
+    unknown = f'there is no figure "{identity}"'
+    for difference in (*differences, *incomputable):
+        cell = difference.file.split("/")[1]  # of runs/<cell>/...
+        if cell in identity.split("/"):
+            raise UserError(f"{unknown}: {difference}")
+    if containing := [name for name in quantities if identity in name.split("/")]:
+        raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
+    _check_report(folder, runs, quantities)
+    examples = ", ".join(list(quantities)[:3])
+    raise UserError(f"{unknown}.{nearest(identity, quantities)} Figures: {examples}, ...")
 
 
 def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:

@@ -236,7 +236,7 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
-    monkeypatch.setattr(measure, "may_not_fit", lambda ready: False)
+    monkeypatch.setattr(measure, "keeps_on_host", lambda ready: False)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
         compiled=True,
@@ -289,7 +289,7 @@ def test_the_probe_of_a_compiled_cell_is_kept_by_the_host_where_it_may_not_fit(
     monkeypatch.setattr(measure.psutil, "virtual_memory", lambda: SimpleNamespace(available=host * GB))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     ready = SimpleNamespace(compiled=compiled, strategy=SimpleNamespace(device=torch.device(device)))
-    assert measure.may_not_fit(ready) == on_host
+    assert measure.keeps_on_host(ready) == on_host
 
 
 @pytest.mark.parametrize("loss", ["plain", "fused"])
@@ -317,7 +317,7 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
             strategy.micro_step(tokens, boundary=True)
             strategy.update(first)
 
-        monkeypatch.setattr(measure, "may_not_fit", lambda ready, on_host=on_host: on_host)
+        monkeypatch.setattr(measure, "keeps_on_host", lambda ready, on_host=on_host: on_host)
         ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module)
         steps.append(measure.probed_step_of(ready, 0, weigh=False)[2])
         weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))

@@ -18,24 +18,28 @@ class Speed:
 
 
 def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
-    """The epochs of a file by run: epochs that follow each other are of one run, a repeated epoch begins another."""
+    """The epochs of a file by run; several runs may stand one after the other, or have their lines mixed.
+
+    An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
+    if it is later than all of that run; any other begins a run, and so does a second one without a number.
+    """
     parts: list[list[TimedSpan]] = []
-    ends: dict[int, list[TimedSpan]] = {}  # last epoch of a part -> the part
-    latest: set[int | None] = set()  # epochs of the part that began last
+    ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
+    in_latest: set[int | None] = set()  # numbers in the run that began last
     for span in run.timed_spans:
         index = span.index
-        home = ends.pop(index - 1, None) if index is not None else None
-        if home is None and parts and index not in latest and (index is None or index > (parts[-1][-1].index or 0)):
-            home = parts[-1]
-        if home is None:
-            home = []
-            parts.append(home)
-            latest = set()
-        if home is parts[-1]:
-            latest.add(index)
-        home.append(span)
+        part = ended_with.pop(index - 1, None) if index is not None else None
+        if part is None:
+            goes_on = parts and index not in in_latest and (index is None or index > (parts[-1][-1].index or 0))
+            if not goes_on:
+                parts.append([])
+                in_latest = set()
+            part = parts[-1]
+        if part is parts[-1]:
+            in_latest.add(index)
+        part.append(span)
         if index is not None:
-            ends[index] = home
+            ended_with[index] = part
     return parts
 
 

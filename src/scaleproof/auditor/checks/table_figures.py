@@ -15,6 +15,7 @@ from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.registry import Code, Flag
 
 SHARES = ("utilization", "communication_share", "memory_share")
+WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
 MOST_ROWS = 300  # of a table that are compared one by one
 DIGITS = 10  # significant digits that two rows do not share by chance
 
@@ -32,16 +33,16 @@ DIGITS = 10  # significant digits that two rows do not share by chance
 )
 def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """No share of a whole is above the whole."""
-    for table in context.tables:
-        for row in table.rows:
-            for quantity in row.figures:
-                percent = quantity.kind == "mfu" or "%" in quantity.text + quantity.heading
-                if quantity.kind not in ("mfu", *SHARES) or not percent:
-                    continue
-                if not row.measured or interval(quantity).low <= 1.005:
-                    continue
+    for row in (row for table in context.tables for row in table.rows if row.measured):
+        for quantity in row.figures:
+            if _is_share(quantity) and interval(quantity).low > WHOLE:
                 code = MFU_IMPOSSIBLE.name if quantity.kind == "mfu" else "figure-impossible"
                 yield Flag(f"{describe(row)}: {quantity.heading} is {printed(quantity)}", [place(row)], code)
+
+
+def _is_share(quantity: Quantity) -> bool:
+    """Whether it is a share of a whole for certain: MFU always, other kinds only as a percentage."""
+    return quantity.kind == "mfu" or (quantity.kind in SHARES and "%" in quantity.text + quantity.heading)
 
 
 @of_evidence.check(

@@ -294,6 +294,7 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _unequal(series: RowSeries) -> Iterator[Flag]:
+    """Rows with other work than the baseline's; with the right speed-up where the printed one takes it for equal."""
     base = series.baseline
     if base is None:
         return
@@ -306,21 +307,23 @@ def _unequal(series: RowSeries) -> Iterator[Flag]:
             if share is not None and abs(share - 1) <= 0.02:
                 continue
             work = f"{describe(base)}: {there:g} {kind}, {describe(row)}: {here:g}"
-            stated = figure(row, "speedup")
-            times = [(figure(row, t), figure(base, t)) for t in ("total_time_s", "time_s")]
-            ratio = next((interval(b) / interval(a) for a, b in times if a is not None and b is not None), None)
-            if share is None or stated is None or ratio is None or not interval(stated).meets(ratio):
-                if not (row.value("steps") and row.value("epochs")):
-                    yield Flag(work, [place(row)])
-                continue
-            right = ratio * share
-            yield Flag(
-                f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times",
-                [place(row)],
-                severity="invalid",
-                corrected=Correction(
-                    value=round(right.middle, 3),
-                    unit="x",
-                    derivation=f"{ratio.middle:.4g}x of the times, {share:.4g} of the work",
-                ),
-            )
+            stated, ratio = figure(row, "speedup"), _ratio_of_times(row, base)
+            if share and stated and ratio and interval(stated).meets(ratio):
+                yield Flag(
+                    f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times",
+                    [place(row)],
+                    severity="invalid",
+                    corrected=Correction(
+                        value=round((ratio * share).middle, 3),
+                        unit="x",
+                        derivation=f"{ratio.middle:.4g}x of the times, {share:.4g} of the work",
+                    ),
+                )
+            elif not (row.value("steps") and row.value("epochs")):
+                yield Flag(work, [place(row)])
+
+
+def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
+    """How many times as long as `row` the baseline took, by their total times."""
+    times = [(figure(base, kind), figure(row, kind)) for kind in ("total_time_s", "time_s")]
+    return next((interval(before) / interval(now) for before, now in times if before and now), None)

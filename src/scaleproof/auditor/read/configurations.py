@@ -11,6 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -38,6 +39,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both build plain value
 # Names of folders that every project has.
 COMMON_FOLDERS = {"logs", "log", "results", "output", "outputs", "runs", "out", "checkpoints", "experiments"}
 MOST_KEYS, MOST_WORDS = 500, 400
+DEEPEST = 7
 
 
 @dataclass(slots=True)
@@ -138,9 +140,10 @@ def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
 
 
 def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for count, (key, value) in enumerate(data.items()):
-        if count > MOST_KEYS or len(above) > 6:
-            return
+    """(keys from the outermost one on, value) of nested mappings, `MOST_KEYS` of each and `DEEPEST` levels at most."""
+    if len(above) == DEEPEST:
+        return
+    for key, value in islice(data.items(), MOST_KEYS):
         keys = (*above, str(key))
         if isinstance(value, dict):
             yield from _leaves(value, keys)

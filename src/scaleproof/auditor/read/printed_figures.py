@@ -54,7 +54,7 @@ class PrintedFigure:
     unit: Unit | None = None
     spread: float | None = None
     bound: str | None = None
-    faster: str = ""  # "faster", "slower" after a ratio
+    word: str = ""  # behind the unit: "faster", "less", "of peak"
 
 
 def plain_text(cell: str) -> str:
@@ -185,24 +185,24 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
     m = _CELL.fullmatch(text)
     if m is None:
         return []
-    first = _figure(m, european=False)
+    first = _figure(m)
     if first is None:
         return []
     rest = (m["rest"] or "").strip("()[],; ")
     second = _CELL.fullmatch(rest) if rest else None
     if second is not None and not second["rest"]:
-        other = _figure(second, european=False)
+        other = _figure(second)
         if other is not None and other.unit is not None and other.unit != first.unit:
             return [first, other]
     return [first]
 
 
-def _figure(m: re.Match[str], european: bool) -> PrintedFigure | None:
-    value = number(m["number"], european)
+def _figure(m: re.Match[str]) -> PrintedFigure | None:
+    value = number(m["number"])
     if value is None:
         return None
     printed_unit = re.sub(r"^(?:x|×) (?=faster|slower|speed|higher|lower)", "x ", m["unit"].strip())
-    unit, direction = _unit_and_direction(printed_unit or m["unit2"] or "", m["money"])
+    unit, word = _unit_and_word(printed_unit or m["unit2"] or "", m["money"])
     if unit is None and printed_unit:
         return None
     magnitude = MAGNITUDES[m["magnitude"].lower()] if m["magnitude"] else 1.0
@@ -214,16 +214,20 @@ def _figure(m: re.Match[str], european: bool) -> PrintedFigure | None:
         unit,
         None if spread is None else abs(spread) * magnitude,
         _BOUND.get(m["bound"]),
-        direction,
+        word,
     )
 
 
-def _unit_and_direction(text: str, money: str) -> tuple[Unit | None, str]:
+_LAST_WORD = re.compile(
+    r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory)"
+)
+
+
+def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
+    """What stands behind a number: its unit, and a word about it ("x faster", "% of peak"); `money`: "$" or nothing."""
     if money:
         return Unit("cost", 1.0), ""
-    direction = ""
-    if m := re.fullmatch(
-        r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory)", text
-    ):
-        text, direction = m[1], m[2]
-    return (unit_of(text) if text else None), direction
+    word = ""
+    if m := _LAST_WORD.fullmatch(text):
+        text, word = m.groups()
+    return (unit_of(text) if text else None), word

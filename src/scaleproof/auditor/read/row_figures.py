@@ -132,7 +132,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
     bound = figure.bound if figure.bound in ("<", ">", "~") else None
     return Quantity(
         kind,
-        -value if kind == "change" and figure.faster in ("lower", "less", "slower") and value > 0 else value,
+        -value if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0 else value,
         cell[:80],
         column.heading,
         figure.resolution * scale,

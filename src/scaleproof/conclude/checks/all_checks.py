@@ -70,12 +70,12 @@ def check_names(*registers: Iterable) -> list[str]:
 
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
-    """All findings about the runs that have numbers, invalid ones first. Nothing is checked where no run has any."""
+    """All findings, invalid ones first: of each run with numbers, of damaged records, of runs together."""
     with_numbers, findings = _run_by_run(measured(runs))
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
-    if with_numbers:
+    if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
-        findings += of_all_runs.noting([runs])
+        findings += of_all_runs.noting([runs])  # failed ones as well
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),

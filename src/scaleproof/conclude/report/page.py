@@ -87,57 +87,81 @@ def write_page(inputs: PageInputs, out: Path) -> None:
 
 def _context(inputs: PageInputs) -> dict[str, Any]:
     """What the template is filled with, but for the rows of runs."""
-    report, comparisons = inputs.report, inputs.comparisons
-    conclusion = conclude(report, comparisons, inputs.forecast)
-    findings = inputs.findings.findings
-    groups, severity_of = _grouped(findings), _severities(findings)
+    report, facts = inputs.report, inputs.facts
     slugs = set(inputs.cells["cell"])
     tables = _tables(inputs)
-    footnotes = [finding for finding in findings if finding.severity != "note"]
-    drawings = _charts(inputs)
-    facts = inputs.facts
-    trust = trust_in(inputs.findings, report, len(facts.lost), comparisons)
-    return {
+    context: dict[str, Any] = {
         "report": report,
-        "verdict": conclusion.verdict,
-        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
-        "command": command(report),
         "when": facts.when,
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,
+        "command": command(report),
+        "lost": facts.lost,
+        "failed": facts.failed,
+        "protocol": facts.protocol,
+        "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
+        "machine_check": facts.machine_check,
         "tables": tables,
+        "columns": columns(tables.values()),
+        "terms": terms(inputs),
+        "definition_of": lambda name: COLUMNS[name].definition,
+        "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
+        "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
+        "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
+        "pair_rows": pair_rows(inputs.comparisons),
+        "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
+        "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
+    }
+    return context | _answer(inputs, slugs) | _scaling(inputs) | _drawings(inputs) | _found(inputs, slugs)
+
+
+def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
+    """The answer at the top, and whether it can be trusted."""
+    conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
+    trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
+    return {
+        "verdict": conclusion.verdict,
+        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
         "trust": trust,
-        "trust_text": with_findings(trust.text, severity_of) if trust else "",
-        "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
-        "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
+        "trust_text": with_findings(trust.text, _severities(inputs.findings.findings)) if trust else "",
+    }
+
+
+def _scaling(inputs: PageInputs) -> dict[str, Any]:
+    """What stands around the tables of cells and series, and where scaling is lost."""
+    report = inputs.report
+    return {
         "restated": restated(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
         "singles": _single_devices(report),
-        "definition_of": lambda name: COLUMNS[name].definition,
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": _without_baseline(report),
         "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
-        "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in comparisons],
-        "comparison_rows": comparison_rows(comparisons).to_dict("records"),
-        "pair_rows": pair_rows(comparisons),
-        "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
-        "charts": [drawing for drawing in drawings if drawing.name not in PLACED],
-        "placed": dict.fromkeys(PLACED) | {drawing.name: drawing for drawing in drawings if drawing.name in PLACED},
-        "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
-        "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
+    }
+
+
+def _drawings(inputs: PageInputs) -> dict[str, Any]:
+    """Charts: those in sections of their own, by name, and the others."""
+    charts = _charts(inputs)
+    return {
+        "charts": [chart for chart in charts if chart.name not in PLACED],
+        "placed": dict.fromkeys(PLACED) | {chart.name: chart for chart in charts if chart.name in PLACED},
         "trace_charts": _trace_charts(inputs),
+    }
+
+
+def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
+    """Findings: under the table of cells, in their section, and as chips wherever a code stands."""
+    findings = inputs.findings.findings
+    footnotes = [finding for finding in findings if finding.severity != "note"]
+    return {
+        "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
+        "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
         "checks": len(inputs.findings.checks),
-        "groups": groups,
+        "groups": _grouped(findings),
         "severities": {s: sum(finding.severity == s for finding in findings) for s in SEVERITIES},
-        "severity_of": severity_of,
-        "failed": facts.failed,
-        "terms": terms(inputs),
-        "columns": columns(tables.values()),
-        "lost": facts.lost,
-        "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
-        "machine_check": facts.machine_check,
-        "protocol": facts.protocol,
+        "severity_of": _severities(findings),
     }
 
 

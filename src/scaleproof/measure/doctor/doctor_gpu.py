@@ -270,7 +270,7 @@ def read_ahead() -> Verdict:
     from scaleproof.ground.campaign.batch import Batch
     from scaleproof.measure.corpus.plan import SamplePlan
     from scaleproof.measure.corpus.reader import TokenFile
-    from scaleproof.measure.doctor.doctor_ranks import READ_AHEAD, read_ahead_differs
+    from scaleproof.measure.doctor.doctor_ranks import READ_AHEAD, count_differing
     from scaleproof.measure.trainer.batches import Batches
 
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as folder:
@@ -278,7 +278,7 @@ def read_ahead() -> Verdict:
         batch = Batch(8, 2, 1, 16)
         plan, device = SamplePlan(file.samples, 16, 1), torch.device("cuda", 0)
         batches = Batches(file, plan, batch, range(1), device)
-        differing = read_ahead_differs(batches, plan, batch, device, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
+        differing = count_differing(batches, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
     return judge_read_ahead(differing, READ_AHEAD)
 
 

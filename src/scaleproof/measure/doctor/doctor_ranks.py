@@ -156,20 +156,23 @@ def _place(frame: FrameType) -> str:
     return f"{'/'.join(path.parts[-1 - folders :])}:{frame.f_lineno}"
 
 
-def read_ahead_differs(batches: Any, plan: Any, batch: Any, device: Any, lag: Callable[[], None], count: int) -> int:
-    """Micro-batches whose tokens, read back at the end, are not the plan's; `lag` keeps the device busy before each."""
+def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
+    """How many of `count` micro-batches, read ahead for the first device, have other tokens than the plan's.
+
+    `lag` keeps the device busy before each. They are compared once all are taken: to look at one waits for the device.
+    """
     import torch
 
     taken = []
-    for step in range(count // batch.accumulation):
-        for micro in range(batch.accumulation):
+    for step in range(count // batches.batch.accumulation):
+        for micro in range(batches.batch.accumulation):
             lag()
             taken.append((step, micro, batches.take(step, micro)))
-    if device.type == "cuda":
+    if batches.device.type == "cuda":
         torch.cuda.synchronize()
     differing = 0
     for step, micro, tokens in taken:
-        ids = plan.share(step, batch, 0)[micro]
+        ids = batches.plan.share(step, batches.batch, 0)[micro]
         differing += not torch.equal(tokens.cpu(), torch.from_numpy(batches.file.read(ids)))
     return differing
 

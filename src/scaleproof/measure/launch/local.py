@@ -28,9 +28,11 @@ PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world,
 
 def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
     """The torchrun line for one node: one process per device, a free port, no restarts, all output tagged by rank."""
+    torchrun = [sys.executable, "-m", TORCHRUN]
     return [
-        # Not by the host's own name, which isolated or oddly named nodes cannot resolve.
-        *(sys.executable, "-m", TORCHRUN, "--standalone", "--local-addr=127.0.0.1"),
+        *torchrun,
+        "--standalone",
+        "--local-addr=127.0.0.1",  # the host's own name cannot be resolved on isolated or oddly named nodes
         f"--nproc-per-node={cell.processes_per_node}",
         *options(request),
         *("-m", program, str(request)),

@@ -59,12 +59,12 @@ class Strategy(ABC):
 
     def dtypes(self) -> dict[str, str]:
         """Dtypes of parameters and optimizer state as they are, not as they were asked for."""
-        parameters = {p.dtype for p in self.module.parameters()}
-        state = {
-            v.dtype for s in self.optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()
+        values = [value for state in self.optimizer.state.values() for value in state.values()]
+        dtypes_of = {
+            "parameters": {p.dtype for p in self.module.parameters()},
+            "optimizer_state": {v.dtype for v in values if isinstance(v, Tensor) and v.dim()},  # no counts of steps
         }
-        named = {"parameters": parameters, "optimizer_state": state}
-        return {name: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for name, dtypes in named.items()}
+        return {name: "+".join(sorted(str(d).removeprefix("torch.") for d in each)) for name, each in dtypes_of.items()}
 
 
 class Native(Strategy):

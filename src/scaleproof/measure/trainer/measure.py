@@ -110,7 +110,7 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     """Make step `step` under a probe."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
-    on_host = may_not_fit(ready)
+    on_host = keeps_on_host(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
     with Probe(ready.strategy, weigh) as probe, checksum.of(ready.entrance) if checksum else nullcontext(), keeping:
@@ -119,19 +119,19 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)
 
 
-def may_not_fit(ready: Ready) -> bool:
-    """Whether the probed step is to keep in the host's memory what its backward pass needs.
+def keeps_on_host(ready: Ready) -> bool:
+    """Whether the probed step keeps what its backward pass needs in the host's memory, as the device may be too small.
 
-    That of a compiled cell runs as written, and keeps about twice as much as the compiled program did so far. Its
-    operators and collectives are the same wherever that is kept, so that each rank decides for itself. The host must
-    have room for as much as the devices of all of its ranks.
+    A compiled cell is probed uncompiled, which takes about twice the memory of the compiled steps so far. Each rank
+    decides for itself: operators and collectives are the same either way.
     """
     device = ready.strategy.device
     if not ready.compiled or device.type != "cuda":
         return False
-    whole = torch.cuda.get_device_properties(device).total_memory
-    room = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return torch.cuda.max_memory_allocated(device) > TIGHT * whole and room > whole
+    on_device = torch.cuda.get_device_properties(device).total_memory
+    on_host = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # for each rank here
+    may_not_fit = torch.cuda.max_memory_allocated(device) > TIGHT * on_device
+    return may_not_fit and on_host > on_device
 
 
 def _probed_step(ready: Ready, step: int) -> Series:

@@ -107,18 +107,20 @@ class Dialect(LogReader):
         for name in texts.keys() - of_run:
             setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
         self.step(step, texts.get("loss"))
-        for name in of_run:
+        for name in of_run:  # of this run: `say` would take it for the next one's, now that there is a step
             self._learn(name, texts[name], lambda field, value: setattr(self.run, field, value))
         if step.mfu and step.flops_per_s:
             self.run.details["implied_peak_flops"] = step.flops_per_s / step.mfu
 
-    def _learn(self, name: str, text: str, say: Callable[[str, Any], None]) -> None:
-        run, (field, read, _) = self.run, OF_RUNS[name]
+    def _learn(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
+        """Note what a line says about the run: the least loss, the most memory; any other field is left to `assign`."""
+        field, read, _ = OF_RUNS[name]
+        run, value = self.run, read(text)
         if field == "best_val_loss":
-            run.best_val_loss = least(run.best_val_loss, read(text))
+            run.best_val_loss = least(run.best_val_loss, value)
         elif field == "memory_reported_bytes":
-            run.memory_reported_bytes = max(run.memory_reported_bytes or 0.0, read(text) or 0.0) or None
-        elif field == "tokens_per_step":
-            run.details[field] = read(text)
+            run.memory_reported_bytes = max(run.memory_reported_bytes or 0.0, value or 0.0) or None
+        elif field == "tokens_per_step":  # not a field of a run
+            run.details[field] = value
         else:
-            say(field, read(text))
+            assign(field, value)

@@ -39,16 +39,16 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
 
 
 def scored_sentence(rows: Sequence[ForecastRow]) -> str:
-    """How the forecasts that were tested turned out."""
+    """How the forecasts that were tested turned out; there is one at least."""
     scored = _scored(rows)
-    inside = sum(outcome.inside for _, outcome in scored)
-    row, worst = max(scored, key=lambda one: abs(one[1].error))
-    error = f"{100 * worst.error:+.1f} %"
+    row, outcome = max(scored, key=lambda pair: abs(pair[1].error))
+    error = f"{100 * outcome.error:+.1f} %"
     if len(scored) == 1:
         return (
-            f"{row.cell} was forecast at {_step(row)} before it ran and took {number(1e3 * worst.measured_s)} ms: "
-            f"{'inside' if worst.inside else 'outside'} the interval, {error}."
+            f"{row.cell} was forecast at {_step(row)} before it ran and took {number(1e3 * outcome.measured_s)} ms: "
+            f"{'inside' if outcome.inside else 'outside'} the interval, {error}."
         )
+    inside = sum(outcome.inside for _, outcome in scored)
     return (
         f"{inside} of {len(scored)} steps that were forecast before their runs took a time inside the interval; "
         f"the largest error is {error} ({row.cell})."

@@ -134,7 +134,7 @@ def recommended(
     advice = recommend(cells, compared, nothing, {}, margin)
     assert advice is not None
     names = {cell.cell: int(i) for cell, i in zip(cells, order, strict=True)}
-    return names.get(advice["cell"]), int(order[0])
+    return names.get(advice.cell or ""), int(order[0])
 
 
 def _cell(strategy: str, value: float, n: int) -> MeasuredCell:

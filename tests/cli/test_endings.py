@@ -21,7 +21,7 @@ COMMANDS = {
     "doctor": ["doctor", "--no-ranks", "--out", "OUT/doctor.json"],
     "explain": ["explain"],
     "plan": ["plan", "config/campaigns/demo.yaml"],
-    "publish": ["publish", PUBLISHED, "--out", "OUT/published"],
+    "publish": ["publish", PUBLISHED, "--author", "Jane", "--out", "OUT/published"],
     "verify": ["verify", PUBLISHED],
 }
 # Sends a signal to its own process, or fails, when the command looks for its N-th module or for one of some name.

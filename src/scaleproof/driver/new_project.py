@@ -18,40 +18,19 @@ COPIED = (
     "profiles/slurm/profile.v9+.yaml",
     "profiles/slurm/README.md",
 )
-SNAKEFILE = '''\
-"""What is measured is in config/. How: the workflow of the installed scaleproof, of whatever version."""
-
-from scaleproof import workflow_file
-
-
-module scaleproof:
-    snakefile:
-        workflow_file()
-    config:
-        config
-
-
-use rule * from scaleproof exclude all
-
-
-rule all:
-    default_target: True
-    input:
-        "results/demo/report.html",
-    localrule: True
-'''
-WRITTEN = {"Snakefile": SNAKEFILE, ".gitignore": "/.snakemake/\n/results/\n"}
+SNAKEFILE = PACKAGE / "driver/templates/Snakefile"
+IGNORED = "/.snakemake/\n/results/\n"
 LINK = "slurm"  # so that `snakemake --profile slurm` finds profiles/slurm
 
 
 def new_project(folder: Path) -> list[str]:
     """Make a project in `folder`, and return its files. Raises UserError where one of them is there already."""
-    names = sorted({*WRITTEN, *COPIED, LINK})
+    names = sorted({"Snakefile", ".gitignore", *COPIED, LINK})
     if present := [name for name in names if os.path.lexists(folder / name)]:
         raise UserError(f"{folder} has {', '.join(present)} already; nothing was written. Give a new folder.")
     for name in COPIED:
         write_atomic(folder / name, (FILES / name).read_text(encoding="utf-8"))
-    for name, text in WRITTEN.items():
-        write_atomic(folder / name, text)
+    write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
+    write_atomic(folder / ".gitignore", IGNORED)
     (folder / LINK).symlink_to(f"profiles/{LINK}")
     return names

@@ -59,7 +59,7 @@ class Copy:
             return Counter()
         table = re.search(r"^job +count\n-+ +-+\n(.*?)\n\n", said, re.MULTILINE | re.DOTALL)[1]
         counts = Counter({line.split()[0]: int(line.split()[1]) for line in table.splitlines()})
-        return counts - Counter({"total": counts["total"], "all": counts["all"]})
+        return counts - Counter({name: counts[name] for name in ("total", "all", "demo")})
 
     def dry(self, *targets: str) -> str:
         done = self.snakemake("-n", *targets)

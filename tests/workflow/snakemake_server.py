@@ -1,6 +1,6 @@
 """The real Snakemake in processes forked from one that has imported it: half of a dry run is importing.
 
-Only Snakemake itself is imported before the fork, nothing of scaleproof: each process reads the code of its own folder.
+Only Snakemake itself is imported before the fork: each process reads the code of scaleproof in its own folder.
 Each line of standard input is a request (folder, words, environment, files for the output); the answer is a line with
 the exit code.
 """
@@ -42,6 +42,9 @@ def _run(request: dict) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.path[1:1] = request["env"]["PYTHONPATH"].split(os.pathsep)
+    # Snakemake imports its plugins, and with our executor the code of the repository: here that of the folder counts.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scaleproof"]:
+        del sys.modules[name]
     sys.argv = [str(Path(sys.executable).parent / "snakemake"), *request["words"]]
     from snakemake.cli import main
 

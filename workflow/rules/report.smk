@@ -71,6 +71,7 @@ rule loss_charts:
         "scaleproof stage loss_charts {params.folder} > {log} 2>&1"
 
 
+# What its stage prints, the answer, goes to the console.
 rule report:
     input:
         runs="results/{campaign}/runs.csv",
@@ -108,7 +109,6 @@ rule report:
     message:
         "Write the report of {wildcards.campaign}: {output.page}"
     shell:
-        # the answer goes to the console
         "scaleproof stage report {params.file} --results {params.results} {params.anonymous} 2> {log}"
 
 

@@ -17,6 +17,7 @@ VALID: dict[str, list[str]] = {
     "corpus check": ["python-docs"],
     "stale": [DEMO],
     "keep": [DEMO],
+    "init": ["new-project"],
     "doctor": ["--no-ranks"],
     "retry": [DEMO, "--cell", "ddp-n1x2"],
     "cluster check": [DEMO],

@@ -13,7 +13,7 @@ from scaleproof.conclude.forecast.interval import conformal, doublings
 from scaleproof.conclude.forecast.memory import Held, Peak, fit_memory
 from scaleproof.conclude.forecast.residual import Point, carried
 
-SERIES = Path(__file__).parent / "forecast" / "series"
+SERIES = Path(__file__).parent / "conclude/forecast/series"
 # Everything but the slope is in the measured part: the file of memory names no shape.
 NOTHING_KNOWN = Held("single", "fp32", 0, 0, 0, 0, 1)
 

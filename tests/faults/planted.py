@@ -182,7 +182,7 @@ def replaced(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[],
     def patch() -> None:
         import importlib
 
-        owner = importlib.import_module(f"scaleproof.{module}")
+        owner = importlib.import_module(f"scaleproof.measure.{module}")
         *path, last = name.split(".")
         for part in path:
             owner = getattr(owner, part)

@@ -315,7 +315,7 @@ def stop_on_unrecorded():
     outputs = {output for _, output in unknown}
     texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
     if any(texts):
-        raise UserError("\n".join(["nothing was started:", *(text for text in texts if text)]))
+        raise UserError("nothing was started: " + "\n".join(text for text in texts if text))
 
 
 def say_failed_runs():

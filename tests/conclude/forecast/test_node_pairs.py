@@ -123,7 +123,7 @@ def test_table_map_and_list_are_written_and_go_with_the_pairs(tmp_path):
     write_node_pairs(sweep, tmp_path)
     assert (tmp_path / "exclude.txt").read_text() == "n1\n"
     assert len((tmp_path / "node_pairs.csv").read_text().splitlines()) == 1 + 6
-    draw_node_pairs([vars(row) for row in pair_rows(sweep)], tmp_path)
+    draw_node_pairs(pair_rows(sweep), tmp_path)
     assert "bus bandwidth" in (tmp_path / "node_pairs.svg").read_text()
     assert "slow with all others: n1" in sweep_text(sweep)
     assert "2 nodes: from 4 on" in sweep_text(swept(network(2)))

@@ -108,11 +108,6 @@ class ReportedRun:
         return rated or spans or bool(self.progress_bar)
 
     @property
-    def samples_per_micro_step(self) -> int | None:
-        """Samples of one micro-step on all ranks."""
-        return self.micro_batch * self.world_size if self.micro_batch and self.world_size else None
-
-    @property
     def seconds(self) -> float | None:
         """Time of all spans together; None where one has none."""
         times = [span.seconds for span in self.timed_spans if span.seconds]
@@ -141,10 +136,6 @@ class ReportedRun:
         """The name without what tells repeats apart."""
         parts = [p for p in self.name.split("/") if not REPEAT.fullmatch(p.lower())]
         return "/".join(parts) or self.name
-
-    def context_of(self, name: str) -> list[ContextFact]:
-        """What files beside the run say about one field, the nearest first."""
-        return [fact for fact in self.context if fact.field == name]
 
 
 @dataclass(slots=True)

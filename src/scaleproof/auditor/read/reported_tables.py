@@ -39,10 +39,6 @@ class Quantity:
     over: str = ""  # of ratios: another configuration that its heading names ("vs GPipe"), on as many devices
     unit_stated: bool = True  # False: neither heading nor cell has a unit; ratios hold, the value itself does not
 
-    def agrees_with(self, other: float, relative: float = 0.0) -> bool:
-        """Whether `other` rounds to what is printed: within one unit of the last digit, or within `relative`."""
-        return abs(self.value - other) <= max(self.resolution, relative * abs(self.value)) * (1 + 1e-9)
-
 
 @dataclass(slots=True)
 class ReportedRow:

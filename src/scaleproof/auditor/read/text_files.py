@@ -16,7 +16,6 @@ BLOCK = 1 << 21  # characters
 LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
-_TAIL = re.compile(r"[,\s]*$")
 
 
 class UnreadableFile(Exception):

@@ -1,14 +1,14 @@
 """From cells and runs to the step models of a campaign: which runs are one series, and what the model of a cell is."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scaleproof.conclude.forecast.collective import Group, Network, Unsupported
-from scaleproof.conclude.forecast.compute import Sample, rank_spread
+from scaleproof.conclude.forecast.compute import Sample
 from scaleproof.conclude.forecast.memory import Held
 from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel, Target
 from scaleproof.conclude.forecast.timeline import Layer, Layers
@@ -22,7 +22,6 @@ from scaleproof.ground.records.run import MeasuredRun
 DDP_BUCKET = 25 * 2**20  # bytes: DistributedDataParallel's default
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's default
 LOW = ("bf16", "fp16")
-SPREAD_KEYS = ("geometry",)  # of execution: what may differ within a series
 DISTURBED = ("machine-busy", "device-throttled")
 
 
@@ -135,18 +134,6 @@ def usable(cell: Cell, findings: Findings | None) -> None:
                 f"{cell.slug} has the finding {finding.code}: {finding.evidence}",
                 f"fix what {finding.code} says and run {cell.slug} again",
             )
-
-
-def spread_over_ranks(runs: Iterable[MeasuredRun]) -> float:
-    """Seconds; the mean over runs of the spread of ranks within a step."""
-    spreads = []
-    for run in runs:
-        rows = run.steps[run.steps["phase"] == "window"]
-        ranks = len(np.unique(rows["rank"]))
-        if ranks > 1 and len(rows) % ranks == 0:
-            ordered = rows[np.lexsort((rows["rank"], rows["step"]))]
-            spreads.append(rank_spread(ordered["step_time_s"].reshape(-1, ranks)))
-    return float(np.mean(spreads)) if spreads else 0.0
 
 
 def step_models(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell, arms, expand, find, tokens_of
 from scaleproof.ground.campaign.config import Comparison
-from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, check_local, folder_of
+from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
 from scaleproof.ground.campaign.question import Question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
 from scaleproof.ground.campaign.validation_messages import valid_name
@@ -238,11 +238,6 @@ class LoadedCampaign:
         if rule is None:
             return self.campaign.most_repeats
         return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
-
-    def check_files(self) -> None:
-        """Raises UserError where a corpus of the campaign names files that are missing or not what they should be."""
-        for name, corpus in self.corpora.items():
-            check_local(name, corpus)
 
     @property
     def corpora(self) -> dict[str, Corpus]:

@@ -1,7 +1,7 @@
 """Every code with its page: what `scaleproof explain` prints and docs/findings.md holds.
 
-The houses that check say which codes they have by entry points
-of the group `scaleproof.codes`; the ground imports none.
+The houses that check say which codes they have by entry points of the group `scaleproof.codes`; the ground imports
+none of them.
 """
 
 from functools import cache

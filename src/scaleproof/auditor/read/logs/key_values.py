@@ -41,7 +41,6 @@ RESULTS = {
     "rate",
     "loss",
 }
-TIMES_AND_RATES = RESULTS - {"loss"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
 MOST_FORMS = 20_000  # that are remembered

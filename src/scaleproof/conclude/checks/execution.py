@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.conclude.checks.census import inventory_of_run
 from scaleproof.ground.facts import traffic
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.run import MeasuredRun
@@ -47,9 +46,7 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
     metrics = run.metrics
     config = metrics.training_config
-    shape = metrics.config["workload"]["model_shape"]
-    kind = EncoderShape if "d_model" in shape else ModelShape
-    blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
+    blocks = sum(inventory_of_run(run).blocks)
     return traffic.step_traffic(
         config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.conclude.checks.census import counts_of, parameters_of
+from scaleproof.conclude.checks.census import counts_of_run, parameters_of
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
@@ -167,7 +167,7 @@ def _whole(share: float, total: float) -> float:
 
 
 def _of_model(run: MeasuredRun) -> Figures:
-    model, counts = run.metrics.model, counts_of(run)
+    model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
     yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from
-from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, inventory_of_run, parameters_of
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
@@ -61,7 +60,7 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     if execution["strategy"] != "fsdp" or recorded is None:
         return
     depth = execution.get("fsdp_prefetch", 1)
-    expected = min(depth, shape_from(run.metrics.config).layers - 1) if depth > 1 else 0
+    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
     if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead
         yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
 
@@ -77,22 +76,12 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     calls = sum(
         entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
     )
-    least, most = parameters / (size + _largest_tensor(run)), parameters / size + SMALL_BUCKETS
+    least, most = parameters / (size + inventory_of_run(run).largest_tensor), parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
             f"{integer(size)} elements are {least:.3g} to {most:.3g}"
         )
-
-
-def _largest_tensor(run: MeasuredRun) -> int:
-    """Elements of the model's largest weight, or more."""
-    shape, workload = shape_from(run.metrics.config), run.metrics.config["workload"]
-    if isinstance(shape, EncoderShape):
-        width, inner = shape.d_model, max(shape.feed_forward, 3 * shape.d_model)
-    else:
-        width, inner = shape.width, 4 * shape.width
-    return width * max(workload["vocab_size"], shape.context, inner)
 
 
 def _backend_problems(run: MeasuredRun) -> Iterator[str]:

@@ -13,11 +13,9 @@ from scaleproof.conclude.forecast.memory import Held
 from scaleproof.conclude.forecast.step_model import MeasuredStep, StepModel, Target
 from scaleproof.conclude.forecast.timeline import Layer, Layers
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import shape_of
-from scaleproof.ground.campaign.model_shapes import EncoderShape
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.model.inventory import inventory_of
 
 DDP_BUCKET = 25 * 2**20  # bytes: DistributedDataParallel's default
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's default
@@ -37,19 +35,16 @@ def target_of(cell: Cell) -> Target:
 def layers_of(cell: Cell) -> Layers:
     """Parameters of each block and of the root, and their shares of a micro-batch's arithmetic.
 
-    A block has 6 x its matrix weights + 12 x width x seq_len FLOPs a token (PaLM, appendix B), the head of a GPT-2
-    6 x vocabulary x width; norms and look-ups count as nothing.
+    A block has 6 x its matrix weights + 12 x width of its attention x seq_len FLOPs a token (PaLM, appendix B), the
+    head of a decoder 6 x vocabulary x width; norms, look-ups and a classifier count as nothing.
     """
-    shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
-    width = shape.width
-    encoder = isinstance(shape, EncoderShape)
-    weights = 4 * width**2 + 2 * width * shape.feed_forward if isinstance(shape, EncoderShape) else 12 * width**2
-    block = 6 * weights + 12 * width * seq_len
-    head = 0 if encoder else 6 * cell.vocab_size * width
-    total = shape.layers * block + head
-    root = (cell.vocab_size + shape.context + 2) * width
+    inventory = inventory_of(cell)
+    number = len(inventory.blocks)
+    block = (6 * inventory.block_weights + 12 * inventory.attention_width * cell.workload.seq_len) / number
+    head = 6 * inventory.token_weights
+    total = number * block + head
     return Layers(
-        tuple(Layer(block_parameters(shape), block / total) for _ in range(shape.layers)), Layer(root, head / total)
+        tuple(Layer(parameters, block / total) for parameters in inventory.blocks), Layer(inventory.root, head / total)
     )
 
 
@@ -63,7 +58,7 @@ def held_of(cell: Cell) -> Held:
         layers.parameters,
         layers.blocks[0].parameters,
         layers.root.parameters,
-        0 if isinstance(shape_of(cell.workload.model), EncoderShape) else cell.vocab_size,
+        0 if inventory_of(cell).is_encoder else cell.vocab_size,
         cell.workload.seq_len,
         cell.batch.accumulation,
         None if bucket == "auto" else bucket,

@@ -10,6 +10,7 @@ from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelS
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
 from scaleproof.ground.campaign.question import Percent, Question
 from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
@@ -33,10 +34,11 @@ class Workload(Section):
         "document, from a corpus with labels.",
         "none",
     )
-    model: ModelName | ModelShape | EncoderShape = key(
+    model: ModelName | ModelShape | EncoderShape | TransformersModel = key(
         "gpt2-tiny",
         "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context). For classification: "
-        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context).",
+        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context). For both a model of "
+        "transformers with random weights: {hub: owner/name, revision: ...}, {config: path} or {module: file.py:f}.",
         "none",
         axis="",
     )
@@ -383,6 +385,6 @@ def entries_of(tokenizer: str) -> int:
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
-def shape_of(model: str | Shape) -> Shape:
-    """The numbers behind a model's name."""
+def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
+    """The numbers behind a model's name; a model of transformers has none but those of its file."""
     return SHAPES[model] if isinstance(model, str) else model

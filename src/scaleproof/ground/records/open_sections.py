@@ -149,10 +149,10 @@ else:
 
     @with_config(OPEN)
     class Shape(TypedDict):
-        """A model of one's own."""
+        """A model of one's own: its numbers, or where a model of transformers comes from."""
 
-        layers: Positive
-        heads: Positive
+        layers: NotRequired[Positive]
+        heads: NotRequired[Positive]
 
     @with_config(OPEN)
     class RecordedOptimizer(TypedDict):

@@ -105,7 +105,8 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
 def _function_in(path: Path, name: str) -> Any:
     """The function called `name` of a Python file. Raises UserError where there is none."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader  # a file that ends with .py has both
+    assert spec is not None  # a file that ends with .py has a spec and a loader
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not callable(getattr(module, name, None)):

@@ -107,10 +107,13 @@ def corpus_list(args: argparse.Namespace) -> None:
 
 def corpus_check(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import check_corpus
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus
+    from scaleproof.measure.corpus.remote import Remote
 
-    check_corpus(args.corpus, corpus_called(args.corpus))
-    print(f"{args.corpus}: valid")
+    corpus = corpus_called(args.corpus)
+    check_corpus(args.corpus, corpus)
+    answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
+    print(f"{args.corpus}: valid{f'; {answer}' if answer else ''}")
 
 
 def model_fetch(args: argparse.Namespace) -> None:
@@ -181,7 +184,7 @@ def add(commands: Group) -> None:
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"
     command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
-    doc = "open the files of a corpus and check that they hold what its row says"
+    doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
     check = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
     check.add_argument("corpus", help="a name in config/corpora.yaml")
     old = command(

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
+from scaleproof.ground.campaign.corpora import no_hub_name
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
@@ -42,7 +43,7 @@ class Workload(Section):
         "none",
         axis="",
     )
-    corpus: str = key(
+    corpus: Annotated[str, BeforeValidator(no_hub_name)] = key(
         "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
     )
     tokenizer: str = key(

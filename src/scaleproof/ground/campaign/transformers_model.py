@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from pydantic import model_validator
+from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, nearest_path, shortened
@@ -72,7 +71,7 @@ class TransformersModel(Section):
         """A name for folders and tables."""
         return self.hub.partition("/")[2] if self.hub else self.file.stem
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, JsonValue]:
         """What is trained, in full: the content of the config.json, or the digest of the Python file.
 
         Raises UserError where the file is missing or describes a model that cannot be measured exactly.
@@ -93,8 +92,9 @@ class TransformersModel(Section):
     @property
     def context(self) -> int | None:
         """Tokens of the longest sample, where the configuration says so."""
-        architecture = self.description().get("transformers", {})
-        return next((int(architecture[name]) for name in CONTEXTS if architecture.get(name)), None)
+        architecture = self.description().get("transformers")
+        keys = architecture if isinstance(architecture, dict) else {}
+        return next((size for name in CONTEXTS if isinstance(size := keys.get(name), int)), None)
 
 
 def fetched_config(hub: str, revision: str) -> Path:
@@ -103,7 +103,7 @@ def fetched_config(hub: str, revision: str) -> Path:
 
 
 @lru_cache(maxsize=64)
-def _architecture(path: str, data: bytes) -> dict[str, Any]:
+def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """The keys of a config.json whose model can be measured exactly. Raises UserError for another."""
     at, key_ = f"workload.model: {path}", ("workload", "model")
     try:
@@ -117,11 +117,12 @@ def _architecture(path: str, data: bytes) -> dict[str, Any]:
     return architecture
 
 
-def refusals(architecture: dict[str, Any]) -> Iterator[str]:
+def refusals(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
     """Why a model with this config.json cannot be measured; nothing where it can."""
     for name, reason in REFUSED.items():
         if architecture.get(name) not in (None, 1, 1.0, False):
             yield f"{name}: {reason}"
     for name in EXPERTS:
-        if (architecture.get(name) or 0) > 1:
-            yield f"{name} {architecture[name]}: how much arithmetic a token takes depends on where it is sent"
+        experts = architecture.get(name)
+        if isinstance(experts, int) and experts > 1:
+            yield f"{name} {experts}: how much arithmetic a token takes depends on where it is sent"

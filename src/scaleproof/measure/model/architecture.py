@@ -57,7 +57,7 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
             n_head=model.heads,
             activation_function="gelu_new",
         )
-    keys: dict[str, Any] = model.description()["transformers"]
+    keys = cast(dict[str, Any], model.description()["transformers"])
     architecture = keys["model_type"]
     try:
         return AutoConfig.for_model(architecture, **{k: v for k, v in keys.items() if k != "model_type"})
@@ -68,7 +68,9 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
     """A network of this configuration, with a token table of `vocab_size` rows."""
-    config.vocab_size, config.use_cache, config.dtype = vocab_size, False, torch.float32
+    config.vocab_size = vocab_size
+    config.use_cache = False
+    config.dtype = torch.float32
     for name in SPECIAL_TOKENS:  # samples are full windows of any tokens
         setattr(config, name, None)
     # Without dropout the same samples make the same step at every world size: that is what proves equal work.

@@ -2,11 +2,11 @@
 
 import json
 
-from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
 from scaleproof.ground.campaign.transformers_model import fetched_config, refusals
 from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus.hub import hub_api
 
 
 def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> str:
@@ -15,7 +15,7 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
     `revision`: a branch or a commit; `token`: for a gated model, sent to the hub alone. Raises UserError where the hub
     does not give it, or its model cannot be measured.
     """
-    api = HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
+    api = hub_api(endpoint, token)
     try:
         commit = str(api.model_info(hub, revision=revision).sha)
         downloaded = api.hf_hub_download(hub, "config.json", revision=commit)
@@ -29,7 +29,7 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
         architecture = json.load(file)
     for reason in refusals(architecture):
         raise UserError(f"{hub} cannot be measured exactly: {reason}")
-    kept = fetched_config(hub, commit)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(architecture, indent=2) + "\n")
+    path = fetched_config(hub, commit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(architecture, indent=2) + "\n")
     return f"model: {{hub: {hub}, revision: {commit}}}"

@@ -38,6 +38,12 @@ def counts_of_run(run: MeasuredRun) -> Counts:
     return counts_of(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
 
 
+def geometry_of(run: MeasuredRun) -> tuple[int, int]:
+    """Nodes, and devices on each."""
+    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
+    return nodes, per_node
+
+
 def parameters_of(run: MeasuredRun) -> int:
     """Parameters of the configured model, by the formula."""
     return inventory_of_run(run).parameters

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import inventory_of_run
+from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import integer, percent
@@ -47,8 +47,16 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     metrics = run.metrics
     config = metrics.training_config
     blocks = sum(inventory_of_run(run).blocks)
+    nodes, per_node = geometry_of(run)
     return traffic.step_traffic(
-        config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
+        config.strategy,
+        config.precision,
+        config.accumulation,
+        metrics.model.parameters,
+        blocks,
+        nodes=nodes,
+        devices_per_node=per_node,
+        reshards=metrics.config["execution"].get("fsdp_reshard", True),
     )
 
 

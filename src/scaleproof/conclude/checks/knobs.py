@@ -40,6 +40,7 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
     "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),
+    "fsdp_reshard": _collectives,
     "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
 }
 ZERO = ("zero1", "zero2", "zero3")
@@ -47,7 +48,8 @@ ZERO = ("zero1", "zero2", "zero3")
 MATTERS_TO: dict[str, tuple[str, ...]] = {
     "bucket_elements": ("ddp", *ZERO),
     "overlap_comm": ZERO,
-    "fsdp_prefetch": ("fsdp",),
+    "fsdp_prefetch": ("fsdp", "hsdp"),
+    "fsdp_reshard": ("fsdp", "hsdp"),
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, inventory_of_run, parameters_of
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
@@ -54,11 +54,16 @@ def _offloaded(zero: dict[str, Any]) -> set[str]:
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Blocks that FSDP2 gathers ahead; none are set where torch's own order is configured."""
+    """Blocks that FSDP2 gathers ahead (none are set for torch's own order), and its replicas; older runs lack some."""
     execution = run.metrics.config["execution"]
-    recorded = (run.metrics.engine_config or {}).get("fsdp", {}).get("forward_prefetch")
-    if execution["strategy"] != "fsdp" or recorded is None:
+    settings = (run.metrics.engine_config or {}).get("fsdp", {})
+    recorded = settings.get("forward_prefetch")
+    if execution["strategy"] not in ("fsdp", "hsdp") or recorded is None:
         return
+    nodes, _ = geometry_of(run)
+    replicas = nodes if execution["strategy"] == "hsdp" else 1
+    if settings.get("replicas", replicas) != replicas:
+        yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
     expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
     if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead

@@ -90,7 +90,7 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
     """
     held = held_of(cell)
-    state = state_bytes(held.strategy, held.precision, held.parameters, cell.batch.n_devices)
+    state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
     blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2
     return state, blocks + 4 * 4 * tokens * held.vocabulary

@@ -28,7 +28,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:

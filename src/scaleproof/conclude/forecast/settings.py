@@ -152,8 +152,9 @@ def step_models(
             and (m := measured_of(c, runs)).group.size == 1
         ]
         setting = setting_of(cell, backend)
+        kept = cell.execution.strategy == "fsdp" and not cell.execution.fsdp_reshard
         models[key] = StepModel(
-            cell.execution.strategy,
+            "fsdp-kept" if kept else cell.execution.strategy,
             layers_of(cell),
             tuple(measured_of(c, runs) for c, runs in own),
             network,

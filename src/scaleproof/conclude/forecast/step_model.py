@@ -30,6 +30,10 @@ class MeasuredStep:
     variance: float | None = None
 
 
+# hsdp gathers within a node and reduces over nodes; fsdp-kept (`fsdp_reshard: false`) gathers once.
+NOT_MODELLED = ("hsdp", "fsdp-kept")
+
+
 @dataclass(frozen=True)
 class Target:
     """The step to forecast."""
@@ -119,6 +123,8 @@ class StepModel:
         needed = f"run {self.strategy} on {target.group}"
         if self.strategy == "dp" and target.group.size > self.largest:
             raise Unsupported("dp-beyond-measured", "nn.DataParallel is not forecast beyond measured sizes", needed)
+        if self.strategy in NOT_MODELLED:
+            raise Unsupported("strategy-not-modelled", f"no timeline is known of {self.strategy}", needed)
         if not self.shared and self.network is None:
             raise Unsupported(
                 "never-shared",

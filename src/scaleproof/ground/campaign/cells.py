@@ -70,6 +70,12 @@ class Cell:
         return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
 
     @property
+    def sharing_devices(self) -> int:
+        """Devices that share one copy of the training state."""
+        geometry = self.execution.geometry
+        return sharing_devices(self.execution.strategy, geometry.nodes, geometry.devices_per_node)
+
+    @property
     def world_size(self) -> int:
         """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
         return self.execution.geometry.nodes * self.processes_per_node
@@ -108,6 +114,11 @@ class Cell:
     def planned_batch(self) -> str:
         """The arithmetic of its batch in words, the same before and after a search."""
         return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
+
+
+def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
+    """Devices that share one copy of the state: hsdp has one on each node, every other strategy that shards one."""
+    return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
 
 
 def _digest(config: dict[str, Any]) -> str:

@@ -18,7 +18,18 @@ Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
-    "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
+    "single",
+    "dp",
+    "ddp",
+    "fsdp",
+    "hsdp",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero1-offload",
+    "zero2-offload",
+    "zero3-offload",
 ]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
@@ -126,6 +137,7 @@ class Execution(Section):
         "ddp",
         "single: one device, no wrapper. dp: nn.DataParallel, one process for all devices of a node. "
         "ddp: DistributedDataParallel, a full replica on each device. fsdp: FSDP2 (fully_shard), everything sharded. "
+        "hsdp: FSDP2 that shards over the devices of a node and replicates over nodes; on one node it is fsdp. "
         "zero0 to zero3: DeepSpeed ZeRO stages; with -offload the optimizer's state and step are on the CPU.",
         "none",
         axis="",
@@ -181,6 +193,13 @@ class Execution(Section):
         axis="prefetch",
         ge=1,
         le=8,
+    )
+    fsdp_reshard: bool = key(
+        True,
+        "Whether fsdp and hsdp free a block's parameters after its forward pass and gather them again for the backward "
+        "pass; false keeps them, as ZeRO-2 does. Without effect on others.",
+        "none",
+        axis="reshard",
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"

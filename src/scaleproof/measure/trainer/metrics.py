@@ -208,7 +208,7 @@ def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
         cuda_alloc_retries=peaks["retries"],
         state_bytes=max(r.state_bytes for r in ranks),
         state_bytes_predicted=state_bytes(
-            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.n_devices
+            execution.strategy, execution.precision, ranks[0].parameters, cell.sharing_devices
         ),
         max_rss_bytes=max(r.max_rss for r in ranks),
     )

@@ -41,7 +41,7 @@ def of(runs: dict[str, Run], strategy: str, reshards: bool = True) -> Run:
         run
         for run in runs.values()
         if run.metrics.training_config.strategy == strategy
-        and run.metrics.config["execution"]["fsdp_reshard"] == reshards
+        and run.metrics.config["execution"].get("fsdp_reshard", True) == reshards
     ]
     return run
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from scaleproof.ground.campaign.config import Execution
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -90,7 +91,7 @@ def _without(run: MeasuredRun, key: str) -> str:
 
 
 def _value(run: MeasuredRun, key: str) -> Any:
-    return run.metrics.config["execution"].get(key)
+    return run.metrics.config["execution"].get(key, Execution.model_fields[key].default)
 
 
 def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:

@@ -27,6 +27,7 @@ from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.number_format import integer
 
+YOUNGER_KEYS = ("fsdp_reshard",)  # of `execution`: younger than results that people have
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
 MOST_CELLS, MOST_RUNS = 10_000, 100_000
@@ -89,6 +90,9 @@ class Cell:
         described = shape.description() if isinstance(shape, TransformersModel) else shape.model_dump()
         config["workload"]["model_shape"] = described
         config["execution"]["geometry"] = str(self.execution.geometry)
+        for name in YOUNGER_KEYS:  # with their default they are what was before them, and results stay those of a cell
+            if getattr(self.execution, name) == Execution.model_fields[name].default:
+                del config["execution"][name]
         batch = self.batch
         config["work"] |= {
             "global_batch": batch.global_,

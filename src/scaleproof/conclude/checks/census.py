@@ -21,7 +21,7 @@ LEAST_STATE = 0.7  # ... below which something of it was not counted: without an
 def inventory_of_run(run: MeasuredRun) -> Inventory:
     """The tensors of the configured model: of a shape by formula, else as they were counted on the network.
 
-    The replay counts those of a network of its own (`model-differs`).
+    The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory

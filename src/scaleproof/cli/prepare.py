@@ -77,10 +77,10 @@ def stale(args: argparse.Namespace) -> None:
 
 def keep(args: argparse.Namespace) -> None:
     from scaleproof.driver.keep import keep
-    from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign)
-    runs = keep(loaded, RESULTS)
+    runs = keep(loaded, args.results)
     print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
 
 
@@ -188,7 +188,7 @@ def add(commands: Group) -> None:
     )
     results_option(old)
     doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
-    on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml")
+    results_option(on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
 
 
 def add_stages(stages: Group) -> None:

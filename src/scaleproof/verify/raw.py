@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from scaleproof.ground.errors import first_fault, printable
 from scaleproof.ground.files import read_regular
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import Window, current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
 from scaleproof.verify.contents import DAMAGES, parsed_json
@@ -194,7 +195,7 @@ def _inside(run: RawRun) -> list[Difference]:
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file
         if not close(window[name], computed, 1e-5):
-            gives = "none" if computed is None else f"{computed:.9g}"
+            gives = "none" if computed is None else significant(computed, 9)
             problems.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return problems
 

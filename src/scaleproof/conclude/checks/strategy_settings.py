@@ -6,7 +6,7 @@ from typing import Any
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from
 from scaleproof.ground.campaign.model_shapes import EncoderShape
 from scaleproof.ground.findings.registry import Flag, of_run
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
@@ -81,7 +81,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
-            f"{integer(size)} elements are {least:.3g} to {most:.3g}"
+            f"{integer(size)} elements are {significant(least)} to {significant(most)}"
         )
 
 

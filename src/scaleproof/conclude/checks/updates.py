@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -31,8 +31,9 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
         factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
         if not abs(step.scaled_by - factor) <= SCALED * factor:
             yield (
-                f"in step {step.step} gradients with a norm of {norm:.4g} entered AdamW scaled by "
-                f"{step.scaled_by:.4g}; clipping at {limit:g} scales them by {factor:.4g}"
+                f"in step {step.step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
+                f"{significant(step.scaled_by, 4)}; clipping at {significant(limit, 6)} scales them by "
+                f"{significant(factor, 4)}"
             )
 
 
@@ -45,7 +46,10 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     expected = sum((step + 1) * learning_rate(work, step) for step in steps) / len(steps)
     if not abs(updates.weighted_rate - expected) <= 1e-9 * max(expected, 1e-30):
         ratio = updates.weighted_rate / expected if expected else math.inf
-        yield f"the learning rates in the window are not those of the schedule: {ratio:.6g} times as much on average"
+        yield (
+            f"the learning rates in the window are not those of the schedule: "
+            f"{significant(ratio, 6)} times as much on average"
+        )
     if updates.calls % len(steps):
         yield f"the optimizer was called {integer(updates.calls)} times in the {len(steps)} steps of the window"
     if updates.decays > 1:

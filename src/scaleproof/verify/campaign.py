@@ -199,11 +199,11 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
-    interval = (
-        "" if quantity.low is None else f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"
-    )
+    interval = ""
+    if quantity.low is not None and quantity.high is not None:
+        interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"
     lines = [
-        f"{identity}",
+        identity,
         f"  value    {significant(quantity.value, 7)}{interval}, n={quantity.n}",
         f"  formula  {quantity.formula}",
         *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),

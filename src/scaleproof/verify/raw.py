@@ -6,7 +6,7 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -206,7 +206,7 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def flat(content: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
     """The values of nested dictionaries under their dotted names."""
     for key, value in content.items():
         if isinstance(value, dict):

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ def check_forecasts(folder: Path) -> Iterator[Difference]:
             )
 
 
-def forecast_seal(data: dict[str, Any]) -> str:
+def forecast_seal(data: Mapping[str, object]) -> str:
     """The sha256 over a file of forecasts, its own field apart."""
     content = {key: value for key, value in data.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

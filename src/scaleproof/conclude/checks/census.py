@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
@@ -11,6 +10,7 @@ from scaleproof.ground.facts.counts import Counts, count, count_encoder
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
+from scaleproof.ground.records.open_sections import RecordedConfiguration
 from scaleproof.ground.records.run import MeasuredRun
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
@@ -18,22 +18,27 @@ STATE = 1.3  # measured state over the ZeRO paper's formula
 LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
-def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
+def shape_from(config: RecordedConfiguration) -> ModelShape | EncoderShape:
     """The shape of a run's model."""
     shape = config["workload"]["model_shape"]
     return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
 
 
+def vocabulary_of(run: MeasuredRun) -> int:
+    """Rows of the embedding: as configured, or as many as the corpus has tokens."""
+    rows = run.metrics.config["workload"]["vocab_size"]
+    return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
+
+
 @lru_cache(maxsize=AT_A_TIME)
 def counts_of(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
-    workload = run.metrics.config["workload"]
     shape = shape_from(run.metrics.config)
     if isinstance(shape, EncoderShape):
         ledger = run.metrics.ledger
         length = ledger.tokens_consumed / ledger.samples_consumed
-        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), length)
-    return count(shape, workload["vocab_size"], workload["seq_len"])
+        return count_encoder(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])), length)
+    return count(shape, vocabulary_of(run), run.metrics.config["workload"]["seq_len"])
 
 
 def parameters_of(run: MeasuredRun) -> int:
@@ -145,7 +150,7 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
         head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
     else:
         blocks = 12 * shape.layers * shape.width**2 * positions
-        head = config["workload"]["vocab_size"] * shape.width * positions
+        head = vocabulary_of(run) * shape.width * positions
     least = most = 6.0 * (blocks + head)
     if config["execution"]["activation_checkpointing"]:
         least, most = least + blocks, most + 2.0 * blocks
@@ -239,7 +244,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
-        threads = execution["threads_per_device"]
+        threads = execution["threads_per_device"] or 0
         if census.threads != threads:
             yield f"torch uses {census.threads} threads, {threads} are configured"
         if record["cores"] and sorted(record["cores"]) != sorted(census.cores):

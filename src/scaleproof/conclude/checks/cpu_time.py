@@ -47,8 +47,8 @@ def sampling_error(cpu_s: float) -> float:
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Others took little CPU time while the window was open."""
     if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
-        busy = run.metrics.host["cpu_busy_before"]
-        if busy > BUSY:
+        busy = run.metrics.host.get("cpu_busy_before")
+        if busy is not None and busy > BUSY:
             yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
         return
     ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
@@ -135,7 +135,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
 )
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     """In the probed steps no rank slept for a noticeable part of a step."""
-    if run.metrics.config["execution"]["threads_per_device"] > 1:  # the first thread waits for the others
+    if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
     for rank in range(len(run.metrics.census or [])):

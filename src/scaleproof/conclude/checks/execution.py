@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.conclude.checks.census import shape_from
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.registry import Code, Flag, of_run
@@ -45,14 +45,11 @@ def moved_bytes(run: MeasuredRun) -> dict[str, int]:
 
 def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
-    metrics = run.metrics
-    config = metrics.training_config
-    shape = metrics.config["workload"]["model_shape"]
-    kind = EncoderShape if "d_model" in shape else ModelShape
-    blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
-    return traffic.step_traffic(
-        config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
-    )
+    config = run.metrics.training_config
+    shape = shape_from(run.metrics.config)
+    blocks = shape.layers * block_parameters(shape)
+    parameters = run.metrics.model.parameters
+    return traffic.step_traffic(config.strategy, config.precision, config.accumulation, parameters, blocks)
 
 
 @of_run.check(

@@ -27,7 +27,7 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
     """No efficiency is above 1 beyond its interval."""
     for point in series.points:
         e = point.scaling_efficiency
-        if e and e.above() and e.value > ABOVE:
+        if e and e.low is not None and e.high is not None and e.above() and e.value > ABOVE:
             yield _flag(
                 point,
                 f"efficiency {fixed(e.value, 3)}, 95 % interval {fixed(e.low, 3)} to {fixed(e.high, 3)}",

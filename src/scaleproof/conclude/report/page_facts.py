@@ -9,6 +9,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.host_names import hosts_of
 from scaleproof.ground.records.metrics import Failure, Measured, Recorded
+from scaleproof.ground.records.open_sections import RecordedWork
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
@@ -200,7 +201,7 @@ def _samples(metrics: Recorded) -> str:
     return f"seq_len {config.seq_len}, global batch {config.global_batch}"
 
 
-def _optimizer(work: dict[str, Any]) -> str:
+def _optimizer(work: RecordedWork) -> str:
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
     clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"

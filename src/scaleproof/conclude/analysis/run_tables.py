@@ -1,7 +1,7 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -79,7 +79,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 def configuration(run: Run) -> dict:
     """The columns that say what was run; `devices` is the world size."""
-    config = run.metrics.config
+    config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
         shape = values["model"]

@@ -6,9 +6,10 @@ Imports no torch.
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -99,16 +100,19 @@ def second_reading(tokens: Path) -> CorpusReading | None:
     return read_record(path, CorpusReading.model_validate_json) if path.is_file() else None
 
 
-def workload_name(config: dict[str, Any]) -> str:
+def workload_name(config: Mapping[str, object]) -> str:
     """Name of the reference of a cell with the effective configuration `config`; equal for cells that train alike."""
-    work = {key: value for key, value in config["work"].items() if key not in HOW_IT_IS_CUT}
-    text = json.dumps([config["workload"], work], sort_keys=True, separators=(",", ":"))
-    model = config["workload"]["model"]
+    workload, work = config["workload"], config["work"]
+    assert isinstance(workload, dict)
+    assert isinstance(work, dict)
+    work = {key: value for key, value in work.items() if key not in HOW_IT_IS_CUT}
+    text = json.dumps([workload, work], sort_keys=True, separators=(",", ":"))
+    model = workload["model"]
     prefix = model if isinstance(model, str) else "model"
     return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-def reference_of(run_folder: Path, config: dict[str, Any], train_sha256: str) -> Reference | None:
+def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
     """The reference of the run in `run_folder`, from the results that it is part of; None where there is none.
 
     Raises UserError where the file is damaged.

@@ -1,13 +1,15 @@
 """Intervals over runs. The unit of replication is the run: steps of one run are not independent of each other."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit  # quantile of Student's t; scipy.stats takes a second to import
+from scipy.special import fdtrc, stdtrit  # tail of F, quantile of Student's t; scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
+FEWEST_REPEATS = 3  # of which a ratio has an interval
+OWN_NOISE = 0.2  # level at which a pair is taken to be noisier than the other cells
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,48 @@ def ratio(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Es
 
 
 def paired_ratio(
-    top: Mapping[int, float], bottom: Mapping[int, float], value: float, confidence: float = CONFIDENCE
+    top: Mapping[int, float],
+    bottom: Mapping[int, float],
+    value: float,
+    confidence: float = CONFIDENCE,
+    others: Sequence[Mapping[int, float]] = (),
 ) -> Estimate | None:
     """`value`, the ratio of two rates, with the paired interval of the logarithms of the ratios of each repeat.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
-    cancels. None where their repeats do not match, or there are fewer than two.
+    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where their
+    repeats do not match, or there are fewer than FEWEST_REPEATS: with two clock states both runs of a cell are in one
+    of them every other time.
     """
-    if set(top) != set(bottom) or len(top) < 2:
+    if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
-    logs = np.log([top[k] / bottom[k] for k in sorted(top)])
-    return _interval(value, float(logs.var(ddof=1)) / len(logs), len(logs) - 1, len(logs), confidence)
+    repeats = sorted(top)
+    matching = [rates for rates in others if set(rates) == set(top)]
+    logs = np.log([[rates[k] for k in repeats] for rates in (top, bottom, *matching)])
+    variance, freedom = pooled_variance(logs)
+    return _interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
+
+
+def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
+    """Variance of a run, for the ratio of the first two cells, and its degrees of freedom.
+
+    `logs`: logarithms of rates, cells x rounds. It is that of all cells about their means and those of the rounds
+    (randomised complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with three
+    repeats of six cells, which is an interval 1.6 times as wide. A pair that is noisier than the others has its own
+    variance (an F test at OWN_NOISE, which keeps the coverage where cells are not equally noisy: docs/statistics.md).
+    """
+    cells, rounds = logs.shape
+    residual = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    all_squares = float((residual**2).sum())
+    all_freedom = (cells - 1) * (rounds - 1)
+    own = float((logs[0] - logs[1]).var(ddof=1)) / 2
+    own_freedom = rounds - 1
+    rest_freedom = all_freedom - own_freedom
+    if rest_freedom == 0:
+        return own, own_freedom
+    rest = max((all_squares - own * own_freedom) / rest_freedom, np.finfo(float).tiny)
+    noisier = float(fdtrc(own_freedom, rest_freedom, own / rest)) < OWN_NOISE
+    return (own, own_freedom) if noisier else (all_squares / all_freedom, all_freedom)
 
 
 def one_against(value: float, others: list[float]) -> Estimate:

@@ -237,6 +237,31 @@ def test_too_few_repeats_are_said_so(campaign):
     assert "Recommended: none; 3 repeats per cell are needed" in text_of(answer, "recommended")
 
 
+def test_two_repeats_of_a_series_claim_nothing(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): (0.06, 0.0601)}, repeats=2))
+    assert answer.verdict == "No clear answer yet: 2 repeats per cell, 3 are needed"
+    assert "nothing is claimed" in text_of(answer, "scaling")
+
+
+def test_what_pairing_cancels_withholds_no_recommendation(campaign):
+    """The machine slows down by 10 % over the repeats, under all cells alike."""
+    drift = (1.0, 1.02, 1.05, 1.08, 1.1)
+    times = {("ddp", "1x2"): tuple(0.06 * t for t in drift), ("zero1", "1x2"): tuple(0.066 * t for t in drift)}
+    answer = conclude(campaign({**times, ("zero2", "1x2"): tuple(0.07 * t for t in drift)}))
+    assert "drift-over-repeats" in answer.text
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert "remove" not in answer.text
+
+
+def test_a_run_that_stands_out_withholds_the_recommendation_of_its_cell(campaign):
+    times = {("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06), ("zero1", "1x2"): (0.06, 0.061, 0.06, 0.12, 0.06)}
+    answer = conclude(campaign(times))
+    assert answer.verdict == "No clear winner yet: the runs were disturbed"
+    assert {"--cell ddp-n1x2", "--cell zero1-n1x2"} <= set(
+        re.findall(r"--cell \S+", text_of(answer, "next").replace(",", ""))
+    )
+
+
 def test_one_run_claims_nothing(campaign):
     answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}, repeats=1))
     assert not answer.decided
@@ -299,6 +324,22 @@ def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
     answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
     assert answer.verdict.startswith(verdict)
     assert topics(answer)[0] == "question"
+
+
+@pytest.mark.parametrize(
+    ("time", "verdict", "decided"),
+    [
+        (0.061, "Yes: zero2-n1x2 is at most 5 % slower than ddp-n1x2: 0.98", True),
+        (0.07, "No: zero2-n1x2 is more than 5 % slower than ddp-n1x2: 0.857x its tokens/s", True),
+        (0.063, "No clear answer yet: zero2-n1x2 against ddp-n1x2: 0.95", False),
+    ],
+)
+def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, verdict, decided):
+    question = {"is": "zero2-n1x2", "not_slower_than": "ddp-n1x2", "by": 0.05}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    assert answer.verdict.startswith(verdict)
+    assert answer.decided is decided
+    assert "; asked: not more than 5 % slower (95 % CI" in text_of(answer, "question")
 
 
 def test_a_question_about_incomparable_cells(campaign):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaleproof.conclude.analysis.comparability import Provenance, cell_provenance
-from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, throughput
+from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, rates_of_cells, throughput
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
 from scaleproof.ground.records.run import MeasuredRun, Run
 
@@ -23,7 +23,7 @@ class MeasuredCell:
     rate: Estimate  # tokens/s
     provenance: Provenance
     confidence: float = CONFIDENCE  # of a ratio to another cell; above 0.95 where results decided when to stop
-    same_work: Mapping[str, dict[int, float]] = field(default_factory=dict)  # cell -> its rates, itself included
+    all_rates: Mapping[str, dict[int, float]] = field(default_factory=dict)  # of all cells: cell -> repeat -> tokens/s
 
     @property
     def rates(self) -> dict[int, float]:
@@ -37,28 +37,29 @@ class MeasuredCell:
         """
         level = confidence or self.confidence
         value = self.rate.value / other.rate.value
-        paired = paired_ratio(self.rates, other.rates, value, level, self._alike(other))
-        independent = ratio(self.rate, other.rate, level)
+        paired = paired_ratio(self.rates, other.rates, value, level, self._others(other))
+        independent = ratio(throughput(self.runs), throughput(other.runs), level)
         few = independent.n < FEWEST_REPEATS
         return paired or (Estimate(value, None, None, independent.n, None, None) if few else independent)
 
-    def _alike(self, other: "MeasuredCell") -> list[dict[int, float]]:
-        """Rates of the other cells with the same work, at any size: how much their runs scatter counts as well."""
-        return [rates for cell, rates in self.same_work.items() if cell not in (self.cell, other.cell)]
+    def _others(self, other: "MeasuredCell") -> list[dict[int, float]]:
+        """Rates of the other cells of the campaign: how much their runs scatter counts as well."""
+        return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
     """By slug, in the order of the campaign; cells without numbers are left out."""
     cells = {}
     same: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
-    by_work: dict[tuple, dict[str, dict[int, float]]] = {}  # work -> cell -> its rates
-    for name, repeats in measured_by_cell(runs).items():
+    all_rates: dict[str, dict[int, float]] = {}
+    by_cell = measured_by_cell(runs)
+    rates = rates_of_cells(by_cell)
+    for name, repeats in by_cell.items():
         if repeats:
             provenance = cell_provenance(repeats)
             provenance = same.setdefault(frozenset(provenance.items()), provenance)
-            values, rate = configuration(repeats[0]), throughput(repeats)
-            same_work = by_work.setdefault(tuple(values[key] for key in SAME_WORK), {})
-            cell = MeasuredCell(name, repeats, values, rate, provenance, confidence, same_work)
-            same_work[name] = cell.rates
+            values = configuration(repeats[0])
+            cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
+            all_rates[name] = cell.rates
             cells[name] = cell
     return cells

@@ -8,7 +8,7 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
-from scaleproof.ground.number_format import integer, megabytes
+from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -25,10 +25,15 @@ def inventory_of_run(run: MeasuredRun) -> Inventory:
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
-    workload = run.metrics.config["workload"]
-    kind = EncoderShape if "d_model" in workload["model_shape"] else ModelShape
-    shape = kind.model_validate(workload["model_shape"])
-    return inventory_of_shape(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])))
+    described = run.metrics.config["workload"]["model_shape"]
+    shape = (EncoderShape if "d_model" in described else ModelShape).model_validate(described)
+    return inventory_of_shape(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])))
+
+
+def vocabulary_of(run: MeasuredRun) -> int:
+    """Rows of the embedding: as configured, or as many as the corpus has tokens."""
+    rows = run.metrics.config["workload"]["vocab_size"]
+    return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -132,8 +137,8 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     for when, step in (("before", census.before), ("after", census.after)):
         if step and step.nodes is not None and made != steps * step.nodes:
             return (
-                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a "
-                f"step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
+                f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
     return None
 
@@ -162,8 +167,8 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
-    expected = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
-    return f"{step.linear_flops:.4g} FLOPs of products with weights, {expected} by the formula"
+    expected = significant(least, 4) if least == most else f"{significant(least, 4)} to {significant(most, 4)}"
+    return f"{significant(step.linear_flops, 4)} FLOPs of products with weights, {expected} by the formula"
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
@@ -246,7 +251,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
-        threads = execution["threads_per_device"]
+        threads = execution["threads_per_device"] or 0
         if census.threads != threads:
             yield f"torch uses {census.threads} threads, {threads} are configured"
         if record["cores"] and sorted(record["cores"]) != sorted(census.cores):
@@ -267,14 +272,20 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
         if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
-            yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
+            yield (
+                f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
+                f"schedule {significant(expected, 6)}"
+            )
         if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
-            yield f"betas and eps are {group.betas} and {group.eps:g}"
+            yield f"betas and eps are {group.betas} and {significant(group.eps, 6)}"
         if group.variants:
             yield f"AdamW runs with another {', '.join(group.variants)}"
     decays = {group.weight_decay for group in step.groups}
     if decays != {optimizer["weight_decay"], 0.0}:
-        yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
+        yield (
+            f"weight decays are {sorted(decays)}, {significant(optimizer['weight_decay'], 6)} for "
+            "matrices and 0 are configured"
+        )
     offload = execution["strategy"].endswith("-offload")
     if not offload and bool(step.updates) != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
@@ -321,14 +332,14 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     if 0 < ratio < LEAST_STATE and not offload:
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
-            f"formula ({ratio:.2f}x)",
+            f"formula ({fixed(ratio, 2)}x)",
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
-            f"({ratio:.2f}x): {_kept_beside_state(run)}"
+            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
         )
 
 
@@ -346,6 +357,6 @@ def _kept_beside_state(run: MeasuredRun) -> str:
     full = training.precision in ("fp32", "tf32")
     copy = ", and a second copy of the device's part of the weights" if full else ""
     return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
-        f"device all parameters of fewer than {integer(whole)} elements{copy}"
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * (4 if full else 2) / 1e6, 1)} MB), on "
+        f"every device all parameters of fewer than {integer(whole)} elements{copy}"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
@@ -139,4 +139,4 @@ def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12
-        yield Flag(f"MFU is {percent(utilization.mfu)} of {tera:g} TFLOP/s ({utilization.peak_source})")
+        yield Flag(f"MFU is {percent(utilization.mfu)} of {significant(tera, 6)} TFLOP/s ({utilization.peak_source})")

@@ -13,6 +13,7 @@ from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import MeasuredRun
 
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
@@ -45,7 +46,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _printed(figure: float | None) -> str:
-    return "null" if figure is None else f"{figure:.9g}"
+    return "null" if figure is None else significant(figure, 9)
 
 
 def same(recorded: float | None, computed: float | None) -> bool:

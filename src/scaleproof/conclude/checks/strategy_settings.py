@@ -5,7 +5,7 @@ from typing import Any
 
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
 from scaleproof.ground.findings.registry import Flag, of_run
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
@@ -35,16 +35,28 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
     if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
         return
-    bucket = execution.get("bucket_elements", "auto")
-    largest = DEEPSPEED_BUCKET if bucket == "auto" else bucket
+    largest = _bucket(run, DEEPSPEED_BUCKET)
     elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
-    buckets = {elements, elements + elements % 2} | ({largest} if bucket != "auto" else set())
+    buckets = {elements, elements + elements % 2}
+    if largest == execution.get("bucket_elements"):
+        buckets.add(largest)
     overlap = execution.get("overlap_comm", "auto")
-    settings: dict[str, set[Any]] = {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets}
-    settings["overlap_comm"] = {strategy.startswith("zero3") if overlap == "auto" else overlap}  # DeepSpeed's default
-    for name, values in settings.items():
+    if overlap == "auto":
+        overlap = strategy.startswith("zero3")  # DeepSpeed's default
+    allowed: dict[str, set[int]] = {
+        "reduce_bucket_size": buckets,
+        "allgather_bucket_size": buckets,
+        "overlap_comm": {overlap},
+    }
+    for name, values in allowed.items():
         if name in zero and zero[name] not in values:
             yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+
+
+def _bucket(run: MeasuredRun, default: int) -> int:
+    """Elements of a bucket of gradients: as configured, or the library's `default`."""
+    elements = run.metrics.config["execution"].get("bucket_elements", "auto")
+    return default if elements == "auto" else elements
 
 
 def _offloaded(zero: dict[str, Any]) -> set[str]:
@@ -75,8 +87,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
-    elements = execution.get("bucket_elements", "auto")
-    size = DDP_BUCKET if elements == "auto" else elements
+    size = _bucket(run, DDP_BUCKET)
     parameters = parameters_of(run)
     calls = sum(
         entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
@@ -85,7 +96,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
-            f"{integer(size)} elements are {least:.3g} to {most:.3g}"
+            f"{integer(size)} elements are {significant(least)} to {significant(most)}"
         )
 
 

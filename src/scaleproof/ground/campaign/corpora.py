@@ -46,6 +46,7 @@ OTHERS = {
     b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
 }
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # what names of local files end with
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -236,7 +237,7 @@ class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
 
 def no_hub_name(name: object) -> object:
     """A corpus' name as it is; for that of a data set on the hub, raises ValueError with the lines to write."""
-    if not isinstance(name, str) or not HUB_NAME.fullmatch(name):
+    if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
         return name
     row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"
     raise ValueError(

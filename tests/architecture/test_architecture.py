@@ -37,7 +37,7 @@ NEVER = {
 # Within a house a room imports rooms above it.
 ROOMS = {
     "ground": ["campaign", "facts", "records", "findings"],
-    "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "launch", "doctor", "trace"],
+    "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "watch", "launch", "doctor", "trace"],
     "conclude": ["checks", "analysis", "forecast", "report", "publication"],
     "auditor": ["read", "checks"],
 }

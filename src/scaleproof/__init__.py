@@ -1,7 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns`, `watch` (docs/python.md);
-`workflow_file` is for Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns`, and for training loops `watch` and
+`watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is called, so
+that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
     from scaleproof.measure.watch.loop import Watched
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
 
     Batch = TypeVar("Batch")
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "watch", "workflow_file"]
+__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "watch", "watch_callback", "workflow_file"]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -111,6 +113,13 @@ def watch(
     from scaleproof.measure.watch.loop import watch as watch_loop
 
     return watch_loop(batches, model, optimizer, folder)
+
+
+def watch_callback(folder: str | Path | None = None) -> WatchCallback:
+    """For the Trainer of transformers what `watch` is for a loop: `Trainer(..., callbacks=[watch_callback()])`."""
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
+
+    return WatchCallback(folder)
 
 
 def workflow_file() -> str:

@@ -134,6 +134,21 @@ def test_a_loss_that_the_model_does_not_return(tmp_path):
     assert rank.tokens == [0, 0], "numbers are no tokens"
 
 
+def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):
+    """As transformers calls it; `benchmarks/watch.py` runs the Trainer itself, which needs accelerate."""
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    callback = scaleproof.watch_callback(tmp_path)
+    callback.on_train_begin(None, None, None, model=network, optimizer=optimizer, train_dataloader=None)
+    for batch in batches():
+        network(batch).backward()
+        optimizer.step()
+    callback.on_train_end(None, None, None, model=network)
+    (rank,) = read_watched(tmp_path)
+    assert rank.tokens == [ROWS * TOKENS] * STEPS
+    assert len(rank.losses) == STEPS
+
+
 def test_updates_of_nothing_are_found(tmp_path):
     assert codes(trained(tmp_path / "a", learning_rate=0.0)) == ["weights-not-updated"]
     assert codes(changed(trained(tmp_path / "b"), 0, trainable=0)) == ["weights-not-updated"]

@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-
-    from scaleproof.conclude.forecast import sweep as making
     from scaleproof.conclude.forecast.collective import Group as Ranks
+    from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure
     from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merged, pair_rows
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign)
-    groups = making.groups_of(loaded)
+    groups = groups_of(loaded)
     if args.group:
-        chosen, cell = making.group_called(loaded, args.group)
+        chosen, cell = group_called(loaded, args.group)
         groups = {chosen: cell}
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
@@ -44,19 +43,19 @@ def sweep_groups(args: argparse.Namespace) -> None:
         return
     for ranks, cell in groups.items():
         with stoppable("the sweep will be made again"):
-            made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+            made = measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
         draw_node_pairs(pair_rows(made), folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
-    from scaleproof.conclude.forecast import sweep as making
+    from scaleproof.conclude.forecast.sweep import group_called, measure
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    group, cell = making.group_called(loaded, args.group)
+    group, cell = group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
-        made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+        made = measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
     _publish_sweep(made, args.out)
 
 

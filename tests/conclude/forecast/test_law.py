@@ -63,7 +63,7 @@ def test_of_as_many_devices_those_that_stand_as_the_target_does_count():
 
 
 @pytest.mark.parametrize(
-    ("code", "strategy", "sizes", "wanted"),
+    ("code", "strategy", "sizes", "target_step"),
     [
         ("never-measured", "ddp", [], target(2)),
         ("dp-beyond-measured", "dp", [step(2, 1.0)], target(4)),
@@ -72,15 +72,15 @@ def test_of_as_many_devices_those_that_stand_as_the_target_does_count():
         ("super-linear", "ddp", [step(1, 1.0), step(2, 1.2)], target(4)),
     ],
 )
-def test_what_measured_sizes_do_not_support_is_refused(code, strategy, sizes, wanted):
+def test_what_measured_sizes_do_not_support_is_refused(code, strategy, sizes, target_step):
     with pytest.raises(Unsupported) as refused:
-        check_support(strategy, sizes, wanted)
+        check_support(strategy, sizes, target_step)
     assert refused.value.code == code
     assert refused.value.measure.startswith("run ")
 
 
 @pytest.mark.parametrize(
-    ("sizes", "wanted"),
+    ("sizes", "target_step"),
     [
         ([step(16, 1.0), step(32, 1.0)], target(64)),  # without a single device
         ([step(1, 1.0, 8, 8), step(2, 1.0, 8, 4)], target(4, 8, 2)),  # with accumulation
@@ -88,8 +88,8 @@ def test_what_measured_sizes_do_not_support_is_refused(code, strategy, sizes, wa
         ([step(2, 1.0)], target(16)),
     ],
 )
-def test_what_people_have_is_answered(sizes, wanted):
-    check_support("ddp", sizes, wanted)
+def test_what_people_have_is_answered(sizes, target_step):
+    check_support("ddp", sizes, target_step)
 
 
 def test_the_largest_size_is_held_out():

@@ -126,9 +126,18 @@ class Calibration:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
         likely_low, likely_high = interval.likely or (None, None)
-        figures = {"value": interval.value, "low": interval.low, "high": interval.high, "level": interval.level}
-        figures |= {"likely_low": likely_low, "likely_high": likely_high}
-        return entry.model_copy(update=figures | {"construction": interval.construction, "n": interval.n})
+        return entry.model_copy(
+            update={
+                "value": interval.value,
+                "low": interval.low,
+                "high": interval.high,
+                "level": interval.level,
+                "likely_low": likely_low,
+                "likely_high": likely_high,
+                "construction": interval.construction,
+                "n": interval.n,
+            }
+        )
 
     def _interval(self, cell: Cell, steps: list[MeasuredStep]) -> Interval:
         """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""

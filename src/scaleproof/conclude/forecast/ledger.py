@@ -33,8 +33,9 @@ class Entry(CellForecast):
     def interval(self) -> Interval | None:
         if self.value is None or self.low is None or self.high is None:
             return None
-        known = self.likely_low is not None and self.likely_high is not None
-        likely = (self.likely_low, self.likely_high) if known else None
+        likely = None
+        if self.likely_low is not None and self.likely_high is not None:
+            likely = (self.likely_low, self.likely_high)
         bounds = (self.value, self.low, self.high)
         return Interval(*bounds, self.level or 0.95, self.construction or "", self.n or 0, likely)
 

@@ -114,8 +114,8 @@ def _columns(path: Path, headings: list[str]) -> Columns:
     names = [heading.strip().lower() for heading in headings]
     of_devices = [place for place, name in enumerate(names) if DEVICES.fullmatch(name)]
     of_rates = [place for place, name in enumerate(names) if RATE.search(name)]
-    wanted = (("devices", of_devices, "devices, gpus, chips"), ("rates", of_rates, "tokens/s, samples/s, throughput"))
-    for what, places, examples in wanted:
+    required = (("devices", of_devices, "devices, gpus, chips"), ("rates", of_rates, "tokens/s, samples/s, throughput"))
+    for what, places, examples in required:
         if len(places) != 1:
             many = "no column" if not places else f"{len(places)} columns"
             hint = nearest(what, names) if not places else ""

@@ -3,9 +3,10 @@
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from scipy.stats import f as f_ratio
 from scipy.stats import t as student
 
 from scaleproof.ground.number_format import fixed, integer, significant
@@ -38,6 +39,46 @@ def cell_quantities(runs: list[RawRun]) -> Quantities:
         if measured:
             quantities |= {f"cells/{cell}/{name}": q for name, q in _cell(measured).items()}
     return quantities
+
+
+def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Quantities:
+    """The rates of cells with their intervals as reports of schema 5.1 and later have them.
+
+    The variance of a run is that of all cells with the same repeats, in its two parts: between rounds, and within them.
+    Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 20 %) keeps its own interval.
+    """
+    logs: dict[str, dict[int, float]] = {}
+    for run in runs:
+        if run.ok:
+            window = run.metrics["window"]
+            rate = window["tokens_processed_global"] / window["wall_time_sec"]
+            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate)
+    changed = dict(quantities)
+    for cell, own in logs.items():
+        alike = [of_cell for of_cell in logs.values() if set(of_cell) == set(own)]
+        name = f"cells/{cell}/tokens_per_s"
+        if len(alike) < 2 or len(own) < 2 or name not in quantities:
+            continue
+        k, n = len(alike), len(own)
+        within = [statistics.variance(list(of_cell.values())) for of_cell in alike]
+        of_round = [statistics.fmean(of_cell[repeat] for of_cell in alike) for repeat in own]
+        between = k * statistics.variance(of_round)
+        variance = statistics.fmean(within)
+        rest = (k * variance - between) / (k - 1)
+        own_variance = statistics.variance(list(own.values()))
+        others = (k * variance - own_variance) / (k - 1)
+        noisier = others <= 0 or f_ratio.sf(own_variance / others, n - 1, (k - 1) * (n - 1)) < 0.2
+        if variance > 0 and not noisier:
+            freedom = (n - 1) * (k * variance) ** 2 / (between**2 + (k - 1) * rest**2)
+            factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n))
+            rate = quantities[name]
+            changed[name] = replace(rate, low=rate.value / factor, high=rate.value * factor)
+    return changed
+
+
+def without_intervals(quantities: Quantities) -> Quantities:
+    """The rates of cells without intervals: where runs of other cells are missing, theirs cannot be recomputed."""
+    return {name: replace(quantity, low=None, high=None) for name, quantity in quantities.items()}
 
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.context import AuditContext
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
-from scaleproof.auditor.checks.table_rows import (
+from scaleproof.auditor.checks.printed import interval
+from scaleproof.auditor.checks.rows import (
     MEASURED,
     STEADY,
     RowSeries,
@@ -17,9 +17,10 @@ from scaleproof.auditor.checks.table_rows import (
     figure,
     place,
     printed,
+    ratios_of,
     series_of,
-    speed_ratios,
 )
+from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
@@ -169,11 +170,15 @@ def _measured(row: ReportedRow, kind: str) -> str:
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
-    if series is None or series.baseline is None or row is series.baseline:
+    """How many times as fast as the smallest row it is; in the reading that a printed speed-up confirms, if one does."""
+    if series is None or row in series.bases:
         return ""
-    devices = (row.devices or 1) / (series.baseline.devices or 1)
-    ratios = speed_ratios(row, series.baseline, devices, STEADY) or speed_ratios(row, series.baseline, devices)
-    middles = sorted(ratio.middle for ratio in ratios.values())
+    devices = (row.devices or 1) / (series.bases[0].devices or 1)
+    ratios = ratios_of(row, series.bases, devices, STEADY) or ratios_of(row, series.bases, devices)
+    stated = figure(row, "speedup")
+    readings = [reading for ratio in ratios for reading in ratio.readings]
+    confirmed = [reading for reading in readings if stated is not None and interval(stated).meets(reading)]
+    middles = sorted(reading.middle for reading in confirmed or readings)
     return _span(middles[0], middles[-1]) if middles else ""
 
 

@@ -8,7 +8,7 @@ from scaleproof.auditor.checks.comparability import FP32_WITHOUT_TF32, SHARDING_
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE
 from scaleproof.auditor.checks.printed import interval
-from scaleproof.auditor.checks.table_rows import MEASURED, RATES, describe, place, places, printed
+from scaleproof.auditor.checks.rows import MEASURED, RATES, describe, place, places, printed
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING
@@ -31,7 +31,7 @@ DIGITS = 10  # significant digits that two rows do not share by chance
         repair="Look at what the figure is a share of.",
     ),
 )
-def table_figures_are_possible(context: AuditContext) -> Iterator[Flag]:
+def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """No share of a whole is above the whole."""
     for row in (row for table in context.tables for row in table.rows if row.measured):
         for quantity in row.figures:

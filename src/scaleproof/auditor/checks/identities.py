@@ -6,7 +6,7 @@ from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, exact, interval
-from scaleproof.auditor.checks.table_rows import describe, known, multiplies, place, places, printed, work_of
+from scaleproof.auditor.checks.rows import describe, known, multiplies, place, places, printed, work_of
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural

@@ -1,72 +1,138 @@
-"""Rates, times and work of published tables: rate x time, totals and parts, whole and per device."""
+"""Identities over the rows of published tables: whichever figures a row states must fulfil those that they imply."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, exact, interval
 from scaleproof.auditor.checks.rows import describe, known, multiplies, place, places, printed, work_of
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
+from scaleproof.ground.facts.peaks import TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
-from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.number_format import integer, number, percent
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
 CONSTANT = 0.01  # products that are one number
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
+OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
 ROWS = 4  # rows that are needed to say that one of them stands out
+MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+LARGEST_ACCUMULATION = 64
 
 UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}
 
 
 @dataclass(frozen=True)
 class _Product:
-    """rate x step time of a row, in tokens or samples, beside the batch that the row states."""
+    """rate x step time of a row, in tokens or samples, beside the batches that the row states."""
 
+    table: ReportedTable
     row: ReportedRow
     rate: Quantity
     time: Quantity
-    work: PrintedInterval
-    stated: PrintedInterval | None  # of all devices; None where the row does not state it
-    source: str
+
+    @cached_property
+    def work(self) -> PrintedInterval:
+        return interval(self.rate) * interval(self.time)
+
+    @property
+    def devices(self) -> int:
+        return self.row.devices or 1
+
+    @property
+    def sentence(self) -> str:
+        return f"{describe(self.row)}: {printed(self.rate)} x {printed(self.time)} = {integer(self.work.middle)}"
+
+    @cached_property
+    def batches(self) -> dict[str, float]:
+        """What a step of all devices may be, in tokens or samples, by what the row calls it; {} where it says nothing.
+
+        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all.
+        """
+        own = {q.kind: q.value for q in (*self.table.figures, *self.row.figures)}
+        length = own.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
+        replicas = self.devices / (own.get("tensor_parallel") or 1) / (own.get("pipeline_parallel") or 1)
+        batches = {}
+        for kind in ("batch", "micro_batch"):
+            if kind in own:
+                batches["batch on each device"] = own[kind] * replicas * length
+        for kind in ("batch", "global_batch"):
+            if kind in own:
+                batches[kind.replace("_", " ")] = own[kind] * length
+        return {name: batch for name, batch in batches.items() if batch}
+
+    @property
+    def certain(self) -> str:
+        """Which of the batches is certainly that of a step; "" where none is."""
+        if "global batch" in self.batches:
+            return "global batch"
+        return "batch" if "batch" in self.batches and self.row.devices == 1 else ""
+
+    @property
+    def stated(self) -> PrintedInterval:
+        return exact(self.batches[self.certain])
+
+    @property
+    def scopes(self) -> dict[str, float]:
+        """Of how many devices the rate may be, as a divisor of their work."""
+        scopes = {"the rate of all": 1.0, "the rate of one": float(self.devices)}
+        stated = {True: "the rate of one", False: "the rate of all"}
+        return scopes if self.rate.per_device is None else {s: scopes[s] for s in [stated[self.rate.per_device]]}
+
+    @cached_property
+    def meanings(self) -> dict[tuple[str, str, int], float]:
+        """The meanings of batch and rate under which the product is right, each with the work that it should be.
+
+        The last part is the number of accumulated micro-steps: 1, unless the batch may be that of a micro-step.
+        """
+        meanings = {}
+        for name, batch in self.batches.items():
+            for scope, divisor in self.scopes.items():
+                work = batch / divisor
+                several = max(1, round(self.work.middle / work))
+                near = self.work.meets(exact(work * several), APART if several == 1 else CONSTANT)
+                if near and several <= (1 if name == "global batch" else LARGEST_ACCUMULATION):
+                    meanings[(name, scope, several)] = work * several
+        return meanings
+
+    @property
+    def follows(self) -> bool:
+        """Whether the product is right under some meaning, a mark of thousands aside."""
+        return bool(self.meanings) or any(
+            self.work.meets_but_for_thousands(exact(batch / divisor), APART)
+            for batch in self.batches.values()
+            for divisor in self.scopes.values()
+        )
 
 
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """rate x step time = batch, in every row that states all three."""
+    """rate x step time = batch, in every row that states all three.
+
+    Where a row does not say whose batch or rate it is, the rows of its table do: by the meaning that fits most of them.
+    """
     for table in context.tables:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
-        wrong = [p for p in products if not _fits(p)]
-        right = [p for p in products if p.stated is not None and p not in wrong]
+        certain = [p for p in products if p.certain]
+        wrong = [p for p in certain if not p.follows]
+        rest = []
         for p in wrong:
             flag = _scope(p)
             if flag is not None:
                 yield flag
-        rest = [p for p in wrong if _scope(p) is None and not _other_scope(p)]
+            else:
+                rest.append(p)
+        right = len(wrong) < len(certain)
         yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
-
-
-def _fits(p: _Product) -> bool:
-    """Whether the work of a step is the stated batch; or a micro-step's, where the row states a micro-batch; or
-    several of it (accumulation), where it may be a micro-batch."""
-    if p.stated is None or p.work.meets_but_for_thousands(p.stated, APART):
-        return True
-    for each in ("micro_batch", "batch"):
-        micro = p.row.value(each)
-        length = p.row.value("seq_len") or 1.0
-        if micro and p.work.meets(exact(micro * (p.row.devices or 1) * (length if _tokens(p) else 1.0)), APART):
-            return True
-    several = round(p.work.middle / p.stated.middle) if p.stated.middle else 0
-    accumulated = 2 <= several <= 64 and p.work.meets(p.stated * several, CONSTANT)
-    return accumulated and "global" not in p.source
-
-
-def _tokens(p: _Product) -> bool:
-    return p.rate.kind == "tokens_per_s"
+        yield from _against_most([p for p in products if p not in wrong])
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
@@ -75,83 +141,90 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
     if time is None:
         return
     for kind in UNITS:
-        stated, source = _batch(row, table, kind)
         for rate in row.all_of(kind):
             usable = rate.unit_stated and rate.value > 0 and not rate.bound and not rate.remark
             if usable and multiplies(rate, time):
-                yield _Product(row, rate, time, interval(rate) * interval(time), stated, source)
+                yield _Product(table, row, rate, time)
 
 
-def _batch(row: ReportedRow, table: ReportedTable, kind: str) -> tuple[PrintedInterval | None, str]:
-    """The stated work of a step on all devices, with its source in words."""
-    own = {q.kind: q for q in (*table.figures, *row.figures)}
-    # On one device the batch that is meant is not in doubt, only how many of it make a step.
-    name = "global_batch" if "global_batch" in own else "batch"
-    if name not in own or (name == "batch" and row.devices != 1):
-        return None, ""
-    batch = exact(own[name].value)
-    words = name.replace("_", " ")
-    if kind == "samples_per_s":
-        return batch, f"{words} {batch.middle:g}"
-    if "seq_len" not in own:
-        return None, ""
-    length = own["seq_len"].value
-    return batch * length, f"{words} {batch.middle:g} x {length:g} tokens"
+def _against_most(products: list[_Product]) -> Iterator[Flag]:
+    """Rows of one strategy and model whose product is right under no meaning that fits most of the others."""
+    groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
+    for p in products:
+        if p.batches:
+            groups[(p.rate.heading, p.row.words.get("strategy"), p.row.words.get("model"))].append(p)
+    for group in groups.values():
+        votes = Counter(meaning for p in group for meaning in p.meanings)
+        most = max(votes.values(), default=0)
+        usual = [meaning for meaning, count in votes.items() if count == most]
+        odd = [p for p in group if not p.meanings.keys() & set(usual)]
+        if odd and most >= MOST * len(odd) and most >= MOST:
+            for p in odd:
+                yield _odd_one(p, usual[0], most)
+
+
+def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
+    name, scope, several = meaning
+    work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * several
+    steps = f" in {several} micro-steps" if several > 1 else ""
+    corrected = Correction(
+        value=round(work / interval(p.time).middle, 2),
+        unit=UNITS[p.rate.kind],
+        derivation="if time and batch are right",
+    )
+    return Flag(
+        f"{p.sentence}, but {name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}",
+        [place(p.row)],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=corrected if work else None,
+    )
 
 
 def _scope(p: _Product) -> Flag | None:
     """A rate that says it is of all devices and is of one, or the other way round."""
-    devices = p.row.devices or 1
-    if devices < 2 or p.stated is None:
+    if p.devices < 2:
         return None
-    sentence = f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {integer(p.work.middle)}, {p.source}"
+    sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
     unit = UNITS[p.rate.kind]
-    if p.rate.per_device is False and (p.work * devices).meets(p.stated, APART):
-        correction = Correction(value=p.rate.value * devices, unit=unit, derivation=f"the printed rate x {devices}")
-        return Flag(f"{sentence}: 1/{devices} of it", [place(p.row)], RATE_OF_ONE_RANK.name, corrected=correction)
-    if p.rate.per_device is not True and p.work.meets(p.stated * devices, APART):
-        correction = Correction(value=p.rate.value / devices, unit=unit, derivation=f"the printed rate / {devices}")
-        return Flag(f"{sentence}: {devices} times of it", [place(p.row)], RATE_MULTIPLIED.name, corrected=correction)
+    if p.rate.per_device is False and (p.work * p.devices).meets(p.stated, APART):
+        correction = Correction(value=p.rate.value * p.devices, unit=unit, derivation=f"the printed rate x {p.devices}")
+        return Flag(f"{sentence}: 1/{p.devices} of it", [place(p.row)], RATE_OF_ONE_RANK.name, corrected=correction)
+    if p.rate.per_device is not True and p.work.meets(p.stated * p.devices, APART):
+        correction = Correction(value=p.rate.value / p.devices, unit=unit, derivation=f"the printed rate / {p.devices}")
+        return Flag(f"{sentence}: {p.devices} times of it", [place(p.row)], RATE_MULTIPLIED.name, corrected=correction)
     return None
-
-
-def _other_scope(p: _Product) -> bool:
-    """Whether the rate is simply of one device: its heading does not say so, or says so."""
-    devices = p.row.devices or 1
-    return p.stated is not None and p.rate.per_device is not False and (p.work * devices).meets(p.stated, APART)
 
 
 def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
     """All rows are off by one factor, whatever their speed: rate and time are not of the same steps."""
-    factors = [p.work.middle / p.stated.middle for p in products if p.stated is not None]
+    factors = [p.work.middle / p.stated.middle for p in products]
     middle = median(factors)
     spread = max(abs(f / middle - 1) for f in factors)
     if spread > 2 * CONSTANT:
-        yield from _single_rows(products, [])
+        yield from _single_rows(products, False)
         return
     first = products[0]
     rows = plural(len(products), "row")
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.source}) in all {rows}, within "
-        f"{percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
+        f"rate x step time is {middle:.3f} times the stated batch ({first.certain} {integer(first.stated.middle)}) in "
+        f"all {rows}, within {percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",
     )
 
 
-def _single_rows(wrong: list[_Product], right: list[_Product]) -> Iterator[Flag]:
+def _single_rows(wrong: list[_Product], right: bool) -> Iterator[Flag]:
+    """`right`: whether other rows of the table fulfil the identity."""
     for p in wrong:
-        if p.stated is None:
-            continue
         correction = None
         if right and p.rate.per_device is False:
             rate = p.stated / interval(p.time)
-            derivation = f"{p.source} / {printed(p.time)}, if the time is right"
+            derivation = f"{p.certain} {integer(p.stated.middle)} / {printed(p.time)}, if the time is right"
             correction = Correction(value=round(rate.middle, 2), unit=UNITS[p.rate.kind], derivation=derivation)
         yield Flag(
-            f"{describe(p.row)}: {printed(p.rate)} x {printed(p.time)} = {integer(p.work.middle)}, but {p.source} is "
-            f"{integer(p.stated.middle)}",
+            f"{p.sentence}, but {p.certain} is {integer(p.stated.middle)}",
             [place(p.row)],
             RATE_TIMES_TIME.name,
             severity="suspect",
@@ -231,42 +304,51 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
     )
 )
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
-    """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1."""
+    """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1; and so on."""
     for table in context.tables:
-        for row in table.rows:
-            for check in TOTALS if row.measured else ():
-                evidence = check(row)
-                if evidence:
-                    yield Flag(f"{describe(row)}: {evidence}", [place(row)])
+        rows = [row for row in table.rows if row.measured]
+        for kind in UNITS:
+            yield from _whole_and_each(rows, kind)
+        for row in rows:
+            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row), _tokens(row))):
+                yield Flag(f"{describe(row)}: {evidence}", [place(row)])
 
 
-def _per_device(row: ReportedRow) -> str:
-    devices = row.devices
-    for kind in UNITS:
-        whole = [q for q in row.all_of(kind) if q.per_device is False]
+def _whole_and_each(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Rows whose rate per device x devices is not their total. A rate that may be of one device or of all is a total
+    where it is one in most rows.
+    """
+    fits: Counter[bool] = Counter()
+    wrong = []
+    for row in rows:
         each = [q for q in row.all_of(kind) if q.per_device is True]
-        if not devices or len(whole) != 1 or len(each) != 1 or whole[0].statistic != each[0].statistic:
+        whole = [q for q in row.all_of(kind) if q.per_device is not True]
+        if not row.devices or len(each) != 1 or len(whole) != 1 or whole[0].statistic != each[0].statistic:
             continue
         if whole[0].bound or each[0].bound or whole[0].item != each[0].item:
             continue
-        if not (interval(each[0]) * devices).meets_but_for_thousands(interval(whole[0])):
-            return (
-                f"{printed(each[0])} per device x {devices} = {each[0].value * devices:,.6g}, the total is given as "
-                f"{printed(whole[0])}"
+        if (interval(each[0]) * row.devices).meets_but_for_thousands(interval(whole[0])):
+            fits[row.devices > 1] += 1
+        else:
+            wrong.append((row, whole[0], each[0]))
+    for row, total, one in wrong:
+        devices = row.devices or 1
+        if total.per_device is False or fits[True] >= MOST * len(wrong):
+            yield Flag(
+                f"{describe(row)}: {printed(one)} per device x {devices} = {number(one.value * devices, 4)}, the total "
+                f"is given as {printed(total)}",
+                [place(row)],
             )
-    return ""
 
 
-def _steps(row: ReportedRow) -> str:
+def _sums(row: ReportedRow) -> Iterator[str]:
+    """steps x step time and epochs x epoch time, where they are more than the total."""
     several = row.devices is None or row.devices > 1
-    return _sum_of_parts(row, "steps", "step_time_s", SLOWEST_RANKS if several else TOLERANCE)
+    yield _sum_of_parts(row, "steps", "step_time_s", SLOWEST_RANKS if several else TOLERANCE)
+    yield _sum_of_parts(row, "epochs", "epoch_time_s", TOLERANCE)
 
 
-def _epochs(row: ReportedRow) -> str:
-    return _sum_of_parts(row, "epochs", "epoch_time_s")
-
-
-def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: float = TOLERANCE) -> str:
+def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: float) -> str:
     count, part = row.value(count_kind), known(row, part_kind)
     total = known(row, "total_time_s")
     if not count or part is None or total is None or not multiplies(part, total):
@@ -274,7 +356,7 @@ def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: 
     least = interval(part) * count
     if least.low * (1 - tolerance) <= interval(total).high or least.low > 200 * interval(total).high:
         return ""
-    product = f"{integer(count)} {count_kind} x {printed(part)} = {least.middle:,.4g} s"
+    product = f"{integer(count)} {count_kind} x {printed(part)} = {number(least.middle, 4)} s"
     return f"{product}, the total is given as {printed(total)}"
 
 
@@ -288,4 +370,63 @@ def _steps_per_s(row: ReportedRow) -> str:
     return f"{printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
 
 
-TOTALS: tuple[Callable[[ReportedRow], str], ...] = (_per_device, _steps, _epochs, _steps_per_s)
+def _energy(row: ReportedRow) -> str:
+    """power x time = energy, whether the power is of all devices or of one."""
+    power, time, energy = (known(row, kind) for kind in ("power_w", "total_time_s", "energy_j"))
+    if power is None or time is None or energy is None or not multiplies(power, time, energy):
+        return ""
+    product = interval(power) * interval(time)
+    readings = [product, product * (row.devices or 1)]
+    if any(reading.meets_but_for_thousands(interval(energy), 2 * OTHER_PEAK) for reading in readings):
+        return ""
+    return f"{printed(power)} x {printed(time)} = {integer(product.middle)} J, the energy is given as {printed(energy)}"
+
+
+def _tokens(row: ReportedRow) -> str:
+    """tokens = global batch x sequence length x steps."""
+    tokens = row.figure("tokens")
+    factors = [row.value(kind) for kind in ("global_batch", "seq_len", "steps")]
+    if tokens is None or tokens.bound or not all(factors):
+        return ""
+    batch, length, steps = (factor or 0.0 for factor in factors)
+    product = batch * length * steps
+    if interval(tokens).contains(product, APART) or interval(tokens).contains(product * (row.devices or 1), APART):
+        return ""
+    evidence = f"global batch {integer(batch)} x {integer(length)} x {integer(steps)} steps = {integer(product)} tokens"
+    return f"{evidence}, given are {printed(tokens)}"
+
+
+@of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
+def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
+    """MFU x peak = FLOP/s of a device, for some dense peak of the device."""
+    for table in context.tables:
+        for row in table.rows:
+            device = row.words.get("device") or table.words.get("device")
+            peaks = known_peaks(device)
+            share, flops = known(row, "mfu"), known(row, "flops_per_s")
+            if not (row.measured and peaks and share and flops and multiplies(share, flops)):
+                continue
+            readings = _flops_of_one(flops, row.devices or 1)
+            if any((interval(share) * peak).meets(reading, OTHER_PEAK) for peak in peaks for reading in readings):
+                continue
+            highest = max(peaks)
+            right = [reading.middle / highest for reading in readings]
+            corrected = Correction(
+                value=round(100 * right[0], 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
+            )
+            yield Flag(
+                f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
+                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
+                f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
+                [place(row)],
+                severity="suspect",
+                corrected=corrected if len(readings) == 1 else None,
+            )
+
+
+def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
+    """FLOP/s of one device, under each reading of whose they are."""
+    each = interval(flops)
+    if flops.per_device or devices == 1:
+        return [each]
+    return [each / devices] if flops.per_device is False else [each, each / devices]

@@ -17,7 +17,6 @@ from scaleproof.auditor.checks.rows import (
     figure,
     place,
     printed,
-    ratios_of,
     series_of,
 )
 from scaleproof.auditor.checks.speeds import epoch_seconds, speed
@@ -170,11 +169,11 @@ def _measured(row: ReportedRow, kind: str) -> str:
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
-    """How many times as fast as the smallest row it is; in the reading that a printed speed-up confirms, if one does."""
+    """How many times as fast as the smallest row it is, in the reading that its printed speed-up confirms, if any."""
     if series is None or row in series.bases:
         return ""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    ratios = ratios_of(row, series.bases, devices, STEADY) or ratios_of(row, series.bases, devices)
+    ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
     stated = figure(row, "speedup")
     readings = [reading for ratio in ratios for reading in ratio.readings]
     confirmed = [reading for reading in readings if stated is not None and interval(stated).meets(reading)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
 from scaleproof.auditor.checks.rows import (
+    MEASURED,
     RATES,
     STEADY,
     Ratio,
@@ -16,7 +17,6 @@ from scaleproof.auditor.checks.rows import (
     place,
     places,
     printed,
-    ratios_of,
     series_of,
 )
 from scaleproof.auditor.checks.scaling import rate_of_one_rank
@@ -67,7 +67,7 @@ def _is_over_fewest(series: RowSeries, kind: str) -> bool:
 def _speedups(series: RowSeries) -> Iterator[Flag]:
     for row, devices in series.larger():
         stated = figure(row, "speedup")
-        ratios = ratios_of(row, series.bases, devices)
+        ratios = series.ratios(row, devices)
         if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
@@ -86,8 +86,8 @@ def _as_percent(stated: Quantity, ratios: list[Ratio]) -> str:
 
 def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
     """The speed-up by the rates, else by the steady times, else by any; None where these do not agree on one figure."""
-    for kinds in (RATES, STEADY, None):
-        ratios = ratios_of(row, series.bases, devices, kinds) if kinds else ratios_of(row, series.bases, devices)
+    for kinds in (RATES, STEADY, MEASURED):
+        ratios = series.ratios(row, devices, kinds)
         if ratios:
             return _one_figure(ratios, f"against {_over(series)}")
     return None
@@ -169,8 +169,8 @@ class _Efficiency:
     @property
     def follows(self) -> bool:
         stated = interval(self.stated) * self.devices
-        if self.speedup is not None and stated.meets(interval(self.speedup)):
-            return True
+        if self.speedup is not None:
+            return stated.meets(interval(self.speedup))
         return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
 
     @property
@@ -198,8 +198,10 @@ def _efficiencies(series: RowSeries) -> list[_Efficiency]:
     efficiencies = []
     for row, devices in rows:
         stated = figure(row, "efficiency")
+        measured = [] if unequal_work(series.rows) else series.ratios(row, devices)
         speedup = figure(row, "speedup") if by_speedup else None
-        measured = [] if unequal_work(series.rows) else ratios_of(row, series.bases, devices)
+        if speedup is not None and measured and not any(r.gives(interval(speedup), APART) for r in measured):
+            speedup = None  # it is wrong itself
         if stated is not None and (speedup is not None or measured):
             efficiencies.append(_Efficiency(row, series, stated, devices, speedup, measured))
     return efficiencies
@@ -267,7 +269,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 continue
             for row, devices in series.larger():
                 stated = figure(row, "speedup") if by_speedup else None
-                ratios = ratios_of(row, series.bases, devices)
+                ratios = series.ratios(row, devices)
                 if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
                     ratio = interval(stated)
                     slower, text = ratio.high < SLOWER, times(stated.value)
@@ -283,8 +285,8 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
     """Whether all devices together did less work a second, or equal work took longer on more devices."""
-    epochs = ratios_of(row, series.bases, devices, ("epoch_time_s", "total_time_s"))
-    ratios = [ratio.readings[0] for ratio in (*ratios_of(row, series.bases, devices, RATES), *epochs)]
+    epochs = series.ratios(row, devices, ("epoch_time_s", "total_time_s"))
+    ratios = [ratio.readings[0] for ratio in (*series.ratios(row, devices, RATES), *epochs)]
     return bool(ratios) and all(ratio.high < SLOWER for ratio in ratios)
 
 

@@ -1,7 +1,7 @@
 """Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +51,22 @@ class RowSeries:
         fewest = self.rows[0].devices or 1
         for row in self.rows[len(self.bases) :]:
             yield row, (row.devices or 1) / fewest
+
+    def ratios(self, row: ReportedRow, devices: float, kinds: Iterable[str] = MEASURED) -> "list[Ratio]":
+        """How many times as fast a row with `devices` times the devices is as the smallest ones."""
+        return ratios_of(row, self.bases, devices, kinds, self.weak)
+
+    @cached_property
+    def weak(self) -> frozenset[str]:
+        """Figures that the printed speed-ups take for those of weak scaling, or of one device, in most of the rows."""
+        votes: Counter[str] = Counter()
+        for row, devices in self.larger():
+            stated = figure(row, "speedup")
+            for ratio in ratios_of(row, self.bases, devices) if stated is not None else ():
+                if len(ratio.readings) > 1 and stated is not None:
+                    plain, weak = (interval(stated).meets(reading) for reading in ratio.readings)
+                    votes[ratio.kind] += weak - plain
+        return frozenset(kind for kind, vote in votes.items() if vote > 0)
 
 
 def series_of(table: ReportedTable) -> list[RowSeries]:
@@ -132,14 +148,18 @@ class Ratio:
 
 
 def ratios_of(
-    row: ReportedRow, bases: Iterable[ReportedRow], devices: float, kinds: Iterable[str] = MEASURED
+    row: ReportedRow,
+    bases: Iterable[ReportedRow],
+    devices: float,
+    kinds: Iterable[str] = MEASURED,
+    weak: frozenset[str] = frozenset(),
 ) -> list[Ratio]:
     """How many times as fast a row with `devices` times the devices is as its baselines, by each measured figure.
 
-    Of several baselines the ratio is the range over all of them.
+    Of several baselines the ratio is the range over all of them. `weak`: kinds that are known to be of weak scaling.
     """
     bases = tuple(bases)
-    ratios = ([_ratio(row, base, kind, devices) for base in bases] for kind in kinds)
+    ratios = ([_ratio(row, base, kind, devices, kind in weak) for base in bases] for kind in kinds)
     return [
         Ratio(known[0].heading, known[0].kind, tuple(map(hull, zip(*(r.readings for r in known), strict=True))))
         for of_kind in ratios
@@ -148,7 +168,7 @@ def ratios_of(
     ]
 
 
-def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> Ratio | None:
+def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:
     """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure."""
     here, there = figure(row, kind), figure(base, kind)
     if here is None or there is None or not same_kind(here, there):
@@ -159,8 +179,12 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> Ra
         readings = [plain * (devices if here.per_device else 1.0)]
     elif work is not None and (kind == "steps_per_s" or kind not in RATES):
         readings = [plain * work]
+    elif weak:
+        readings = [plain * devices]
+    elif plain.high <= PLAUSIBLE:
+        readings = [plain, plain * devices]
     else:
-        readings = [plain] + [plain * devices] * (plain.high <= PLAUSIBLE)
+        readings = [plain]
     return Ratio(here.heading or kind, kind, tuple(readings))
 
 

@@ -11,6 +11,7 @@ from scaleproof.auditor.checks import (
     published_claims,
     ratios,
     scaling,
+    summaries,
     timing,
     traces,
     work,
@@ -34,6 +35,7 @@ MODULES = (
     identities,
     ratios,
     figures,
+    summaries,
     traces,
 )
 CODES = codes_of(of_evidence)

@@ -290,19 +290,21 @@ def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterato
     )
 
 
-@of_evidence.check(
-    Code(
-        "totals-disagree",
-        "suspect",
-        what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
-        "time.",
-        detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
-        "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
-        "of each step may be another one, and their times add up to more than the time of any rank.",
-        seen="Tables whose columns come from different runs.",
-        repair="Compute one column from the other, or say what else is in the total.",
-    )
+TOTALS_DISAGREE = Code(
+    "totals-disagree",
+    "suspect",
+    what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
+    "time, power and time; or a row of means or totals is none of the rows above it.",
+    detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
+    "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
+    "of each step may be another one, and their times add up to more than the time of any rank. A mean outside of "
+    "its rows, a total below its largest part.",
+    seen="Tables whose columns come from different runs.",
+    repair="Compute one column from the other, or say what else is in the total.",
 )
+
+
+@of_evidence.check(TOTALS_DISAGREE)
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
     """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1; and so on."""
     for table in context.tables:

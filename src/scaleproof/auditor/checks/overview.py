@@ -165,7 +165,9 @@ def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findi
 
 def _measured(row: ReportedRow, kind: str) -> str:
     quantity = figure(row, kind)
-    return "" if quantity is None else f"{printed(quantity)} ({quantity.heading})"[:60]
+    if quantity is None:
+        return ""
+    return f"{printed(quantity)} ({quantity.heading})"[:60] if quantity.heading else printed(quantity)
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:

@@ -31,6 +31,7 @@ ONE = PrintedInterval(0.995, 1.005)
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 SLOWER = 0.98
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
+NEAR = 0.3  # relative difference within which a ratio without a marked baseline is of the same figures
 PERCENT = 100.0
 
 SPEEDUP_NOT_IN_TABLE = Code(
@@ -174,6 +175,12 @@ class _Efficiency:
         return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
 
     @property
+    def is_near(self) -> bool:
+        """Whether it is of the size of what the measured figures give: otherwise it may be of something else."""
+        stated = interval(self.stated) * self.devices
+        return any(ratio.gives(stated, NEAR) for ratio in self.measured)
+
+    @property
     def by_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
         speedup = interval(self.speedup) if self.speedup else ONE
@@ -203,7 +210,9 @@ def _efficiencies(series: RowSeries) -> list[_Efficiency]:
         if speedup is not None and measured and not any(r.gives(interval(speedup), APART) for r in measured):
             speedup = None  # it is wrong itself
         if stated is not None and (speedup is not None or measured):
-            efficiencies.append(_Efficiency(row, series, stated, devices, speedup, measured))
+            one = _Efficiency(row, series, stated, devices, speedup, measured)
+            if not unmarked or one.is_near:
+                efficiencies.append(one)
     return efficiencies
 
 

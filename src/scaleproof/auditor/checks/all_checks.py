@@ -11,6 +11,7 @@ from scaleproof.auditor.checks import (
     published_claims,
     ratios,
     scaling,
+    sources,
     summaries,
     timing,
     traces,
@@ -36,6 +37,7 @@ MODULES = (
     ratios,
     figures,
     summaries,
+    sources,
     traces,
 )
 CODES = codes_of(of_evidence)

@@ -131,7 +131,7 @@ def _series_claims(series: RowSeries, runs: dict[int, str]) -> Iterator[Publishe
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
     """A change that is the ratio of exactly one pair of runs."""
-    target = _interval(stated)
+    target = stated_interval(stated)
     if target.precision > 0.05 or stated.value <= 0:
         return
     pairs = [
@@ -222,12 +222,13 @@ def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[t
 
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
-    for source in index.find(stated.kind, _interval(stated)):
+    for source in index.find(stated.kind, stated_interval(stated)):
         if not (stated.devices and source.devices) or stated.devices == source.devices:
             return source
     return None
 
 
-def _interval(stated: StatedFigure) -> PrintedInterval:
+def stated_interval(stated: StatedFigure) -> PrintedInterval:
+    """What the figure of a sentence may have been before it was rounded."""
     value = abs(stated.value)
     return PrintedInterval(max(0.0, value - stated.resolution), value + stated.resolution)

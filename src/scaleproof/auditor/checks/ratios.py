@@ -97,7 +97,7 @@ def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correcti
 def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
     """The ratio, or the efficiency over `devices`, on which all figures of the row agree."""
     values = [ratio.readings[0] for ratio in ratios]
-    if any(not a.meets(b, 0.01) for a in values for b in values):
+    if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
         return None
     ratio = min(ratios, key=lambda ratio: ratio.readings[0].precision)
     value = ratio.readings[0].middle / devices

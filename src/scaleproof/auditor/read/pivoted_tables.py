@@ -114,6 +114,9 @@ def _of_another(quantity: Quantity, setting: Description) -> bool:
     return any(key in setting.words and words[key] != setting.words[key] for key in words)
 
 
+CHANGES = 1.3  # times by which rates and times change with the devices, and accuracies and losses do not
+
+
 def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
     """What figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise with the
     devices, times where they fall; None where they do neither in all rows, or columns differ in more than devices.
@@ -122,12 +125,13 @@ def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Des
     if len(sizes) < len(settings) or not any(c.kind in ("speedup", "efficiency") for c in table.columns):
         return None
     order = sorted(sizes, key=lambda k: sizes[k] or 0)
-    rises = set()
+    rises: set[bool | None] = set()
     for _, cells in grid.rows:
         first, last = (figures_of(cells[k]) if k < len(cells) else [] for k in (order[0], order[-1]))
-        if first and last:
-            rises.add(last[0].value > first[0].value)
-    if len(rises) != 1:
+        if first and last and first[0].value > 0:
+            ratio = last[0].value / first[0].value
+            rises.add(None if 1 / CHANGES < ratio < CHANGES else ratio > 1)
+    if len(rises) != 1 or None in rises:
         return None
     return TableColumn("", "rate") if True in rises else TableColumn("", "time_s")
 

@@ -22,13 +22,16 @@ def nanogpt(loss: str) -> str:
     )
 
 
+LINE = (
+    " iteration {step:8d}/  500000 | consumed samples: {samples:12d} | elapsed time per iteration (ms): 512.3 | "
+    "global batch size:   256 | lm loss: {loss} | grad norm: {norm} | number of skipped iterations:   0 | "
+    "number of nan iterations:   0 |\n"
+)
+
+
 def megatron(loss: str, norm: str = "1.234") -> str:
-    return "".join(
-        f" iteration {step:8d}/  500000 | consumed samples: {step * 256:12d} | "
-        f"elapsed time per iteration (ms): 512.3 | global batch size:   256 | lm loss: {loss.format(x=9 - step / 1000)} | grad norm: {norm} | "
-        f"number of skipped iterations:   0 | number of nan iterations:   0 |\n"
-        for step in STEPS
-    )
+    lines = (LINE.format(step=s, samples=s * 256, loss=loss.format(x=9 - s / 1000), norm=norm) for s in STEPS)
+    return "".join(lines)
 
 
 def state(loss: float | None, norm: float = 1.0) -> str:

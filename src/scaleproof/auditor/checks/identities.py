@@ -71,7 +71,9 @@ class _Product:
 
     @property
     def certain(self) -> str:
-        """Which of the batches is certainly that of a step; "" where none is."""
+        """Which of the batches is certainly that of a step; "" where none is, or the rate may be of an unknown share."""
+        if self.row.devices is None and self.rate.per_device is not False:
+            return ""
         if "global batch" in self.batches:
             return "global batch"
         return "batch" if "batch" in self.batches and self.row.devices == 1 else ""

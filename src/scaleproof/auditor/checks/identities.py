@@ -71,7 +71,7 @@ class _Product:
 
     @property
     def certain(self) -> str:
-        """Which of the batches is certainly that of a step; "" where none is, or the rate may be of an unknown share."""
+        """Which of the batches is certainly that of a step; "" where none is, or the share of the rate is unknown."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""
         if "global batch" in self.batches:

@@ -10,6 +10,7 @@ from typing import Any
 from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
 from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.errors import plural
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
@@ -227,7 +228,7 @@ def place(row: ReportedRow) -> str:
 
 def describe(row: ReportedRow) -> str:
     label = " ".join(row.label.split())[:60]
-    return label or (f"{row.devices} devices" if row.devices else place(row))
+    return label or (plural(row.devices, "device") if row.devices else place(row))
 
 
 def printed(quantity: Quantity) -> str:

@@ -24,8 +24,10 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         file, _, line = place.rpartition(":")
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 
-    filters = {"line": one_line, "names": names_of, "cells": cells, "scaling_cells": scaling_cells, "link": link}
-    template = environment("scaleproof.auditor", **filters).get_template("audit.html.j2")
+    html = environment(
+        "scaleproof.auditor", line=one_line, names=names_of, cells=cells, scaling_cells=scaling_cells, link=link
+    )
+    template = html.get_template("audit.html.j2")
     return template.render(
         audit=audit,
         date=date,

@@ -38,11 +38,11 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
     for run in context.runs:
         since = _lost_since(run)
         if since is not None:
-            start, count = since
-            evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(count, 'line')}"
+            start, lines = since
+            evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(lines, 'line')}"
             yield Flag(evidence, [run], DID_NOT_TRAIN.name, severity="invalid")
-        elif count := run.details.get("nan_steps"):
-            yield Flag(f"the loss of {plural(count, 'iteration')} is not a number", [run], NOT_FINITE.name)
+        elif lost := run.details.get("nan_steps"):
+            yield Flag(f"the loss of {plural(lost, 'iteration')} is not a number", [run], NOT_FINITE.name)
         yield from (Flag(evidence, [run], DID_NOT_TRAIN.name) for evidence in _signs(run))
 
 

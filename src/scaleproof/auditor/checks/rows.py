@@ -13,6 +13,7 @@ from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, Repor
 from scaleproof.ground.errors import plural
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
+RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of rates that count something
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
 MEASURED = (*RATES, *TIMES)
 PER_STEP = ("step_time_s", "steps_per_s")

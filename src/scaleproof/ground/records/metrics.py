@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, TypeAdapter, field_validator
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.facts.counts import Inventory
 from scaleproof.ground.records.census import Census, SecondClock
 from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
 
@@ -211,6 +212,9 @@ class Model(Part):
     matmul_parameters: Count
     flops_per_token: Count
     flops_per_token_causal: Count | None
+    inventory: Inventory | None = Field(
+        None, description="Its tensors, counted on the network; null for a shape, of which formulas say it."
+    )
 
 
 OLD_NAMES = {"scalebench_version": "scaleproof_version"}  # of variables that records made before a change of name have

@@ -57,7 +57,7 @@ def findings(args: argparse.Namespace) -> None:
 def analyse(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.files import write_json
-    from scaleproof.ground.records.run import measured
+    from scaleproof.ground.records.run import timed
     from scaleproof.ground.records.series import read_series
     from scaleproof.ground.snakemake_command import options_for
 
@@ -65,7 +65,7 @@ def analyse(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    read_series(measured(runs))
+    read_series(timed(runs))
     report = scaling_report(
         *(loaded.name, campaign.title, runs, all_findings),
         margin=campaign.margin,

@@ -114,6 +114,7 @@ _ENTRIES = (
     _note("status", "", "ok, or failed", RUNS),
     _note("failure", "", "the class of a failure", RUNS),
     _note("reason", "", "the reason of a failure", RUNS),
+    _note("evidence", "evidence", "what stands behind the figures: printed, watched or built", BOTH),
     _setting("task", "task", TEXT, "workload"),
     _setting("strategy", "strategy", TEXT, "execution", "cell"),
     _setting("precision", "precision", TEXT, "execution"),

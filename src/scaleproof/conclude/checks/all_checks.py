@@ -43,7 +43,7 @@ from scaleproof.ground.findings.registry import (
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.open_sections import rank_fault
 from scaleproof.ground.records.run import STEPS, MeasuredRun, Run, measured
 from scaleproof.ground.records.series import read_series
@@ -118,7 +118,7 @@ def _problem(run: MeasuredRun) -> str:
         return first_fault(error)
 
 
-def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
+def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 

@@ -13,7 +13,7 @@ from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, compa
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import integer
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
@@ -152,7 +152,7 @@ def _training_identity(run: MeasuredRun) -> str:
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def provenance(run: MeasuredRun) -> Iterator[tuple[str, Any]]:
+def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
     """Code, versions, environment and hardware of a run, which a campaign never compares: field and value."""
     metrics = run.metrics
     hardware = metrics.hardware

@@ -170,41 +170,41 @@ else:
 
     @with_config(OPEN)
     class RecordedWorkload(TypedDict):
-        """What is trained on what."""
+        """What is trained on what; null for what only the program of a command knows."""
 
         task: str
         model: str | Shape
-        vocab_size: Positive | Literal["derive"]
-        corpus: str
-        tokenizer: str
-        seq_len: Positive
+        vocab_size: Positive | Literal["derive"] | None
+        corpus: str | None
+        tokenizer: str | None
+        seq_len: Positive | None
 
     @with_config(OPEN)
     class RecordedWork(TypedDict):
-        """How much of it."""
+        """How much of it; null as above."""
 
-        global_batch: Positive
-        micro_batch: Positive
-        accumulation: Positive
+        global_batch: Positive | None
+        micro_batch: Positive | None
+        accumulation: Positive | None
         steps: Positive
         warmup_steps: Annotated[int, Field(ge=0)]
-        optimizer: RecordedOptimizer
-        schedule: RecordedSchedule
-        seed: int
+        optimizer: RecordedOptimizer | None
+        schedule: RecordedSchedule | None
+        seed: int | None
 
     @with_config(OPEN)
     class RecordedExecution(TypedDict):
-        """In which way."""
+        """In which way; null as above."""
 
         strategy: str
-        precision: str
+        precision: str | None
         geometry: Annotated[str, Field(pattern="^[1-9][0-9]{0,5}x[1-9][0-9]{0,5}$")]
         threads_per_device: Positive | None
-        attention: str
-        compile: bool | str
-        activation_checkpointing: bool
-        fused_optimizer: bool
-        bucket_elements: int | str
+        attention: str | None
+        compile: bool | str | None
+        activation_checkpointing: bool | None
+        fused_optimizer: bool | None
+        bucket_elements: int | str | None
 
     @with_config(OPEN)
     class RecordedConfiguration(TypedDict):

@@ -93,7 +93,13 @@ def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
 
 
 def colour(strategy: str) -> str:
-    return COLOURS[STRATEGIES.index(strategy.removesuffix("-offload"))]
+    return COLOURS[_place(strategy)]
+
+
+def _place(strategy: str) -> int:
+    """Which of the colours and markers a strategy has; settings of a command have one by their letters."""
+    name = strategy.removesuffix("-offload")
+    return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
@@ -102,7 +108,7 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
     looks = []
     for strategy in strategies:
         nth = seen[strategy] = seen.get(strategy, -1) + 1
-        place = STRATEGIES.index(strategy.removesuffix("-offload"))
+        place = _place(strategy)
         hollow = {"markerfacecolor": "white"} if nth else {}
         looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
     return looks

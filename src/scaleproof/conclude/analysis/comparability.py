@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scaleproof.conclude.checks.comparability import provenance
 from scaleproof.ground.errors import damaged, first_fault
-from scaleproof.ground.records.metrics import Measured, Printed
+from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS, TimedRun
 
 PROGRAM = "dtype of "
@@ -29,10 +29,8 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
         if isinstance(run.metrics, Measured):
             fields["parameters"] = run.metrics.model.parameters
             fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
-        elif isinstance(run.metrics, Printed):
-            program = run.metrics.program
-            fields |= {"unit": run.metrics.unit, "git_commit": program.git_commit}
-            fields |= {f"{package} of the program": version for package, version in program.versions.items()}
+        else:
+            fields["unit"] = run.metrics.unit
         for field, value in fields.items():
             values.setdefault(field, set()).add(str(value))
     return {field: frozenset(of_field) for field, of_field in values.items()}

@@ -37,7 +37,8 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import in_unit, number
+from scaleproof.ground.records.evidence import MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -82,7 +83,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`; links in it are relative to its folder."""
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
     page = environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
-    write_atomic(out, inputs.without_hosts(page))
+    write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
 
 
 def _context(inputs: PageInputs) -> dict[str, Any]:
@@ -92,6 +93,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     tables = _tables(inputs)
     context: dict[str, Any] = {
         "report": report,
+        "evidence": MEANING[report.evidence],
         "when": facts.when,
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,

@@ -83,7 +83,7 @@ class Workload(Section):
         None,
         "A training program of your own instead of a model: what to type for one run. Placeholders: {devices}, "
         "{nodes}, {devices_per_node}, {steps}, {global_batch}, {micro_batch}, {accumulation}, {seed}, "
-        "{threads_per_device}, {repeat}, {host}, {port}; every other name in braces is an axis, with its values under vary.",
+        "{threads_per_device}, {repeat}, {host}, {port}; every other name in braces is an axis, its values under vary.",
         "none",
         pattern=r"\S",
         max_length=10_000,

@@ -130,6 +130,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         narrow=[label for label in human.columns if label in narrow],
         below=below,
         notes=" ".join(below),
+        unit=report.unit,
     ).write(folder)
 
 

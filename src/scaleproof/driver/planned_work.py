@@ -23,6 +23,7 @@ TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
+UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
 
 
@@ -83,7 +84,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     missing = {tokens_dir(results, cell) for cell in trained}
     seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
     seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
-    basis = times.basis([*timed, *arms])
+    basis = times.basis([*timed, *arms]) if trained else UNKNOWN
     fewest = len(loaded.cells) * campaign.fewest_repeats
     return Planned(
         len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis

@@ -17,7 +17,9 @@ CORPORA = Path("results/corpora")
 
 
 def counts_of(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model; None where it is no GPT-2."""
+    """Parameters and FLOPs of a cell's model; None where it is no GPT-2, or a command's."""
+    if cell.command is not None:
+        return None
     shape = shape_of(cell.workload.model)
     return count(shape, cell.vocab_size, cell.workload.seq_len) if isinstance(shape, ModelShape) else None
 

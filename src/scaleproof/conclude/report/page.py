@@ -46,6 +46,13 @@ SEVERITIES = ("invalid", "suspect", "note")
 MOST_FOOTNOTES = 5
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
+# What the checks on runs of an evidence level look at.
+CHECKED = {
+    "printed": "printed times against the launcher's clock, losses, programs and versions, environment, repeats",
+    "watched": "counts and norms against what was printed, times, losses, versions, environment, repeats",
+    "built": "work against plan, traffic and precision against the strategy, times against rates, losses and "
+    "validation against each other, environment, repeats",
+}
 MOST_JOBS = 4  # named below the table of cells
 
 
@@ -94,6 +101,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
+        "checked": CHECKED[report.evidence],
         "when": facts.when,
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,

@@ -132,7 +132,7 @@ def environment_facts(runs: list[Run]) -> Facts:
         ("Machine", _join([m.host["hostname"] for m in metrics])),
         ("Processor", _join(processors)),
         ("Memory", _join([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
-        ("Devices", _join(devices or ["none came up"])),
+        *([("Devices", _join(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
         ("Operating system", _join([m.host["os"] for m in metrics])),
         ("Python", _join([m.env["python_version"] for m in metrics])),
         *((package, _join([m.env[f"{package}_version"] for m in metrics])) for package in packages),

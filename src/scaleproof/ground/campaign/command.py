@@ -138,12 +138,13 @@ def words_of(command: str) -> list[str]:
 
 
 def files_of(words: Iterable[str]) -> list[str]:
-    """The words of a command that name files which are there: scripts and configurations."""
+    """The words of a command that name files which are there: scripts and configurations, no interpreter."""
     files = []
     for word in words:
         with contextlib.suppress(OSError, ValueError):  # a word that no file can be called
             path = Path(word)
-            files += [word] if path.is_file() and path.stat().st_size <= LARGEST_FILE else []
+            if path.is_file() and path.stat().st_size <= LARGEST_FILE and not path.name.startswith("python"):
+                files.append(word)
     return list(dict.fromkeys(files))
 
 

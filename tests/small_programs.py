@@ -3,7 +3,7 @@
 from pathlib import Path
 
 # Steps of `--ms` milliseconds each, printed as nanoGPT prints them.
-NANOGPT = '''
+NANOGPT = """
 import argparse, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--ms", type=float, default=2)
@@ -23,13 +23,13 @@ for step in range(options.steps):
     loss = 4 - step / 100 if options.loss is None else options.loss
     print(f"iter {step}: loss {loss:.4f}, time {1e3 * seconds:.2f}ms, mfu 1.00%")
 raise SystemExit(options.end)
-'''
+"""
 # Prints nothing that a reader knows.
-SILENT = '''
+SILENT = """
 import sys, time
 time.sleep(0.05 + 0.002 * int(sys.argv[1]))
 print("done")
-'''
+"""
 
 
 def write(folder: Path) -> Path:

@@ -20,7 +20,7 @@ def test_each_placeholder_is_an_axis():
     slugs = {cell.slug for cell in every}
     assert slugs == {"ddp-n1x1-mb2", "ddp-n1x2-mb2", "fsdp-n1x1-mb2", "fsdp-n1x2-mb2"}
     last = next(cell for cell in every if cell.slug == "fsdp-n1x2-mb2")
-    assert last.words == "torchrun --nproc-per-node 2 train.py --parallel fsdp --bs 2".split()
+    assert last.words == ["torchrun", "--nproc-per-node", "2", "train.py", "--parallel", "fsdp", "--bs", "2"]
 
 
 def test_values_may_have_names_of_their_own():

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapt
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.records.census import Census, SecondClock
-from scaleproof.ground.records.evidence import EvidenceLevel
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
 
 # 3.0 has no `validation`; 3.1 no census, no second clock; 3.2 no evidence level: all of its runs are `built`
@@ -32,7 +32,6 @@ FailureClass = Literal[
 ]
 Value = TypeVar("Value")
 LONGEST_S = 1e9  # 30 years: no run is as long
-WorkUnit = Literal["tokens", "samples", "steps", "runs"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 

@@ -6,8 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from scaleproof.ground.files import read_record
-from scaleproof.ground.records.evidence import EvidenceLevel
-from scaleproof.ground.records.metrics import WorkUnit
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
 SCHEMA_VERSION = "5.0"

@@ -10,7 +10,7 @@ import numpy as np
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Patterns
 from scaleproof.ground.errors import plural
-from scaleproof.ground.records.metrics import WorkUnit
+from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 

@@ -254,7 +254,7 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
         if advice.cell == advice.fastest and group.fastest_shown:
             text = f"{advice.cell}, the fastest"
         else:
-            text = f"{advice.cell}, the {_simplest(group)} shown to be within {margin} of the fastest"
+            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest"
             basis = _simplest_first(group)
         if advice.simpler:
             text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
@@ -264,12 +264,12 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
         first, *others = group.comparable
         if candidate == first.cell:
             rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
-            simplest = " and the simplest candidate" if _simplest(group) == "simplest" else ""
+            simplest = " and the simplest candidate" if _simplest(group) else ""
             text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
         else:
             worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
-            text = f"none yet; {candidate}, the {_simplest(group)} candidate, may be {worst}; "
+            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be {worst}; "
             text += f"the campaign accepts a choice up to {margin} slower"
         return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
     reasons: dict[str | None, str] = {
@@ -281,10 +281,10 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
     return [Bullet("recommended", "Recommended", text, cells=tuple(advice.disturbed))]
 
 
-def _simplest(group: SizeRanking) -> str:
-    """By what a cell is preferred: its strategy, or where strategies are not known, its rate."""
-    strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
-    return "simplest" if strategies <= set(SIMPLICITY) else "first"
+def _simplest(group: SizeRanking, more: str = "") -> str:
+    """ ", the simplest" and more, behind a cell that is preferred for that; nothing is known of a command's settings."""
+    known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
+    return f", the simplest{more}" if known else ""
 
 
 def _may_be_faster(rivals: list[RankedCell]) -> str:
@@ -301,7 +301,7 @@ def _simplest_first(group: SizeRanking) -> str:
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     pairs = f"by the 95 % CIs of all pairs, n={n}"
     strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
-    if len(strategies) < 2 or not strategies <= set(SIMPLICITY):  # nothing is known of a command's settings
+    if len(strategies) < 2 or not _simplest(group):
         return pairs
     return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {pairs}"
 

@@ -1,7 +1,7 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scaleproof.ground.columns import COLUMNS, combined
-from scaleproof.ground.confidence import Estimate, rate
+from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest
@@ -91,7 +91,7 @@ def _figure(metrics: Timed | Failed, name: str) -> Any:
 
 def configuration(run: Run) -> dict:
     """The columns that say what was run; `devices` is the world size."""
-    config = run.metrics.config
+    config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
         shape = values["model"]
@@ -109,6 +109,20 @@ def throughput(runs: Sequence[TimedRun]) -> Estimate:
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
+def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
+    """The rate of each cell that has runs, with an interval by the noise of all of them. `cells`: cell -> its runs."""
+    rates = {
+        cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
+        for cell, runs in cells.items()
+        if runs
+    }
+    together = {}
+    for cell, own in rates.items():
+        others = [of_other for other, of_other in rates.items() if other != cell]
+        together[cell] = pooled_rate(throughput(cells[cell]), own, others)
+    return together
+
+
 def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
     """All samples over all time; None where they were not counted."""
     seconds = sum(run.metrics.window.wall_time_s for run in runs)
@@ -123,16 +137,24 @@ def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeTo
     """
     measured_runs = measured_by_cell(runs)
     times = times or times_to_loss(curves_of(measured_runs), "derive")
-    rows = [_cell_row(cell, group, measured_runs[cell], times[cell], findings) for cell, group in by_cell(runs).items()]
+    rates = rates_of_cells(measured_runs)
+    rows = [
+        _cell_row(cell, group, measured_runs[cell], rates.get(cell), times[cell], findings)
+        for cell, group in by_cell(runs).items()
+    ]
     return pd.DataFrame(rows)
 
 
 def _cell_row(
-    cell: str, group: Sequence[Run], repeats: Sequence[TimedRun], reached: TimeToLoss, findings: Findings
+    cell: str,
+    group: Sequence[Run],
+    repeats: Sequence[TimedRun],
+    rate: Estimate | None,
+    reached: TimeToLoss,
+    findings: Findings,
 ) -> dict[str, Any]:
-    """`group`: all runs of the cell; `repeats`: those with numbers."""
+    """`group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s."""
     config = configuration(group[0])
-    rate = throughput(repeats) if repeats else None
     failures = [run.metrics.failure for run in group if run.metrics.failure]
     loads = [load for run in repeats if (load := _figure(run.metrics, "device_load")) is not None]
     return {

@@ -22,8 +22,9 @@ ALWAYS = {
     "step, window": "A step is one optimizer step with all of its micro-batches; the window is the timed steps.",
     "baseline": "The same series at its smallest number of devices.",
     "95 % CI": "An interval over runs of this session: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 [1.20, 2.19] in a "
-    "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or simultaneous: such "
-    "intervals hold together with 95 %, by Tukey's range over the cells; none is narrower than that of its own runs.",
+    "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or simultaneous: "
+    "of each size such intervals hold together with 95 %, by Tukey's range over its cells and the single devices that "
+    "they are held against; other sizes have 95 % of their own.",
     "finding": "What a check has found. invalid: the number is wrong or answers another question; suspect: it may be; "
     "note: worth knowing.",
 }

@@ -370,17 +370,18 @@ def tokens_of_run(results: Path, cell: Cell) -> Path:
 
 
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`, `better_than`) and by how much one must be better (`by`).
+    """Names of the cells (`is`; `better_than` or `not_slower_than`), and `by`, the part of the rate in question.
 
     Raises UserError where a name means no cell, or several.
     """
     if question is None:
         return None
     subject = _meant("is", question.subject, question, cells).slug
-    base = _meant("better_than", question.better_than, question, cells).slug
+    relation = "better_than" if question.better_than else "not_slower_than"
+    base = _meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
     if subject == base:
-        raise UserError(f"question: {base} is compared with itself", key=("question", "better_than"))
-    return {"is": subject, "better_than": base, "by": question.by}
+        raise UserError(f"question: {base} is compared with itself", key=("question", relation))
+    return {"is": subject, relation: base, "by": question.by}
 
 
 def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:

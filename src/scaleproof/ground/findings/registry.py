@@ -5,13 +5,13 @@
             "window-short",
             "suspect",
             what="A window of a few scheduler ticks measures the machine's mood.",
-            detected="Less than a second.",
+            detected="Less than 0.25 seconds.",
             seen="marin issue 7981: 25-step windows mislead.",
             repair="Raise work.steps.",
         )
     )
     def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-        \"\"\"The window takes a second or more.\"\"\"
+        \"\"\"The window takes long enough.\"\"\"
         if run.metrics.window.wall_time_s < SHORTEST_S:
             yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 

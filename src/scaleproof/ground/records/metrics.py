@@ -6,14 +6,32 @@ seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SkipValidation,
+    Tag,
+    TypeAdapter,
+    field_validator,
+)
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.records.census import Census, SecondClock
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
-from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
+from scaleproof.ground.records.open_sections import (
+    AnyConfiguration,
+    Data,
+    Hardware,
+    Host,
+    Moment,
+    Rank,
+    RecordedCommand,
+    RecordedConfiguration,
+)
 
 # 3.0 has no `validation`; 3.1 no census, no second clock; 3.2 no evidence level: all of its runs are `built`
 SCHEMA_VERSION: Literal["3.3"] = "3.3"
@@ -287,7 +305,7 @@ class Recorded(Part):
     cell: str
     repeat: int = Field(ge=1)
     fingerprint: str = Field(description="Hash of `config`.")
-    config: RecordedConfiguration = Field(description="The effective configuration of the cell.")
+    config: AnyConfiguration = Field(description="The effective configuration of the cell.")
     git_commit: str
     git_dirty: bool | None
     code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
@@ -324,6 +342,7 @@ class Printed(Timed):
     """A run of somebody's program: what it printed, and what was seen of it from outside."""
 
     evidence: Literal["printed"] = "printed"
+    config: RecordedCommand
     window: PrintedWindow
     reading: Reading
     program: Program
@@ -337,6 +356,7 @@ class Measured(Timed):
 
     evidence: Literal["built"] = "built"
     unit: Literal["tokens"] = "tokens"
+    config: RecordedConfiguration
     window: Window
     data: Data = Field(description="tokens.json of the corpus, without its splits' paths.")
     training_config: TrainingConfig
@@ -402,9 +422,9 @@ class UnreadableRun(Failed):
     code_sha256: str = "unknown"
     command_line: str = "unknown"
     env: dict[str, str | None] = {}
-    host: dict[str, Any] = {}
-    hardware: dict[str, Any] = {}
-    data: dict[str, Any]
+    host: SkipValidation[Host] = cast(Host, {})
+    hardware: SkipValidation[Hardware] = cast(Hardware, {})
+    data: SkipValidation[Data]
 
 
 def _kind(data: Any) -> str:

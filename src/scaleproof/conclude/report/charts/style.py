@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import in_unit, integer, is_useless, number
+from scaleproof.ground.number_format import in_unit, integer, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -221,7 +221,7 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
 
 
 def thousands(axis: Any) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
 
 
 def empty(axes: Axes, why: str) -> None:

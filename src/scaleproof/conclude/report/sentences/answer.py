@@ -117,10 +117,15 @@ def _question(question: AnsweredQuestion | None) -> list[Bullet]:
     if not question or not question.ratio:
         return []
     ratio = question.ratio
-    text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.better_than}"
-    text += f"; asked: more than {percent(question.by)} faster" if question.by else "; asked: faster"
+    text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.base}"
+    if question.not_slower_than:
+        text += f"; asked: not more than {percent(question.by)} slower"
+    elif question.by:
+        text += f"; asked: more than {percent(question.by)} faster"
+    else:
+        text += "; asked: faster"
     interval = interval_text(ratio.low, ratio.high, ratio.n)
-    return [Bullet("question", "Measured", text, interval, (question.subject, question.better_than))]
+    return [Bullet("question", "Measured", text, interval, (question.subject, question.base))]
 
 
 def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
@@ -193,18 +198,26 @@ def _to_fastest(group: SizeRanking, entries: list[RankedCell]) -> tuple[str, str
     ratios = [(entry.cell, entry.ratio) for entry in entries]
     wide = all(_too_wide(ratio) for _, ratio in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    return _ratios(ratios, " its rate"), f"{level}, n={n}, corrected for {group.claims} comparisons"
+    return _ratios(ratios, " its rate"), f"{level}, n={n}, {_corrected(group)}"
+
+
+def _corrected(group: SizeRanking) -> str:
+    return f"corrected for {group.claims} comparisons"
 
 
 def _efficiency_of(report: ScalingReport, cell: str) -> str:
-    """Scaling efficiency of the cell, with a leading separator; empty where it has none, or one above 100 %."""
-    efficiency = next((point.scaling_efficiency for point in report.points if point.cell == cell), None)
+    """Scaling efficiency of the fastest cell, with a leading separator; empty where it has none, or one above 100 %.
+
+    Its interval is that of the speed-up in the answer: of several cells it was picked because it looked best.
+    """
+    point = next(point for point in report.points if point.cell == cell)
+    efficiency, speedup = point.scaling_efficiency, point.speedup_in_answer
     if not efficiency or not 0 < efficiency.value <= 1:
         return ""
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.value, 2)} %"
-    if efficiency.bounds is None:
+    if not speedup or speedup.bounds is None:
         return text
-    low, high = (number(100 * bound, 2) for bound in efficiency.bounds)
+    low, high = (number(100 * bound * efficiency.value / speedup.value, 2) for bound in speedup.bounds)
     return f"{text} ({low}-{high} %)"
 
 
@@ -243,7 +256,8 @@ def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     text += _efficiency_of(report, group.cells[0].cell)
     n = runs_text(*sorted({ratio.n for _, ratio in known}))
     cells = tuple(cell for cell, _ in known)
-    return [Bullet("one-device", "Against one device", text, f"simultaneous 95 % CIs of the ratios, n={n}", cells)]
+    basis = f"95 % CIs, n={n}, {_corrected(group)}"
+    return [Bullet("one-device", "Against one device", text, basis, cells)]
 
 
 def _recommended(group: SizeRanking) -> list[Bullet]:
@@ -254,7 +268,8 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
         if advice.cell == advice.fastest and group.fastest_shown:
             text = f"{advice.cell}, the fastest"
         else:
-            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest"
+            worst = rounded_up(advice.worst or 0.0)
+            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
             basis = _simplest_first(group)
         if advice.simpler:
             text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
@@ -282,7 +297,7 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
 
 
 def _simplest(group: SizeRanking, more: str = "") -> str:
-    """ ", the simplest" and more, behind a cell that is preferred for that; nothing is known of a command's settings."""
+    """ ", the simplest" and more behind a cell, where strategies are known; nothing is of a command's settings."""
     known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
     return f", the simplest{more}" if known else ""
 
@@ -299,11 +314,11 @@ def _may_be_faster(rivals: list[RankedCell]) -> str:
 def _simplest_first(group: SizeRanking) -> str:
     """What "simple" is said by, from the strategy with the least to configure, and what "as fast" is said by."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-    pairs = f"by the 95 % CIs of all pairs, n={n}"
+    bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
     if len(strategies) < 2 or not _simplest(group):
-        return pairs
-    return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {pairs}"
+        return bounds
+    return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {bounds}"
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
@@ -329,8 +344,11 @@ def _forecast(forecast: ForecastReport) -> list[Bullet]:
 
 
 def _leading(report: ScalingReport) -> list[ScalingSeries]:
-    """The series whose scaling is stated: all where there are few, else that of the fastest cell."""
-    several = [s for s in report.series if len(s.runs) > 1]
+    """The series whose scaling is stated: all where there are few, else that of the fastest cell.
+
+    Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
+    """
+    several = [s for s in report.series if len(s.runs) > 1 and s.points[-1].speedup_in_answer]
     if len(several) < 3:
         return several
     fastest = report.ranking[-1].cells[0].cell
@@ -341,21 +359,21 @@ def _scaling(series: ScalingSeries, one_device: list[Bullet]) -> list[Bullet]:
     """The speed-up of a series, unless the bullet on one device has it."""
     points = series.points
     base, last = points[0], points[-1]
-    speedup = last.speedup
+    speedup = last.speedup_in_answer
     if not speedup or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
         return []
     n = runs_text(base.n, last.n)
     interval = interval_text(speedup.low, speedup.high, n)
-    sizes = f"on {devices(last.devices)} than on {base.devices}"
-    value = number(speedup.value)
+    where = f"{series.name} on {devices(last.devices)}"
+    ratio = f"{number(speedup.value)}x its rate on {base.devices}"
     if speedup.low is None:
-        text = f"{series.name} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
+        text = f"{where} ran at {ratio}; nothing is claimed"
     elif speedup.spans():
-        text = f"{series.name} on {devices(last.devices)} cannot be told apart from {base.devices}: {value}x"
+        text = f"{where} cannot be told apart from {base.devices}: {ratio}"
     elif speedup.value > 1:
-        text = f"{series.name} is {value}x faster {sizes}{_efficiency(last)}"
+        text = f"{where} is faster: {ratio}{_efficiency(last)}"
     else:
-        text = f"{series.name} is slower {sizes}: {value}x"
+        text = f"{where} is slower: {ratio}"
     return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell))]
 
 

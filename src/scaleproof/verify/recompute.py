@@ -148,7 +148,18 @@ def _cell(runs: list[RawRun]) -> Quantities:
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
-    return figures
+    return figures if all(map(_has_steps, runs)) else _without_steps(figures)
+
+
+def _has_steps(run: RawRun) -> bool:
+    """Whether rows of its window are steps: a program may have been timed as a whole."""
+    reading = run.metrics.get("reading")
+    return reading is None or reading["first_step"] is not None
+
+
+def _without_steps(figures: Quantities) -> Quantities:
+    """The figures less those of single steps."""
+    return {name: value for name, value in figures.items() if not name.startswith("step")}
 
 
 def devices(run: RawRun) -> int:
@@ -266,7 +277,7 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         for name, (value, formula) in figures.items():
-            if value is None:
+            if value is None or (name.startswith("step") and not _has_steps(run)):
                 continue
             of_runs[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
     return of_runs

@@ -13,7 +13,7 @@ from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest
-from scaleproof.ground.records.metrics import Failed, Measured, Timed
+from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
@@ -82,10 +82,16 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _times_steps(metrics: Timed) -> bool:
+    """Whether rows of the window are steps, not a whole training."""
+    return not isinstance(metrics, Printed) or metrics.reading.first_step is not None
+
+
 def _figure(metrics: Timed | Failed, name: str) -> Any:
     """A figure of runs.csv; None where the run has none."""
     if name in TIMED:
-        return TIMED[name](metrics) if isinstance(metrics, Timed) else None
+        known = isinstance(metrics, Timed) and (_times_steps(metrics) or not name.startswith("step"))
+        return TIMED[name](metrics) if isinstance(metrics, Timed) and known else None
     return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
 
 
@@ -193,8 +199,9 @@ def _cell_row(
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
-    """Quantiles over all steps of all runs; p95 needs 20."""
-    steps = np.concatenate([run.step_times for run in repeats]) if repeats else np.empty(0)
+    """Quantiles over all steps of all runs; p95 needs 20. None where something was timed as a whole."""
+    times = [run.step_times for run in repeats if _times_steps(run.metrics)]
+    steps = np.concatenate(times) if times else np.empty(0)
     percents = (5, 25, 50, 75, 95)
     quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
     return {

@@ -159,6 +159,7 @@ RULES = [
     "gpt2_tokenizer",
     "corpus_tokenizer",
     "corpus_tokenise",
+    "corpus_reread",
     "train",
     "reference",
     "shared_job",

@@ -77,10 +77,10 @@ def stale(args: argparse.Namespace) -> None:
 
 def keep(args: argparse.Namespace) -> None:
     from scaleproof.driver.keep import keep
-    from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign)
-    runs = keep(loaded, RESULTS)
+    runs = keep(loaded, args.results)
     print(f"{plural(len(runs), 'run')} of {loaded.name} kept; snakemake will make the rest of the results from them")
 
 
@@ -143,6 +143,17 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
     print(f"{integer(train)} training and {integer(val)} validation tokens, {tokens['dtype']}")
 
 
+def corpus_reread(args: argparse.Namespace) -> None:
+    from scaleproof.ground.files import write_json
+    from scaleproof.measure.reference.corpus_reader import read_corpus
+
+    reading = read_corpus(args.tokens)
+    write_json(args.out, reading.model_dump(mode="json"))
+    print(f"{plural(reading.read, 'document')} of {integer(reading.documents)} read again")
+    for difference in reading.differences:
+        print(difference)
+
+
 def add(commands: Group) -> None:
     campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
     example = "scaleproof campaign validate config/campaigns/demo.yaml"
@@ -177,7 +188,7 @@ def add(commands: Group) -> None:
     )
     results_option(old)
     doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
-    on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml")
+    results_option(on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
 
 
 def add_stages(stages: Group) -> None:
@@ -203,3 +214,6 @@ def add_stages(stages: Group) -> None:
     tokens.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
     tokens.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
     tokens.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")
+    again = command(stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus")
+    again.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
+    again.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")

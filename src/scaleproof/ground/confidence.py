@@ -139,7 +139,8 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
 
 def _residual(logs: np.ndarray) -> np.ndarray:
     """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
-    return logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    residual: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    return residual
 
 
 def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:

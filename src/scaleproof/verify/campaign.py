@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
+from scaleproof.ground.number_format import significant
 from scaleproof.verify import reports, tables
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
@@ -202,10 +203,12 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
-    interval = "" if quantity.low is None else f", 95 % CI {quantity.low:.7g} to {quantity.high:.7g}"
+    interval = ""
+    if quantity.low is not None and quantity.high is not None:
+        interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"
     lines = [
-        f"{identity}",
-        f"  value    {quantity.value:.7g}{interval}, n={quantity.n}",
+        identity,
+        f"  value    {significant(quantity.value, 7)}{interval}, n={quantity.n}",
         f"  formula  {quantity.formula}",
         *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),
         f"  check    scaleproof verify {folder}",

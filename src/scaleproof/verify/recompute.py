@@ -9,7 +9,7 @@ from typing import Any
 from scipy.stats import f as f_ratio
 from scipy.stats import t as student
 
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.raw import RawRun
 
@@ -118,13 +118,13 @@ def _cell(runs: list[RawRun]) -> Quantities:
         "tokens_per_s": RecomputedQuantity(
             rate,
             n,
-            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {seconds:.6f} s",
+            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {fixed(seconds, 6)} s",
             sources,
             None if below is None else rate * below,
             None if above is None else rate * above,
         ),
         "samples_per_s": quantity(
-            samples / seconds, f"samples / window seconds = {integer(samples)} / {seconds:.6f} s"
+            samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"
         ),
         "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
         "steps": quantity(len(times), "timed steps of all runs"),
@@ -203,7 +203,7 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
     top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
-    formula = f"tokens/s of {cell} / tokens/s of {base} = {top.value:.7g} / {bottom.value:.7g}"
+    formula = f"tokens/s of {cell} / tokens/s of {base} = {significant(top.value, 7)} / {significant(bottom.value, 7)}"
     return RecomputedQuantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
@@ -217,18 +217,24 @@ def _derived(
     here, there = devices(groups[cell][0]), devices(groups[base][0])
     factor = here / there
     efficiency = RecomputedQuantity(
-        s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources
+        s / factor,
+        n,
+        f"speed-up / ({here} / {there} devices) = {significant(s, 7)} / {significant(factor, 6)}",
+        sources,
     )
     if not strong:
         return {f"cells/{cell}/scaling_efficiency": efficiency}
     # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
     jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
-    formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
+    formula = (
+        f"mean wall time of a job of {base} / that of {cell} = {significant(1 / jobs[base], 6)} s / "
+        f"{significant(1 / jobs[cell], 6)} s"
+    )
     by_job = RecomputedQuantity(jobs[cell] / jobs[base], n, formula, sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
     if there == 1 and 1 < s <= here:
         karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
-        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
+        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {here}"
         ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, n, formula, sources)
     return ratios
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, INTERVAL
+from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
@@ -144,5 +145,5 @@ def _equal(text: str, value: float | None) -> bool:
 
 
 def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
-    figure = f"{computed:.10g}" if isinstance(computed, float) else computed
+    figure = significant(computed, 10) if isinstance(computed, float) else computed
     return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

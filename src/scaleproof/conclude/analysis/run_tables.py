@@ -79,7 +79,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 def configuration(run: Run) -> dict:
     """The columns that say what was run; `devices` is the world size."""
-    config = run.metrics.config
+    config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
         shape = values["model"]

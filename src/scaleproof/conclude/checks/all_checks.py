@@ -8,6 +8,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
     clock,
     comparability,
     convergence,
+    corpus,
     cpu_time,
     energy,
     execution,

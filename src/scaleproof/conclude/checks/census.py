@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, count, count_encoder
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
-from scaleproof.ground.number_format import integer, megabytes
+from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
+from scaleproof.ground.records.open_sections import RecordedConfiguration
 from scaleproof.ground.records.run import MeasuredRun
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
@@ -18,22 +18,27 @@ STATE = 1.3  # measured state over the ZeRO paper's formula
 LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
-def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
+def shape_from(config: RecordedConfiguration) -> ModelShape | EncoderShape:
     """The shape of a run's model."""
     shape = config["workload"]["model_shape"]
     return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
 
 
+def vocabulary_of(run: MeasuredRun) -> int:
+    """Rows of the embedding: as configured, or as many as the corpus has tokens."""
+    rows = run.metrics.config["workload"]["vocab_size"]
+    return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
+
+
 @lru_cache(maxsize=AT_A_TIME)
 def counts_of(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
-    workload = run.metrics.config["workload"]
     shape = shape_from(run.metrics.config)
     if isinstance(shape, EncoderShape):
         ledger = run.metrics.ledger
         length = ledger.tokens_consumed / ledger.samples_consumed
-        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), length)
-    return count(shape, workload["vocab_size"], workload["seq_len"])
+        return count_encoder(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])), length)
+    return count(shape, vocabulary_of(run), run.metrics.config["workload"]["seq_len"])
 
 
 def parameters_of(run: MeasuredRun) -> int:
@@ -124,8 +129,8 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     for when, step in (("before", census.before), ("after", census.after)):
         if step and step.nodes is not None and made != steps * step.nodes:
             return (
-                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a "
-                f"step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
+                f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
     return None
 
@@ -145,7 +150,7 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
         head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
     else:
         blocks = 12 * shape.layers * shape.width**2 * positions
-        head = config["workload"]["vocab_size"] * shape.width * positions
+        head = vocabulary_of(run) * shape.width * positions
     least = most = 6.0 * (blocks + head)
     if config["execution"]["activation_checkpointing"]:
         least, most = least + blocks, most + 2.0 * blocks
@@ -158,8 +163,8 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
-    expected = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
-    return f"{step.linear_flops:.4g} FLOPs of products with weights, {expected} by the formula"
+    expected = significant(least, 4) if least == most else f"{significant(least, 4)} to {significant(most, 4)}"
+    return f"{significant(step.linear_flops, 4)} FLOPs of products with weights, {expected} by the formula"
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
@@ -239,7 +244,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
-        threads = execution["threads_per_device"]
+        threads = execution["threads_per_device"] or 0
         if census.threads != threads:
             yield f"torch uses {census.threads} threads, {threads} are configured"
         if record["cores"] and sorted(record["cores"]) != sorted(census.cores):
@@ -260,14 +265,20 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
         if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
-            yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
+            yield (
+                f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
+                f"schedule {significant(expected, 6)}"
+            )
         if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
-            yield f"betas and eps are {group.betas} and {group.eps:g}"
+            yield f"betas and eps are {group.betas} and {significant(group.eps, 6)}"
         if group.variants:
             yield f"AdamW runs with another {', '.join(group.variants)}"
     decays = {group.weight_decay for group in step.groups}
     if decays != {optimizer["weight_decay"], 0.0}:
-        yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
+        yield (
+            f"weight decays are {sorted(decays)}, {significant(optimizer['weight_decay'], 6)} for "
+            "matrices and 0 are configured"
+        )
     offload = execution["strategy"].endswith("-offload")
     if not offload and bool(step.updates) != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
@@ -314,14 +325,14 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     if 0 < ratio < LEAST_STATE and not offload:
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
-            f"formula ({ratio:.2f}x)",
+            f"formula ({fixed(ratio, 2)}x)",
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
-            f"({ratio:.2f}x): {_kept_beside_state(run)}"
+            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
         )
 
 
@@ -339,6 +350,6 @@ def _kept_beside_state(run: MeasuredRun) -> str:
     full = training.precision in ("fp32", "tf32")
     copy = ", and a second copy of the device's part of the weights" if full else ""
     return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
-        f"device all parameters of fewer than {integer(whole)} elements{copy}"
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * (4 if full else 2) / 1e6, 1)} MB), on "
+        f"every device all parameters of fewer than {integer(whole)} elements{copy}"
     )

@@ -12,7 +12,7 @@ from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, comparable
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
@@ -57,8 +57,9 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if len(losses) != len(expected) or (difference > tolerance).any():
                 step = int(np.nan_to_num(difference / tolerance).argmax())
                 yield Flag(
-                    f"at step {step} the loss is {losses[step]:.6g} in {run.name} and {expected[step]:.6g} in "
-                    f"{reference.name}, {difference[step]:.1e} apart; {tolerance[step]:.0e} is allowed",
+                    f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
+                    f"{significant(expected[step], 6)} in {reference.name}, {scientific(difference[step])} apart; "
+                    f"{scientific(tolerance[step], 0)} is allowed",
                     about=[reference, run],
                 )
 
@@ -102,7 +103,7 @@ def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
             if max(rate / middle, middle / rate) > APART:
-                loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
+                loads = ", ".join(fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank)
                 used = f"; its processes used {loads} cores" if loads else ""
                 yield Flag(
                     f"{integer(rate)} tokens/s, where the median of {len(repeats)} runs of this cell "

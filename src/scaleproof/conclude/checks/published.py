@@ -12,6 +12,7 @@ from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import MeasuredRun
 
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
@@ -44,7 +45,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _printed(figure: float | None) -> str:
-    return "null" if figure is None else f"{figure:.9g}"
+    return "null" if figure is None else significant(figure, 9)
 
 
 def same(recorded: float | None, computed: float | None) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
-from scaleproof.ground.number_format import percent
+from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 FEWEST_REPEATS = 3
@@ -79,7 +79,7 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
     error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
     if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
-        yield Flag(f"rates change by {change:+.1%} from the first repeat to the last, over all cells")
+        yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
 @of_runs.check(
@@ -88,8 +88,8 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "suspect",
         what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
         "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {CLEAR:g} times the "
-        "spread on either side of it, with a quarter of the runs or more on each.",
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {significant(CLEAR, 6)} "
+        "times the spread on either side of it, with a quarter of the runs or more on each.",
         seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
         repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
     )
@@ -123,8 +123,9 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
         what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
         "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
         detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
-        f"correlation with the repeat before of {CORRELATED:g} or more, {CORRELATED_ERRORS:g} standard errors "
-        f"(1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. Fewer repeats cannot show it.",
+        f"correlation with the repeat before of {significant(CORRELATED, 6)} or more, "
+        f"{significant(CORRELATED_ERRORS, 6)} standard errors (1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. "
+        "Fewer repeats cannot show it.",
         seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
         repair="Compare cells by ratios; for rates run the campaign again at another time.",
     )
@@ -136,7 +137,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[
         return
     correlation = lag_one(np.array([np.mean(deviations[k]) for k in sorted(deviations)]))
     if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
-        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {correlation:.2f}")
+        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {fixed(correlation, 2)}")
 
 
 @of_run.check(
@@ -146,7 +147,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[
         what="Step times of a run follow each other: slow steps come in stretches. The run's mean stands; its steps "
         "are no independent measurements, and a shorter window would have shown one stretch.",
         detected=f"Step times of the window, a line taken out, extreme ones cut at the 5 and 95 % quantiles: a "
-        f"correlation with the step before of {CORRELATED:g} or more, from {FEWEST_STEPS} steps on.",
+        f"correlation with the step before of {significant(CORRELATED, 6)} or more, from {FEWEST_STEPS} steps on.",
         seen="Machines that others use at the same time; clocks that change within a run.",
         repair="Nothing: intervals are over runs. For a quieter figure use a longer window.",
     )
@@ -161,6 +162,7 @@ def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
         half = len(times) // 2
         low, high = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
         yield Flag(
-            f"its {len(times)} steps correlate with the step before them: {correlation:.2f}; "
-            f"median {np.median(times) * 1e3:.3g} ms, of its halves {low * 1e3:.3g} and {high * 1e3:.3g} ms"
+            f"its {len(times)} steps correlate with the step before them: {fixed(correlation, 2)}; median "
+            f"{significant(np.median(times) * 1e3)} ms, of its halves {significant(low * 1e3)} and "
+            f"{significant(high * 1e3)} ms"
         )

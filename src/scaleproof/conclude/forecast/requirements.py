@@ -10,7 +10,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.facts.counts import Counts, count
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.number_format import integer, size
+from scaleproof.ground.number_format import integer, significant, size
 from scaleproof.measure.machine.gpus import Gpu
 
 CORPORA = Path("results/corpora")
@@ -41,7 +41,7 @@ def models(loaded: LoadedCampaign) -> str:
         label += f", {integer(cell.vocab_size)} entries, seq_len {integer(cell.workload.seq_len)}"
         lines[label] = (
             f"\n  {label}: {integer(counts.parameters)} parameters (tied head), "
-            f"{counts.flops_per_token / 1e6:,.3g} MFLOP a token"
+            f"{significant(counts.flops_per_token / 1e6, 3, grouped=True)} MFLOP a token"
         )
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 

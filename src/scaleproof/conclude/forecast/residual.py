@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from scaleproof.conclude.forecast.collective import Group, Unsupported, factor
 from scaleproof.conclude.forecast.interval import doublings
+from scaleproof.ground.number_format import significant
 
 SUPER_LINEAR = 0.10  # a series whose time per step falls by more than this from one size to the next is of two settings
 
@@ -79,8 +80,8 @@ def check_series(points: Sequence[Point]) -> None:
         if less - more > SUPER_LINEAR * before.seconds:
             raise Unsupported(
                 "super-linear",
-                f"a step takes {after.seconds:.4g} s on {after.group} where {before.group} lets expect "
-                f"{after.seconds - more + less:.4g} s "
+                f"a step takes {significant(after.seconds, 4)} s on {after.group} where {before.group} lets expect "
+                f"{significant(after.seconds - more + less, 4)} s "
                 "or more: the settings differ, or a cache or memory limit is crossed",
                 f"run {before.group} again with the settings of {after.group}",
             )

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import duration
+from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.host_names import hosts_of
 from scaleproof.ground.records.metrics import Failure, Measured, Recorded
+from scaleproof.ground.records.open_sections import RecordedWork
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
@@ -99,7 +100,7 @@ def environment_facts(runs: list[Run]) -> Facts:
     return [
         ("Machine", _join([m.host["hostname"] for m in metrics])),
         ("Processor", _join(processors)),
-        ("Memory", _join([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
+        ("Memory", _join([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
         ("Devices", _join(devices or ["none came up"])),
         ("Operating system", _join([m.host["os"] for m in metrics])),
         ("Python", _join([m.env["python_version"] for m in metrics])),
@@ -178,12 +179,12 @@ def _model(metrics: Recorded) -> str:
     config = metrics.training_config
     rows = metrics.config["workload"]["vocab_size"]
     rows = metrics.data["vocab_size"] if rows == "derive" else rows
-    return f"{config.model_name} ({config.model_size}), {rows:,} embedding rows (padded vocabulary)"
+    return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
 def _parameters(metrics: Measured) -> str:
     model = metrics.model
-    return f"{model.parameters:,} ({model.flops_per_token:,} FLOPs per token, forward and backward)"
+    return f"{integer(model.parameters)} ({integer(model.flops_per_token)} FLOPs per token, forward and backward)"
 
 
 def _corpus(metrics: Recorded) -> str:
@@ -200,9 +201,9 @@ def _samples(metrics: Recorded) -> str:
     return f"seq_len {config.seq_len}, global batch {config.global_batch}"
 
 
-def _optimizer(work: dict[str, Any]) -> str:
+def _optimizer(work: RecordedWork) -> str:
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
-    clipping = f"clipping at {norm:g}" if norm else "no clipping"
-    rate = f"learning rate {optimizer['learning_rate']:g} ({schedule})"
+    clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"
+    rate = f"learning rate {significant(optimizer['learning_rate'], 6)} ({schedule})"
     return f"{optimizer['name']}, {rate}, {clipping}, seed {work['seed']}"

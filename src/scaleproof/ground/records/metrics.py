@@ -6,9 +6,9 @@ seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, TypeAdapter, field_validator
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.records.census import Census, SecondClock
@@ -323,9 +323,9 @@ class UnreadableRun(Failed):
     code_sha256: str = "unknown"
     command_line: str = "unknown"
     env: dict[str, str | None] = {}
-    host: dict[str, Any] = {}
-    hardware: dict[str, Any] = {}
-    data: dict[str, Any]
+    host: SkipValidation[Host] = cast(Host, {})
+    hardware: SkipValidation[Hardware] = cast(Hardware, {})
+    data: SkipValidation[Data]
 
 
 Metrics = Annotated[Measured | Failed, Field(discriminator="status")]

@@ -15,7 +15,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
-from scaleproof.ground.snakemake_command import snakemake_command
+from scaleproof.ground.snakemake_command import USUAL, snakemake_command, where
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -60,7 +60,7 @@ class Run:
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
                 f"measure it again: "
-                f"{measure_again(Path(f'config/campaigns/{self.metrics.campaign}.yaml'), [self.metrics.cell])}"
+                f"{_measure_again(path.parent, self.metrics.campaign, self.metrics.cell)}"
             )
         return data
 
@@ -122,11 +122,22 @@ def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
     return [run for run in runs if isinstance(run, MeasuredRun)]
 
 
-def measure_again(campaign: Path, cells: Iterable[str]) -> str:
-    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs."""
+def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -> str:
+    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs.
+
+    Without cells, what failed.
+    """
     options = "".join(f" --cell {cell}" for cell in cells)
-    report = Path("results") / campaign.stem / "report.html"
-    return f"scaleproof retry {campaign}{options} && {snakemake_command(report)}"
+    report = results / campaign.stem / "report.html"
+    return f"scaleproof retry {campaign}{options}{where(results)} && {snakemake_command(report)}"
+
+
+def _measure_again(folder: Path, campaign: str, cell: str) -> str:
+    """`measure_again` of the cell of a run; results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever it says."""
+    results = USUAL
+    if len(folder.parents) > 3 and folder.parents[1].name == "runs":
+        campaign, results = folder.parents[2].name, folder.parents[3]
+    return measure_again(Path(f"config/campaigns/{campaign}.yaml"), [cell], results)
 
 
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
@@ -136,10 +147,9 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
         other = (metrics.cell, metrics.repeat) != (cell, repeat)
         actual = run.name if other else "a run of another configuration"
-        name = folder.parents[2].name if len(folder.parents) > 2 else metrics.campaign
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
-            f"{measure_again(Path(f'config/campaigns/{name}.yaml'), [cell])}"
+            f"{_measure_again(folder, metrics.campaign, cell)}"
         )
     return run
 

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import integer, is_useless, number
+from scaleproof.ground.number_format import integer, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -214,7 +214,7 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
 
 
 def thousands(axis: Any) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
 
 
 def empty(axes: Axes, why: str) -> None:

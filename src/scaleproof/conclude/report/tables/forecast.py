@@ -7,7 +7,7 @@ import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.findings.forecast_report import ForecastRow
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import fixed, number
 
 COLUMNS = (
     *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
@@ -26,7 +26,7 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
                 "cell": row.cell,
                 "forecast (ms)": "–" if row.wide else value,
                 "interval (ms)": f"[{low},\u00a0{high}]" if known else "–",
-                "level": f"{100 * known.level:.0f} %" if known else "–",
+                "level": f"{fixed(100 * known.level, 0)} %" if known else "–",
                 "measured (ms)": "–" if measured is None else number(1e3 * measured),
                 "inside": {True: "yes", False: "no", None: "–"}[row.inside],
                 "from": row.construction if known else f"refused: {row.refusal}",

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ ERROR = 3  # standard errors of a simulated share that a nominal level may be mi
 
 @pytest.fixture(scope="module")
 def coverage():
+    sys.path.insert(0, "benchmarks")  # where its other module is
     spec = importlib.util.spec_from_file_location("coverage_benchmark", Path("benchmarks/coverage.py").resolve())
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,7 +1,7 @@
 """What two lines cost: a plain loop with `scaleproof.watch`, the same loop without, and without once more (A/A).
 
-One process, the sides in turn. The first steps, in which the watch looks at norms and counts operations, are left out on
-all sides: they are in no rate.
+One process, the sides in turn. The first steps, in which the watch looks at norms and counts operations, are left out
+on all sides: they are in no rate.
 """
 
 import os

@@ -37,7 +37,10 @@ NEVER = {
 # Within a house a room imports rooms above it.
 ROOMS = {
     "ground": ["campaign", "facts", "records", "findings"],
-    "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "watch", "launch", "doctor", "trace"],
+    "measure": [
+        *("reference", "corpus", "model", "strategy", "machine", "trainer", "watch", "command", "launch"),
+        *("doctor", "trace"),
+    ],
     "conclude": ["checks", "analysis", "forecast", "report", "publication"],
     "auditor": ["read", "checks"],
 }
@@ -46,6 +49,7 @@ FINDING = {
     "ground/campaign/__init__.py",
     "ground/campaign/batch.py",
     "ground/campaign/cells.py",
+    "ground/campaign/command.py",
     "ground/campaign/config.py",
     "ground/campaign/corpora.py",
     "ground/campaign/field.py",

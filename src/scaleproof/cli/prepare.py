@@ -72,11 +72,14 @@ def _checked(campaign: Path) -> "LoadedCampaign":
 
 def stale(args: argparse.Namespace) -> None:
     from scaleproof.driver.stale import stale_runs, stale_text
-    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
     paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
     answers = [stale_runs(path, args.results) for path in paths]
-    print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
+    print(
+        "\n".join(stale_text(answer) for answer in answers)
+        or f"{args.results}: no campaign has results{other_folder()}"
+    )
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 

@@ -64,5 +64,8 @@ def recommend(
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
+    """What sorts cells from simple to involved; nothing is known of a command's settings."""
     strategy = cell.values["strategy"]
-    return SIMPLICITY.index(strategy.removesuffix("-offload")), strategy.endswith("-offload")
+    plain = strategy.removesuffix("-offload")
+    place = SIMPLICITY.index(plain) if plain in SIMPLICITY else len(SIMPLICITY)
+    return place, strategy.endswith("-offload")

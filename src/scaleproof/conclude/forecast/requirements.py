@@ -17,8 +17,11 @@ CORPORA = Path("results/corpora")
 
 
 def counts_of(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model; None of a classifier, whose classes and lengths are the corpus'."""
-    if cell.workload.task == "classification":
+    """Parameters and FLOPs of a cell's model.
+
+    None of a command's, and of a classifier, whose classes and lengths are the corpus'.
+    """
+    if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
 

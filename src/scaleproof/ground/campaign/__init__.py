@@ -3,6 +3,7 @@
 __all__ = [
     "batch",
     "cells",
+    "command",
     "config",
     "corpora",
     "loaded",

@@ -32,6 +32,7 @@ from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
+OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -170,8 +171,8 @@ def _record(
             reader=log.reader,
             guessed=log.guessed,
             steps=len(ranks[0].step_s) if ranks else len(log.steps),
-            first_step=first.step if first else int(rows["step"].min()) if ranks else None,
-            last_step=last.step if last else int(rows["step"].max()) if ranks else None,
+            first_step=int(rows["step"].min()) if ranks else first.step if first else None,
+            last_step=int(rows["step"].max()) if ranks else last.step if last else None,
             first_line_s=begun,
             last_line_s=ended,
             world_size=log.world_size,

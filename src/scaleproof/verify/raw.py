@@ -88,8 +88,8 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     """The cells with a run whose own files are at fault: nothing follows from them."""
-    parts = [difference.file.split("/") for difference in differences]
-    return {part[1] for part in parts if part[0] == "runs" and len(part) == 4}
+    places = [Path(difference.file).parts for difference in differences]  # runs/<cell>/<repeat>/<file>
+    return {place[1] for place in places if place[0] == "runs" and len(place) == 4}
 
 
 class _Damaged(Exception):

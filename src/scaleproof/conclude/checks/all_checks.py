@@ -152,6 +152,7 @@ def _checked_together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) 
 
 
 def _attempt(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
+    """What a check finds about runs, or the error that it breaks with."""
     try:
         return check(runs), None
     except Exception as error:
@@ -159,6 +160,7 @@ def _attempt(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[
 
 
 def _unusable(run: Run, problem: str) -> Finding:
+    """The finding that a record cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,

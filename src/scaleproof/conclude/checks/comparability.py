@@ -141,6 +141,7 @@ def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
 
 
 def _groups(runs: list[MeasuredRun], key: Callable[[MeasuredRun], str]) -> list[list[MeasuredRun]]:
+    """The runs by what `key` says of each, in the order in which they come."""
     grouped: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)

@@ -139,6 +139,7 @@ def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
 
 
 def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+    """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
     hours = sum(p.device_hours for p in plans)
     remaining = sum(
@@ -227,6 +228,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
+    """Seconds of a step, where they are from, and, where there are none, why and what would lift that."""
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:

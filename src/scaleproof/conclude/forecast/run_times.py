@@ -141,6 +141,7 @@ def _read(path: Path, host: str, campaign: str) -> PastRun | None:
 
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
+    """A run from the content of its metrics; None if it failed, or is of another machine and campaign."""
     if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]

@@ -60,6 +60,7 @@ def _entry(folder: Path, results: Path) -> IndexedCampaign:
 
 
 def _machine(metrics: dict[str, Any]) -> str:
+    """Devices, or the processor, of a run's metrics."""
     try:
         devices = {str(rank["device_name"]) for rank in metrics["ranks"] or []} - {"cpu"}
         hardware = metrics["hardware"]
@@ -69,6 +70,7 @@ def _machine(metrics: dict[str, Any]) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where it is missing or damaged."""
     try:
         content = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError, UserError):

@@ -176,6 +176,7 @@ def _join(values: list[Any]) -> str:
 
 
 def _model(metrics: Recorded) -> str:
+    """Name and size of the model, and the rows of its embedding."""
     config = metrics.training_config
     rows = metrics.config["workload"]["vocab_size"]
     rows = metrics.data["vocab_size"] if rows == "derive" else rows
@@ -188,6 +189,7 @@ def _parameters(metrics: Measured) -> str:
 
 
 def _corpus(metrics: Recorded) -> str:
+    """Name, revision, tokenizer and licence of the corpus, and its classes where they are learnt."""
     data = metrics.data
     revision = data["revision"] or data["corpus_sha256"][:12]
     text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
@@ -202,6 +204,7 @@ def _samples(metrics: Recorded) -> str:
 
 
 def _optimizer(work: RecordedWork) -> str:
+    """The optimizer of a configuration's section `work`, in words."""
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
     clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"

@@ -177,6 +177,7 @@ def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
 
 
 def device_axis(axes: Axes, devices: list[int]) -> None:
+    """A logarithmic axis with the numbers of devices as its ticks."""
     axes.set_xlabel("devices")
     axes.set_xscale("log", base=2)
     axes.set_xticks(devices, [str(d) for d in devices])

@@ -160,9 +160,9 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 def _row(values: list[str]) -> tuple[str, int, Row]:
     """Phase, rank, and the step of this rank. Raises ValueError. The loss of a run that failed may be NaN."""
     try:
-        phase = values[0]
-        step, rank, samples, tokens = map(int, (values[1], values[2], values[6], values[7]))
-        seconds, wait, loss = map(float, values[3:6])
+        phase, *numbers = values
+        step, rank, samples, tokens = (int(number) for number in (*numbers[:2], *numbers[-2:]))
+        seconds, wait, loss = (float(number) for number in numbers[2:-2])
         sound = 0 < seconds < math.inf and abs(wait) < math.inf and step >= 0 <= rank and samples > 0 < tokens
     except ValueError:
         sound = False

@@ -81,13 +81,13 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     places = [os.path.realpath(path) for path in folders]
     if twice := next((path for i, path in enumerate(folders) if places[i] in places[:i]), None):
         raise UserError(f"{twice} is given twice; each result must be a measurement of its own")
-    read = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
-    sessions = [session for session, _ in read]
-    newest = read[-1][1]
+    in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
+    sessions = [session for session, _ in in_order]
+    *_, (_, before), (_, newest) = in_order
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
     left_out = []
-    for session, runs in read:
+    for session, runs in in_order:
         for name in [cell] if cell else newest:
             if name not in runs:
                 left_out.append(f"{session.folder}: no cell {name}")
@@ -99,7 +99,6 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
-    before = read[-2][1]
     gone = [] if cell else [name for name in before if name not in newest]
     changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
     return History(sessions, cells, steps, left_out, gone, changed)

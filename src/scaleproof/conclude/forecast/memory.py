@@ -130,6 +130,8 @@ def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
     (At 1 the peak is in the update, not in the activations: a line through it is 4 % off where one through 32 and 64 is
     0.1 % off.)
     """
+    if held.strategy == "hsdp":
+        raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
     usable = sorted(peaks, key=lambda p: p.micro_batch)
     beyond_one = [p for p in usable if p.micro_batch > 1]
     if len({p.micro_batch for p in beyond_one}) >= 2:

@@ -9,11 +9,9 @@ from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.law import MeasuredStep, Target, Unsupported
 from scaleproof.conclude.forecast.memory import Held
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import shape_of
-from scaleproof.ground.campaign.model_shapes import EncoderShape
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.model.inventory import inventory_of
 
 DISTURBED = ("machine-busy", "device-throttled")
 
@@ -29,17 +27,15 @@ def target_of(cell: Cell) -> Target:
 
 def held_of(cell: Cell) -> Held:
     """What determines the memory of a cell's device. The root: embeddings, the last norm, the tied head."""
-    shape, execution = shape_of(cell.workload.model), cell.execution
-    block = block_parameters(shape)
-    root = (cell.vocab_size + shape.context + 2) * shape.width
+    inventory, execution = inventory_of(cell), cell.execution
     bucket = execution.bucket_elements
     return Held(
         execution.strategy,
         execution.precision,
-        parameters=root + shape.layers * block,
-        block=block,
-        root=root,
-        vocabulary=0 if isinstance(shape, EncoderShape) else cell.vocab_size,
+        parameters=inventory.root + sum(inventory.blocks),
+        block=inventory.blocks[0],
+        root=inventory.root,
+        vocabulary=0 if inventory.is_encoder else cell.vocab_size,
         seq_len=cell.workload.seq_len,
         accumulation=cell.batch.accumulation,
         bucket_elements=None if bucket == "auto" else bucket,

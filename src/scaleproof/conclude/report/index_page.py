@@ -14,7 +14,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, write_atomic
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.html import environment
-from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
 from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
@@ -65,7 +65,7 @@ def _entry(folder: Path, results: Path) -> IndexedCampaign:
     )
 
 
-def _machine(metrics: Measured | Failed) -> str:
+def _machine(metrics: Measured | Printed | Failed) -> str:
     """Devices, or the processor, of a run."""
     devices = {rank["device_name"] for rank in metrics.ranks or []} - {"cpu"}
     hardware = metrics.hardware

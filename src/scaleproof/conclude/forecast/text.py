@@ -6,6 +6,7 @@ from typing import Any
 from tabulate import tabulate
 
 from scaleproof.conclude.analysis.design import Split
+from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
@@ -161,7 +162,7 @@ def _resolve(resolve: Resolution) -> str:
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {significant(100 * resolve.effect, 2)} % (at least 4 times in 5, by the spread of "
+        f"{number} differences of {significant(100 * resolve.effect, 2)} % ({POWER_IN_WORDS}, by the spread of "
         f"the runs so far); the {resolve.n} so far show {significant(100 * resolve.detectable, 2)} %"
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
+from scaleproof.conclude.analysis.design import Split, best_split
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
@@ -74,6 +75,7 @@ class Plan:
     leave_out: tuple[str, ...]
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
+    split: tuple[Split, Split] | None  # repeats and steps as they are, and a split of the same time that shows more
     taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
@@ -164,6 +166,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         leave_out=out,
         measure_next=following[0] if following else None,
         resolve=_resolve(evidence),
+        split=best_split(evidence.runs),
         taken=tuple(taken),
         beyond_budget=tuple(left),
         kwh=_kwh(rows),

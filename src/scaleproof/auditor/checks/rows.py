@@ -228,8 +228,12 @@ def place(row: ReportedRow) -> str:
 
 
 def describe(row: ReportedRow) -> str:
+    """What a row is called: its label, with the devices where that does not name them; else its place."""
     label = " ".join(row.label.split())[:60]
-    return label or (plural(row.devices, "device") if row.devices else place(row))
+    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", label):
+        return label or place(row)
+    devices = plural(row.devices, "device")
+    return f"{label}, {devices}" if label else devices
 
 
 def printed(quantity: Quantity) -> str:

@@ -1,6 +1,7 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 import textwrap
@@ -44,18 +45,20 @@ def audit_results(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, result: "Audit") -> None:
-    """Print the audit in the form that was asked for, and write the page."""
+    """Print the audit in the form that was asked for, and write the page. JSON has all notes."""
+    shown = result if args.notes else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
         from scaleproof.ground.files import write_atomic
 
-        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link or ""))
+        write_atomic(args.html, audit_page(shown, datetime.now().date().isoformat(), args.link or ""))
     if args.json:
         print(result.model_dump_json(indent=2))
         return
-    from scaleproof.auditor.audit_text import audit_markdown, audit_text
+    from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
-    print(audit_markdown(result) if args.markdown else audit_text(result))
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    print(audit_markdown(shown) if args.markdown else audit_text(shown, width))
 
 
 @contextmanager
@@ -136,6 +139,8 @@ def add(commands: Group) -> None:
     sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     sub.add_argument("--json", action="store_true", help="print JSON instead of text")
     sub.add_argument("--markdown", action="store_true", help="print Markdown, for an issue")
+    text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
+    sub.add_argument("--notes", action="store_true", help=text)
     sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
     sub.add_argument("--link", type=url, metavar="URL", help=text)

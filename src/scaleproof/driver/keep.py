@@ -57,6 +57,7 @@ def _check_seal(run: Run) -> None:
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
     """Raises UserError where a run was made with other tokens than the campaign has now."""
+    records = [(run, cell) for run, cell in records if cell.command is None]
     folders = {tokens_dir(results, cell): cell for _, cell in records}
     rows = {folder: cell.workload.corpus for folder, cell in folders.items()}
     local = {folder for folder, name in rows.items() if local_files(name, loaded.corpora[name])}
@@ -67,7 +68,11 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
     for run, cell in records:
         tokens = json.loads((tokens_dir(results, cell) / TOKENS).read_bytes())
         present = [tokens[part]["sha256"] for part in ("train", "val")]
-        if run.ok and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present:
+        if (
+            run.ok
+            and run.metrics.data
+            and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present
+        ):
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {tokens_dir(results, cell)}")
     _refuse(loaded, results, changed)
 

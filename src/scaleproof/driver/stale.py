@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, goes_on, look_file
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, measure_again, read_run
 from scaleproof.ground.snakemake_command import options_for
 
@@ -86,7 +86,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     )
 
 
-def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
+def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
     """Why a run is measured again; `file`: Snakemake's view of it, where that is known."""
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION

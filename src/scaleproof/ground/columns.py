@@ -114,6 +114,7 @@ _ENTRIES = (
     _note("status", "", "ok, or failed", RUNS),
     _note("failure", "", "the class of a failure", RUNS),
     _note("reason", "", "the reason of a failure", RUNS),
+    Column("evidence", "evidence", "configured", TEXT, "what stands behind the figures: printed, watched or built"),
     _setting("task", "task", TEXT, "workload"),
     _setting("strategy", "strategy", TEXT, "execution", "cell"),
     _setting("precision", "precision", TEXT, "execution"),
@@ -297,7 +298,19 @@ CONFIGURED = tuple(column.name for column in _ENTRIES if column.group == "config
 # The tables, as the names of their columns. First the columns of the public tables that people quote, then what those
 # leave out: interval, baseline, n, findings.
 CELLS_TABLE = (
-    *("task", "strategy", "precision", "model", "vocab_size", "seq_len", "corpus", "tokenizer", "attention", "compile"),
+    *(
+        "evidence",
+        "task",
+        "strategy",
+        "precision",
+        "model",
+        "vocab_size",
+        "seq_len",
+        "corpus",
+        "tokenizer",
+        "attention",
+        "compile",
+    ),
     *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
     *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
     *("relative_to_fastest", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),

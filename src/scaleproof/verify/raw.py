@@ -186,11 +186,16 @@ def _inside(run: RawRun) -> list[Difference]:
         return []
     if not run.window:
         return [Difference(steps_file, "", "has no step of the window")]
-    if not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
+    printed = run.metrics.get("evidence") == "printed"  # programs need not print a loss
+    if not printed and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
     window = run.metrics["window"]
-    updates = len(run.window) - window["skipped_optimizer_steps"]
-    figures = {"optimizer_steps": updates, **vars(window_figures(run.window, window["wall_time_sec"]))}
+    figures = vars(window_figures(run.window, window["wall_time_sec"]))
+    if printed:
+        figures = {name: None if figures[name] != figures[name] else figures[name] for name in figures}
+        del figures["data_wait_mean_s"]
+    else:
+        figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
     problems = []
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file

@@ -130,12 +130,16 @@ def _cell(runs: list[RawRun]) -> Quantities:
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
         "n": quantity(n, "runs with status ok"),
-        "loss_last": quantity(windows[0]["train_loss_last"], "loss of the last timed step of the first run"),
-        "startup_s": quantity(
-            statistics.median(s["launch_sec"] + s["setup_sec"] for s in (run.metrics["startup"] for run in runs)),
-            "median over runs of launch and set-up",
-        ),
     }
+    if windows[0]["train_loss_last"] is not None:
+        formula = "loss of the last timed step of the first run"
+        figures["loss_last"] = quantity(windows[0]["train_loss_last"], formula)
+    starts = [run.metrics["startup"] for run in runs if "startup" in run.metrics]
+    if len(starts) == n:
+        startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
+        figures["startup_s"] = quantity(startup, "median over runs of launch and set-up")
+    else:  # somebody's program: what a row of its log is in samples is not known
+        del figures["samples_per_s"]
     for percent in (5, 25, 50, 75, 95):
         if percent != 95 or len(times) >= 20:
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
@@ -144,7 +148,18 @@ def _cell(runs: list[RawRun]) -> Quantities:
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
-    return figures
+    return figures if all(map(_has_steps, runs)) else _without_steps(figures)
+
+
+def _has_steps(run: RawRun) -> bool:
+    """Whether rows of its window are steps: a program may have been timed as a whole."""
+    reading = run.metrics.get("reading")
+    return reading is None or reading["first_step"] is not None
+
+
+def _without_steps(figures: Quantities) -> Quantities:
+    """The figures less those of single steps."""
+    return {name: value for name, value in figures.items() if not name.startswith("step")}
 
 
 def devices(run: RawRun) -> int:
@@ -155,8 +170,8 @@ def devices(run: RawRun) -> int:
 def _at(metrics: dict[str, Any], path: str) -> float | None:
     """What stands in a section of the metrics. None: unknown, or of a validation that was not made."""
     section, _, key = path.rpartition(".")
-    place = metrics[section] if section else metrics
-    value: float | None = (place or {}).get(key) if section == "validation" else place[key]
+    place = metrics.get(section) if section else metrics  # a command has no memory, no start-up
+    value: float | None = (place or {}).get(key)
     return value
 
 
@@ -262,5 +277,7 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         for name, (value, formula) in figures.items():
+            if value is None or (name.startswith("step") and not _has_steps(run)):
+                continue
             of_runs[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
     return of_runs

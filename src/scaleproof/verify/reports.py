@@ -26,7 +26,8 @@ UNKNOWN = "cannot be recomputed from the raw files"
 TIP = re.compile(r"<title>([^<]*)</title>")
 # "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
 BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=)?"
-RATE = re.compile(rf"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) tokens/s{BOUNDS}")
+UNITS = "tokens|samples|steps|runs"
+RATE = re.compile(rf"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) (?:{UNITS})/s{BOUNDS}")
 
 
 def check_scaling_report(
@@ -266,9 +267,9 @@ def check_page(
         if hashes.get(f"runs/{inside}") != sha:
             yield Difference(file, path, "the page was made from another file")
     rates = [q.value for name, q in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(r"([\d,]+(?:\.\d+)?) tokens/s", "" if at_fault else page.answer):
+    for printed in re.findall(rf"([\d,]+(?:\.\d+)?) (?:{UNITS})/s", "" if at_fault else page.answer):
         if not any(stands_for(printed, rate) for rate in rates):
-            yield Difference(file, "answer", f"no cell or run has {printed} tokens/s")
+            yield Difference(file, "answer", f"no cell or run has a rate of {printed}/s")
 
 
 def _noise_floor(logs: list[float], null_logs: list[float]) -> float:

@@ -78,7 +78,8 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
 
 def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
     """One printed figure under its heading."""
-    column = HEADINGS.get(heading.removesuffix(INTERVAL))
+    heading_of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
+    column = HEADINGS.get(heading_of_tokens.removesuffix(INTERVAL))
     quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
     printed = numbers(text)
     words = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed

@@ -7,7 +7,8 @@ from typing import Any
 from scaleproof.conclude.analysis.comparability import Provenance, cell_provenance
 from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, rates_of_cells, throughput
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
-from scaleproof.ground.records.run import MeasuredRun, Run
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import Run, TimedRun
 
 # What two cells must have in common to do the same work, their batch aside.
 SAME_WORK = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")
@@ -18,7 +19,7 @@ class MeasuredCell:
     """A cell with its runs that have numbers, in the order of their repeats."""
 
     cell: str
-    runs: list[MeasuredRun]
+    runs: list[TimedRun]
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
@@ -58,8 +59,17 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
         if repeats:
             provenance = cell_provenance(repeats)
             provenance = same.setdefault(frozenset(provenance.items()), provenance)
-            values = configuration(repeats[0])
+            values = _values(repeats[0])
             cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
             all_rates[name] = cell.rates
             cells[name] = cell
     return cells
+
+
+def _values(run: TimedRun) -> dict[str, Any]:
+    """The configuration of a cell; of a command, the work of a step stands in place of the global batch."""
+    values = configuration(run)
+    if isinstance(run.metrics, Printed):
+        per_step = run.metrics.reading.per_step
+        values["global_batch"] = None if per_step is None else round(per_step)
+    return values

@@ -10,7 +10,7 @@ from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.scaling_report import Recommendation
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
-SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+SIMPLICITY = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 # Findings about what disturbed a run: its rate is not that of the cell.
 DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
 # What changes from round to round; ratios cancel it where the repeats of the cells match.
@@ -64,5 +64,8 @@ def recommend(
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
+    """What sorts cells from simple to involved; nothing is known of a command's settings."""
     strategy = cell.values["strategy"]
-    return SIMPLICITY.index(strategy.removesuffix("-offload")), strategy.endswith("-offload")
+    plain = strategy.removesuffix("-offload")
+    place = SIMPLICITY.index(plain) if plain in SIMPLICITY else len(SIMPLICITY)
+    return place, strategy.endswith("-offload")

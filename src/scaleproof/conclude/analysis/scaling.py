@@ -15,6 +15,7 @@ from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, ratio, scaled, times_per_second
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.evidence import lowest
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -63,6 +64,8 @@ def scaling_report(
         campaign=campaign,
         title=title,
         confidence=CONFIDENCE,
+        evidence=lowest(run.metrics.evidence for run in runs),
+        unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid else "ok",
         mismatches=invalid,
         seconds_per_repeat=_seconds_per_repeat(runs),
@@ -164,8 +167,8 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """strong: one global batch for all sizes. weak: one batch per device. None: neither, or a single size."""
-    if len({c["devices"] for c in cells}) < 2:
+    """strong: one global batch for all sizes. weak: one batch per device. None: neither, unknown, or a single size."""
+    if len({c["devices"] for c in cells}) < 2 or any(c["global_batch"] is None for c in cells):
         return None
     if len({c["global_batch"] for c in cells}) == 1:
         return "strong"
@@ -261,6 +264,8 @@ def _best_single(
     The same work: the same global batch, or in weak scaling one device's part of it.
     """
     values = cell.values
+    if values["global_batch"] is None:  # whether another cell does the same work is not known
+        return None, []
     batch = values["global_batch"] / (values["devices"] if kind == "weak" else 1)
     comparable: list[MeasuredCell] = []
     fields: set[str] = set()

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_timed
 from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
 FEWEST_REPEATS = 3
 FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
@@ -38,9 +38,9 @@ def lag_one(values: np.ndarray) -> float:
     return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
 
 
-def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
+def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     """Repeat -> logarithms of the rates relative to their cell's mean, of cells with several repeats."""
-    cells: dict[str, list[MeasuredRun]] = defaultdict(list)
+    cells: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(run)
     deviations: dict[int, list[float]] = defaultdict(list)
@@ -52,7 +52,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
     return deviations
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "drift-over-repeats",
         "suspect",
@@ -64,7 +64,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
         repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
     )
 )
-def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     """Rates relative to their cell's mean do not change from round to round."""
     deviations = _deviations(runs)
     repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
@@ -82,7 +82,7 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
         yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "two-clock-states",
         "suspect",
@@ -94,7 +94,7 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
         repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
     )
 )
-def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     """Rates relative to the best of their cell have one centre."""
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -116,7 +116,7 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
         yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "repeats-correlated",
         "suspect",
@@ -130,7 +130,7 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
         repair="Compare cells by ratios; for rates run the campaign again at another time.",
     )
 )
-def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
     """Mean rates of the repeats, relative to their cells', do not follow each other."""
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:

@@ -26,7 +26,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.findings.finding import Concern, Correction, Finding, Severity
-from scaleproof.ground.records.run import MeasuredRun, Run
+from scaleproof.ground.records.run import MeasuredRun, Run, TimedRun
 
 Subject = TypeVar("Subject")
 AT_A_TIME = 50  # runs that all checks on single runs are made of before the next ones; what they share is kept as long
@@ -204,3 +204,6 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
 # Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
 of_run: Register[MeasuredRun] = Register(lambda run: [run])
 of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)
+# Of runs of any evidence level, together; of single runs of somebody's program.
+of_timed: Register[list[TimedRun]] = Register(lambda runs: runs)
+of_printed: Register[TimedRun] = Register(lambda run: [run])

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, SkipValidation, with_config
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    SkipValidation,
+    Tag,
+    with_config,
+)
 from pydantic_core.core_schema import CoreSchema, nullable_schema
 from typing_extensions import TypedDict  # pydantic's, before Python 3.12
 
@@ -149,10 +158,10 @@ class Data(TypedDict):
 
 @with_config(OPEN)
 class Shape(TypedDict):
-    """A model of one's own."""
+    """A model of one's own: its numbers, or where a model of transformers comes from."""
 
-    layers: Positive
-    heads: Positive
+    layers: NotRequired[Positive]
+    heads: NotRequired[Positive]
 
 
 @with_config(OPEN)
@@ -186,7 +195,7 @@ class RecordedWorkload(TypedDict):
     corpus: str
     tokenizer: str
     seq_len: Positive
-    model_shape: NotRequired[SkipValidation[dict[str, int]]]
+    model_shape: NotRequired[SkipValidation[dict[str, Any]]]
 
 
 @with_config(OPEN)
@@ -220,6 +229,7 @@ class RecordedExecution(TypedDict):
     loss: NotRequired[SkipValidation[str]]
     overlap_comm: NotRequired[SkipValidation[bool | Literal["auto"]]]
     fsdp_prefetch: NotRequired[SkipValidation[int]]
+    fsdp_reshard: NotRequired[SkipValidation[bool]]
 
 
 @with_config(OPEN)
@@ -229,3 +239,50 @@ class RecordedConfiguration(TypedDict):
     workload: RecordedWorkload
     work: RecordedWork
     execution: RecordedExecution
+
+
+@with_config(OPEN)
+class CommandWorkload(TypedDict):
+    """A command, with its placeholders."""
+
+    task: Literal["command"]
+    command: str
+
+
+@with_config(OPEN)
+class CommandWork(TypedDict):
+    """How long a command runs; null for what no placeholder of it sets."""
+
+    global_batch: Positive | None
+    steps: Positive
+    fewer_steps: Positive | None
+    warmup_steps: Annotated[int, Field(ge=0)]
+
+
+@with_config(OPEN)
+class CommandExecution(TypedDict):
+    """On which devices a command runs. `strategy`: its settings in words."""
+
+    strategy: str
+    geometry: Annotated[str, Field(pattern="^[1-9][0-9]{0,5}x[1-9][0-9]{0,5}$")]
+
+
+@with_config(OPEN)
+class RecordedCommand(TypedDict):
+    """The sections of a cell that runs a command; `settings`: its placeholders and what stood there."""
+
+    workload: CommandWorkload
+    work: CommandWork
+    execution: CommandExecution
+    settings: dict[str, str]
+
+
+def _is_of(config: object) -> str:
+    """Which of both a configuration is."""
+    workload = config.get("workload") if isinstance(config, dict) else None
+    return "command" if isinstance(workload, dict) and workload.get("task") == "command" else "model"
+
+
+AnyConfiguration = Annotated[
+    Annotated[RecordedConfiguration, Tag("model")] | Annotated[RecordedCommand, Tag("command")], Discriminator(_is_of)
+]

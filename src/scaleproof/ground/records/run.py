@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular
-from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
 from scaleproof.ground.snakemake_command import USUAL, snakemake_command, where
@@ -36,7 +36,7 @@ class Run:
     """One run: its folder, its metrics, and its raw series, read when asked for. Equal to itself alone."""
 
     folder: Path
-    metrics: Measured | Failed
+    metrics: Timed | Failed
     label: str | None = None  # of an arm of a pair: both arms of an A/A pair have one cell and one number
 
     @property
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        return isinstance(self, MeasuredRun)
+        return isinstance(self, TimedRun)
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -99,15 +99,10 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRun(Run):
-    """A run with numbers."""
+class TimedRun(Run):
+    """A run with numbers, of any evidence level."""
 
-    metrics: Measured
-
-    @property
-    def n_devices(self) -> int:
-        """Devices that came up, over all ranks."""
-        return self.metrics.n_devices
+    metrics: Timed
 
     @cached_property
     def recomputed(self) -> WindowFigures:
@@ -117,9 +112,26 @@ class MeasuredRun(Run):
         return window_figures(merged, self.metrics.window.wall_time_s)
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredRun(TimedRun):
+    """A run of the trainer with numbers."""
+
+    metrics: Measured
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that came up, over all ranks."""
+        return self.metrics.n_devices
+
+
 def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
-    """Those of `runs` that have numbers, in their order."""
+    """The runs of the trainer that have numbers, in their order."""
     return [run for run in runs if isinstance(run, MeasuredRun)]
+
+
+def timed(runs: Iterable[Run]) -> list[TimedRun]:
+    """Those of `runs` that have numbers, of any evidence level, in their order."""
+    return [run for run in runs if isinstance(run, TimedRun)]
 
 
 def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -> str:
@@ -163,4 +175,6 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except ValidationError as error:
         raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {first_fault(error)}") from None
-    return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)
+    if isinstance(metrics, Measured):
+        return MeasuredRun(folder, metrics)
+    return TimedRun(folder, metrics) if isinstance(metrics, Timed) else Run(folder, metrics)

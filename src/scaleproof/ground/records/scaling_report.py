@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from scaleproof.ground.files import read_record
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
 SCHEMA_VERSION = "5.1"
@@ -135,11 +136,11 @@ class SizeRanking(ResultPart):
 
     devices: int
     model: str
-    vocab_size: int
-    corpus: str
-    tokenizer: str
-    seq_len: int
-    global_batch: int
+    vocab_size: int | None = Field(description="null for a command, as what follows.")
+    corpus: str | None
+    tokenizer: str | None
+    seq_len: int | None
+    global_batch: int | None = Field(description="Samples of a step; of a command its work in `unit`, if known.")
     cells: list[RankedCell]
     method: Method | None
     claims: int = Field(
@@ -210,6 +211,8 @@ class ScalingReport(ResultPart):
     title: str
     clock: Literal["window"] = "window"
     confidence: float
+    evidence: EvidenceLevel = Field("built", description="Of the weakest run: all comparisons are at this level.")
+    unit: WorkUnit = Field("tokens", description="Of the work in the rates, whatever their names say.")
     status: Literal["ok", "invalid_comparison"]
     mismatches: list[str]
     seconds_per_repeat: float | None = None

@@ -269,7 +269,7 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
             text = f"{advice.cell}, the fastest"
         else:
             worst = rounded_up(advice.worst or 0.0)
-            text = f"{advice.cell}, the simplest shown to be within {margin} of the fastest: at most {worst} slower"
+            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
             basis = _simplest_first(group)
         if advice.simpler:
             text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
@@ -279,11 +279,12 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
         first, *others = group.comparable
         if candidate == first.cell:
             rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
-            text = f"{candidate} for now, the highest rate and the simplest candidate; not confirmed: "
+            simplest = " and the simplest candidate" if _simplest(group) else ""
+            text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
         else:
             worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
-            text = f"none yet; {candidate}, the simplest candidate, may be {worst}; "
+            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be {worst}; "
             text += f"the campaign accepts a choice up to {margin} slower"
         return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
     reasons: dict[str | None, str] = {
@@ -293,6 +294,12 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
     }
     text = f"none; {reasons[advice.why]}"
     return [Bullet("recommended", "Recommended", text, cells=tuple(advice.disturbed))]
+
+
+def _simplest(group: SizeRanking, more: str = "") -> str:
+    """ ", the simplest" and more behind a cell, where strategies are known; nothing is of a command's settings."""
+    known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
+    return f", the simplest{more}" if known else ""
 
 
 def _may_be_faster(rivals: list[RankedCell]) -> str:
@@ -309,7 +316,7 @@ def _simplest_first(group: SizeRanking) -> str:
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
-    if len(strategies) < 2:
+    if len(strategies) < 2 or not _simplest(group):
         return bounds
     return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {bounds}"
 

@@ -46,19 +46,19 @@ def audit_results(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace, result: "Audit") -> None:
     """Print the audit in the form that was asked for, and write the page. JSON has all notes."""
-    shown = result if args.notes else result.with_findings_that_matter()
+    reported = result if args.notes else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
         from scaleproof.ground.files import write_atomic
 
-        write_atomic(args.html, audit_page(shown, datetime.now().date().isoformat(), args.link or ""))
+        write_atomic(args.html, audit_page(reported, datetime.now().date().isoformat(), args.link or ""))
     if args.json:
         print(result.model_dump_json(indent=2))
         return
     from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
     width = shutil.get_terminal_size((WIDTH, 24)).columns
-    print(audit_markdown(shown) if args.markdown else audit_text(shown, width))
+    print(audit_markdown(reported) if args.markdown else audit_text(reported, width))
 
 
 @contextmanager

@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import fake_cuda
 import pytest
+
+import fake_cuda
 
 
 @pytest.fixture(scope="session")

@@ -267,8 +267,12 @@ void on_the_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack)
   auto results = torch::jit::last(*stack, outputs).vec();
   torch::jit::drop(*stack, outputs);
   for (const IValue& result : results) {
-    bool work = result.isCustomClass() && name.rfind("c10d::", 0) == 0;
-    stack->push_back(work ? IValue(c10::make_intrusive<Work>(result.toCustomClass<c10d::Work>(), call)) : call.to_device(result));
+    if (result.isCustomClass() && name.rfind("c10d::", 0) == 0) {
+      c10::intrusive_ptr<c10d::Work> work = c10::make_intrusive<Work>(result.toCustomClass<c10d::Work>(), call);
+      stack->push_back(IValue(work));
+    } else {
+      stack->push_back(call.to_device(result));
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 """torch.cuda and NCCL of devices that are not there: `play` puts them in their places, for good.
 
-What torch's own modules ask their C++ half is answered there (memory, the current device, the debug mode of host waits);
+What torch's own modules ask their C++ half is answered there (memory, the current device, the debug mode of waits);
 streams and events, of which there is one that is always done, are played whole.
 """
 
@@ -188,7 +188,9 @@ def _play_streams() -> None:
     torch.cuda.stream = always(nullcontext())
     torch.cuda.Event = Event
     torch.cuda.Stream = Stream
-    torch.cuda.FloatTensor = lambda values: torch.tensor(values, dtype=torch.float32, device="cuda")  # DeepSpeed's norms
+    torch.cuda.FloatTensor = lambda values: torch.tensor(
+        values, dtype=torch.float32, device="cuda"
+    )  # DeepSpeed's norms
     torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop = always(0), always(0)
     torch.Tensor.record_stream = always(None)
 

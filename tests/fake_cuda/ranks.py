@@ -1,9 +1,10 @@
 """Programs of ranks on devices that are not there: each line of stdin is a job, whose ranks are forked from here.
 
-A job names a program, which is a function below, its arguments, the number of ranks, and a folder for what each returns.
+A job names a program, which is a function below, its arguments, the number of ranks, and a folder for what they return.
 The answer is a line: the first rank that failed, or null.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -139,6 +140,7 @@ def steps(folder: Path, vary: dict[str, list[Any]], planted: str | None = None, 
 
 def looked_at(session: Session, request: Request) -> dict[str, Any]:
     """Dispatch, dtypes, traffic, memory and host waits of a cell's steps on this rank."""
+    gc.collect()  # cells before it
     taken = torch.accelerator.memory_allocated(session.device)
     ready = measure.set_up(session, request)
     made: set[str] = set()
@@ -201,8 +203,11 @@ def doctor_of_steps(folder: Path) -> dict[str, Any]:
     if os.environ["RANK"] != "0":
         return {}
     results = json.loads((folder / doctor_ranks.RESULT).read_text())
-    judged = {cell.execution.strategy: doctor_steps.judge(cell, results["cells"][cell.execution.strategy]) for cell in chosen}
-    verdicts = {strategy: [verdict.status, verdict.evidence] for strategy, verdict in judged.items()}
+    verdicts = {}
+    for cell in chosen:
+        strategy = cell.execution.strategy
+        verdict = doctor_steps.judge(cell, results["cells"][strategy])
+        verdicts[strategy] = [verdict.status, verdict.evidence]
     return {"verdicts": verdicts, "all_reduce_s": results["all_reduce_s"]}
 
 
@@ -245,14 +250,14 @@ def count_the_looks_own_waits() -> None:
 
 def count_torchs_notice() -> None:
     """What torch says when its debug mode is switched on was taken for a wait."""
+
+    def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
+        with doctor_ranks.host_waits(device) as places:
+            pass
+        return dict(places)
+
     doctor_ranks.WAITED = "synchronizing"
-    doctor_ranks.waits_per_step = lambda device, steps, first: dict(waits_and_notice(device, steps, first))
-
-
-def waits_and_notice(device: torch.device, steps: Any, first: int) -> Any:
-    with doctor_ranks.host_waits(device) as places:
-        pass
-    return places
+    doctor_ranks.waits_per_step = of_no_step
 
 
 def leave_replicas_to_torch() -> None:

@@ -280,7 +280,9 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
         least = least_rate(links.get(pair, ""))
         if rate < least:
             link = links.get(pair, "unknown link")
-            slow.append(f"{rate:.1f} GB/s between devices {pair[0]} and {pair[1]} ({link}), which give {least:g} or more")
+            slow.append(
+                f"{rate:.1f} GB/s between devices {pair[0]} and {pair[1]} ({link}), which give {least:g} or more"
+            )
     span = f"{min(rates.values()):.1f} to {max(rates.values()):.1f} GB/s between {len(rates)} pairs"
     joined = ", ".join(sorted(set(links.values()))) or "unknown"
     advice = "look at nvidia-smi nvlink -s, and at access control services of the PCIe bridges (ACS)"
@@ -291,7 +293,7 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 def least_rate(link: str) -> float:
     """GB/s in one direction that a sound link gives: half of NVLink's 25 GB/s a link (Volta and later), else PCIe's.
 
-    Newer NVLinks are faster, and programs get 75 to 90 % of a link (nccl-tests, doc/PERFORMANCE.md; p2pBandwidthLatencyTest).
+    Newer NVLinks are faster, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's samples).
     """
     match = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S

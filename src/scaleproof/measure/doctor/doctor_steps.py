@@ -80,7 +80,7 @@ def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdi
     rate = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
     least = min(map(least_rate, links or [""]))
     joined = ", ".join(sorted(set(links))) or "unknown links"
-    evidence = f"{rate:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {joined}, of which {least:g} or more are due"
+    evidence = f"{rate:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {joined}, which give {least:g} or more"
     advice = "NCCL_DEBUG=INFO names the way that it takes: SHM or NET in place of P2P is slow"
     return judged(rate >= least, evidence, advice, bus_gb_s=rate)
 

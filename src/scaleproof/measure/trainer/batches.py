@@ -33,7 +33,9 @@ class Batches:
 
     def read_ahead(self) -> None:
         """From now on, read one micro-batch ahead."""
-        own = accelerator.is_accelerator(self.device)  # a thread begins on the first device, which may be another rank's
+        own = accelerator.is_accelerator(
+            self.device
+        )  # a thread begins on the first device, which may be another rank's
         initializer = partial(torch.accelerator.set_device_index, self.device) if own else None
         self._reader = ThreadPoolExecutor(1, "reader", initializer)
 

@@ -69,7 +69,7 @@ def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> I
     import torch
     import torch.distributed as dist
 
-    from scaleproof.measure.machine.accelerator import is_accelerator
+    from scaleproof.measure.machine.accelerator import is_accelerator, synchronize
 
     gpu = is_accelerator(session.device)
     if gpu:
@@ -79,7 +79,7 @@ def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> I
     pop()
     yield
     if gpu:
-        torch.cuda.synchronize()
+        synchronize(session.device)
         dist.barrier()
         torch.cuda.cudart().cudaProfilerStop()
 

@@ -98,7 +98,8 @@ def test_products_are_those_of_the_formula(cells):
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
         counts = count(shape, 512, 64)
         blocks = 12 * shape.layers * shape.width**2
-        again = blocks * execution["activation_checkpointing"]
+        # torch stops before the last product of a block, a third of it, whose result nobody needs.
+        again = blocks * 2 // 3 * execution["activation_checkpointing"]
         again += (counts.matmul_parameters - blocks) * (execution["loss"] == "chunked")
         tokens = work["micro_batch"] * work["accumulation"] * 64
         assert cell["probed"]["linear_flops"] == (6 * counts.matmul_parameters + 2 * again) * tokens, execution
@@ -116,7 +117,7 @@ def test_bytes_between_devices_are_those_of_the_formula(cells):
 
 
 def test_memory_of_the_state_is_that_of_the_formula(cells):
-    """As allocated on the device just before an update; DeepSpeed keeps buffers of gradients beside it."""
+    """As allocated just before an update; DeepSpeed has let go of gradients by then, or keeps buffers of them."""
     for cell in cells:
         strategy = strategy_of(cell)
         if strategy == "zero2-offload":
@@ -124,7 +125,8 @@ def test_memory_of_the_state_is_that_of_the_formula(cells):
         devices = 1 if strategy == "dp" else devices_of(cell)
         expected = state_bytes(strategy, precision_of(cell), cell["parameters"], devices)
         most = expected + 4 * BUFFERS.get(strategy, 0) * cell["parameters"] + STATE_SLACK
-        least = expected * 0.98 - STATE_SLACK
+        gradients = BUFFERS.get(strategy, 0) and (2 if LOW[precision_of(cell)] != "float32" else 4) * cell["parameters"]
+        least = (expected - gradients) * 0.98 - STATE_SLACK
         assert least <= cell["state_bytes"] <= most * 1.02, cell["cell"]["execution"]
 
 

@@ -76,7 +76,7 @@ def topology(text: str) -> list[str]:
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """What joins every two of some devices (NV18, PIX, SYS, ...), by their places in `uuids`; empty if it is not known."""
+    """What joins every two of some devices (NV18, PIX, SYS, ...), by places in `uuids`; empty where nothing says so."""
     numbers = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}
     rows = [line.split() for line in topology(run_command("nvidia-smi", "topo", "-m")) if re.match(r"GPU\d+ ", line)]
     if len(rows) < len(numbers) or not set(uuids) <= set(numbers):

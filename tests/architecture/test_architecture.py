@@ -37,7 +37,9 @@ NEVER = {
 # Within a house a room imports rooms above it.
 ROOMS = {
     "ground": ["campaign", "facts", "records", "findings"],
-    "measure": ["reference", "corpus", "model", "strategy", "machine", "trainer", "launch", "doctor", "trace"],
+    "measure": [
+        *("reference", "corpus", "model", "strategy", "machine", "trainer", "command", "launch", "doctor", "trace"),
+    ],
     "conclude": ["checks", "analysis", "forecast", "report", "publication"],
     "auditor": ["read", "checks"],
 }
@@ -46,6 +48,7 @@ FINDING = {
     "ground/campaign/__init__.py",
     "ground/campaign/batch.py",
     "ground/campaign/cells.py",
+    "ground/campaign/command.py",
     "ground/campaign/config.py",
     "ground/campaign/corpora.py",
     "ground/campaign/field.py",
@@ -56,6 +59,7 @@ FINDING = {
     "ground/campaign/question.py",
     "ground/campaign/repeats.py",
     "ground/campaign/shared_jobs.py",
+    "ground/campaign/transformers_model.py",
     "driver/slurm_request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",
@@ -159,6 +163,7 @@ RULES = [
     "gpt2_tokenizer",
     "corpus_tokenizer",
     "corpus_tokenise",
+    "corpus_reread",
     "train",
     "reference",
     "shared_job",

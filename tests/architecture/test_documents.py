@@ -7,7 +7,15 @@ import pytest
 from documents import REPOSITORY, pages, titled
 from typed_commands import fault
 
-from scaleproof.ground.records import metrics, profile_schema, scaling_report
+from scaleproof.ground.findings import forecast_report
+from scaleproof.ground.records import (
+    comparison_report,
+    metrics,
+    profile_schema,
+    scaling_report,
+    traces_report,
+    waterfall_report,
+)
 
 TYPED = re.compile(r"^ *(?:\$ )?((?:scaleproof|snakemake|make) .*)$")
 QUOTED = re.compile(r"`((?:scaleproof|snakemake|make) [^`]+)`")
@@ -68,6 +76,10 @@ def test_documents_state_the_schemas_that_the_code_writes(repository):
         "training_metrics.json": metrics.SCHEMA_VERSION,
         "profile_summary.json": profile_schema.SCHEMA_VERSION,
         "scaling_report.json": scaling_report.SCHEMA_VERSION,
+        "comparison.json": comparison_report.SCHEMA_VERSION,
+        "traces.json": traces_report.SCHEMA_VERSION,
+        "waterfall.json": waterfall_report.SCHEMA_VERSION,
+        "forecast.json": forecast_report.SCHEMA_VERSION,
     }
     texts = "\n".join(path.read_text() for path in pages())
     stated = re.findall(r"`(\w+\.json)`,? \(?schema (\d+\.\d+)", texts)

@@ -27,8 +27,6 @@ UNTYPED = {
     "measure.corpus.tokenise.tokenise": OF_CORPUS,
     "measure.launch.attempt.write_request": OF_REQUEST,
     "measure.machine.provenance.provenance": OF_REQUEST,
-    "measure.reference.schema.reference_of": OF_CELL,
-    "measure.reference.schema.workload_name": OF_CELL,
     "measure.trace.diff.diff": "rows of a table of traces, for the terminal alone",
     "measure.trace.diff.summarise_diff": "rows of a table of traces, for the terminal alone",
     "measure.trace.diff.table": "rows of a table of traces, for the terminal alone",
@@ -38,8 +36,6 @@ UNTYPED = {
     "measure.trainer.request.Request.known": OF_REQUEST,
     "measure.trainer.request.Request.of": OF_REQUEST,
     "measure.trainer.world.world_mismatch": "places of ranks before there is a record",
-    "verify.raw.flat": "raw JSON: verify reads files and trusts no model",
-    "verify.reports.forecast_seal": "raw JSON: verify reads files and trusts no model",
 }
 
 

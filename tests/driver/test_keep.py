@@ -104,7 +104,7 @@ def test_a_run_that_cannot_stand_here_is_refused(measured, noted, spoil, part):
     spoil(results / RUN)
     with pytest.raises(UserError, match=part) as refused:
         keep(loaded, results)
-    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2 && snakemake" in str(refused.value)
+    assert f"scaleproof retry {loaded.path} --cell ddp-n1x2 --results {results} && snakemake" in str(refused.value)
     assert noted == []
 
 
@@ -114,8 +114,8 @@ def test_what_snakemake_would_do_unasked_is_said(measured):
     assert unrecorded_text(loaded, results, set()) is None
     text = unrecorded_text(loaded, results, outputs) or ""
     assert "no record of 4 finished runs of sizes" in text
-    assert f"to keep them: scaleproof keep {loaded.path}\n" in text
-    assert "snakemake --cores 2 --forcerun train -- results/sizes/report.html" in text
+    assert f"to keep them: scaleproof keep {loaded.path} --results {results}\n" in text
+    assert f"snakemake --cores 2 --forcerun train -- {results}/sizes/report.html" in text
     other_configuration(results / RUN)
     assert "3 finished runs" in (unrecorded_text(loaded, results, outputs) or "")
     assert unrecorded_text(loaded, results, {results / RUN / "training_metrics.json"}) is None

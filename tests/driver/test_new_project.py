@@ -23,6 +23,14 @@ def test_the_profile_for_a_cluster_is_found_by_its_name(tmp_path):
     assert (tmp_path / "slurm/profile.v9+.yaml").is_file()
 
 
+def test_the_workflow_is_included_with_what_it_does_at_start_and_end(tmp_path):
+    """Of a module, Snakemake would leave out onstart, onsuccess and onerror."""
+    new_project(tmp_path)
+    text = (tmp_path / "Snakefile").read_text()
+    assert "include: workflow_file()" in text
+    assert "module" not in text
+
+
 def test_a_file_that_is_there_is_not_overwritten(tmp_path):
     (tmp_path / "Snakefile").write_text("mine")
     with pytest.raises(UserError, match="has Snakefile already; nothing was written"):

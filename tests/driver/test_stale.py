@@ -41,7 +41,9 @@ def test_runs_of_other_code_and_another_configuration(measured):
     path.write_text(TEXT.replace("steps: 25", "steps: 26"))
     changed = stale_runs(path, results)
     assert changed.reasons == {"its configuration changed": 4}
-    assert f"scaleproof retry {path} --cell ddp-n1x1 --cell ddp-n1x2 && snakemake" in stale_text(changed)
+    assert f"scaleproof retry {path} --cell ddp-n1x1 --cell ddp-n1x2 --results {results} && snakemake" in stale_text(
+        changed
+    )
     assert "--touch" not in stale_text(changed)
     assert "scaleproof keep" not in stale_text(changed)
     assert changed.device_hours == pytest.approx((2 * 36 + 2 * 2 * 36) / 3600)
@@ -54,8 +56,8 @@ def test_runs_of_other_code_and_another_configuration(measured):
     answer = stale_runs(path, results)
     assert answer.reasons == {"code that takes part in a run changed": 1}
     assert "1 of 4 runs would be measured again (0.02 device hours)" in stale_text(answer)
-    assert f"to keep them: scaleproof keep {path}\n" in stale_text(answer)
-    assert "to measure them again: snakemake --cores 2 results/sizes/report.html" in stale_text(answer)
+    assert f"to keep them: scaleproof keep {path} --results {results}\n" in stale_text(answer)
+    assert f"to measure them again: snakemake --cores 2 {results}/sizes/report.html" in stale_text(answer)
 
 
 def test_an_added_cell_is_not_stale(measured):
@@ -75,7 +77,8 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
     (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink()
     text = stale_text(stale_runs(path, results))
     assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
-    assert "snakemake --cores 2 --forcerun collect findings -- results/sizes/report.html" in text
+    again = f"--forcerun {folder}/runs.csv {folder}/findings.json -- {folder}/report.html"
+    assert f"snakemake --cores 2 {again}" in text
 
 
 def viewed(monkeypatch, measured, seen: Seen) -> str:
@@ -83,32 +86,32 @@ def viewed(monkeypatch, measured, seen: Seen) -> str:
     path, results = measured
     runs = LoadedCampaign(path).runs(results)
     view = {folder / "training_metrics.json": seen for folder in runs}
-    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets, place: view)
+    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: view)
     return stale_text(stale_runs(path, results))
 
 
 def test_what_snakemake_has_no_record_of_is_stale(monkeypatch, measured):
-    text = viewed(monkeypatch, measured, Seen(pending=True, recorded=False))
+    text = viewed(monkeypatch, measured, Seen("train", pending=True, recorded=False))
     assert "4 because snakemake has no record of it" in text
     assert "to keep them: scaleproof keep" in text
-    assert "snakemake --cores 2 --forcerun train -- results/sizes/report.html" in text
+    assert f"snakemake --cores 2 --forcerun train -- {measured[1]}/sizes/report.html" in text
 
 
 def test_a_changed_input_is_stale(monkeypatch, measured):
-    text = viewed(monkeypatch, measured, Seen(pending=True, recorded=True))
+    text = viewed(monkeypatch, measured, Seen("train", pending=True, recorded=True))
     assert "4 because an input of it changed" in text
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_what_snakemake_would_not_make_again_is_not_stale(monkeypatch, measured, recorded):
     monkeypatch.setattr("scaleproof.driver.stale.code_sha256", lambda *entries: "other")  # kept knowingly
-    text = viewed(monkeypatch, measured, Seen(pending=False, recorded=recorded))
+    text = viewed(monkeypatch, measured, Seen("train", pending=False, recorded=recorded))
     assert text == "sizes: no finished run would be measured again"
 
 
 def test_a_run_of_another_configuration_is_stale_whatever_snakemake_thinks(monkeypatch, measured):
     """After `snakemake --touch` it thinks that nothing is to be done, and no report can be made."""
     measured[0].write_text(TEXT.replace("steps: 25", "steps: 26"))
-    text = viewed(monkeypatch, measured, Seen(pending=False, recorded=True))
+    text = viewed(monkeypatch, measured, Seen("train", pending=False, recorded=True))
     assert "4 because its configuration changed" in text
     assert "scaleproof retry" in text

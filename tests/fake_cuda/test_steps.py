@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.facts.counts import block_parameters, count
+from scaleproof.ground.facts.counts import count, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 
@@ -20,6 +20,7 @@ PLANS = {
     (1, "single"): {"strategy": ["single"], "precision": PRECISIONS} | LOSSES | KEEPING,
     **{(1, name): {"strategy": [name], "precision": PRECISIONS} | KEEPING for name in SHARING},
     **{(2, name): {"strategy": [name], "precision": PRECISIONS, "loss": ["plain", "fused"]} for name in SHARING},
+    (2, "fsdp without resharding"): {"strategy": ["fsdp"], "precision": ["bf16"], "fsdp_reshard": [False]},
     (8, "all"): {"strategy": SHARING, "precision": ["bf16"]},
     (1, "dp"): {"strategy": ["dp"], "precision": PRECISIONS},
     (1, "zero2-offload"): {"strategy": ["zero2-offload"], "precision": ["bf16"]},
@@ -110,8 +111,9 @@ def test_bytes_between_devices_are_those_of_the_formula(cells):
         if devices_of(cell) == 1 or strategy_of(cell) == "dp":
             continue
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
-        blocks = shape.layers * block_parameters(shape)
-        expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks)
+        blocks = sum(inventory_of_shape(shape, 512).blocks)
+        reshards = cell["cell"]["execution"]["fsdp_reshard"]
+        expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks, reshards=reshards)
         moved = moved_bytes(cell["probed"]["collectives"])
         assert {kind for kind in moved if not fits(moved[kind], expected[kind])} == set(), (expected, moved)
 

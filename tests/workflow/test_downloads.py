@@ -94,7 +94,7 @@ with SnakemakeApi(OutputSettings()) as api:
 """
 
 
-def test_what_needs_the_network_runs_where_snakemake_runs(copy):
+def test_what_needs_the_network_or_no_time_runs_where_snakemake_runs(copy):
     done = copy.command(sys.executable, "-c", LOCAL_RULES)
     rules = dict(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("RULE"))
     assert rules == {
@@ -102,4 +102,5 @@ def test_what_needs_the_network_runs_where_snakemake_runs(copy):
         "gpt2_tokenizer": "True",
         "corpus_tokenizer": "False",
         "corpus_tokenise": "False",
+        "corpus_reread": "True",
     }, done.stderr

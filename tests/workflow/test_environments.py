@@ -9,7 +9,7 @@ from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 
 STUBS = Path(__file__).parents[1] / "envs/stub"
 REPORT_RULES = ("collect", "findings", "analyse", "waterfall", "tables", "charts", "loss_charts", "report")
-DATA_RULES = ("corpus_fetch", "gpt2_tokenizer", "corpus_tokenizer", "corpus_tokenise")
+DATA_RULES = ("corpus_fetch", "gpt2_tokenizer", "corpus_tokenizer", "corpus_tokenise", "corpus_reread")
 STAGE = (
     dict.fromkeys(DATA_RULES, "data") | {"train": "train", "reference": "train"} | dict.fromkeys(REPORT_RULES, "report")
 )

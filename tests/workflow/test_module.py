@@ -1,5 +1,7 @@
-"""The workflow as a module of somebody else's: own config, a prefix, and nothing on the console but Snakemake."""
+"""The workflow as a module of somebody else's, as snakedeploy writes it: own config, a prefix, and no word of ours."""
 
+import re
+import shutil
 import subprocess
 
 import pytest
@@ -7,6 +9,9 @@ import yaml
 from workflow_texts import COMPARE, TINY
 
 SNAKEFILE = """
+configfile: "config/config.yaml"
+
+
 module scaleproof:
     snakefile:
         "{workflow}"
@@ -35,6 +40,7 @@ def foreign(make_copy, tmp_path_factory, sentences):
     root = tmp_path_factory.mktemp("foreign")
     (root / "config/campaigns").mkdir(parents=True)
     (root / "Snakefile").write_text(SNAKEFILE.format(workflow=copy.root / "workflow/Snakefile"))
+    shutil.copy(copy.root / "config/config.yaml", root / "config")
     (root / "prose.txt").write_text("\n".join(sentences))
     corpora = {"prose": {"source": "text", "files": ["prose.txt"], "document": "line"}}
     (root / "config/corpora.yaml").write_text(yaml.safe_dump(corpora))
@@ -53,6 +59,17 @@ def test_a_campaign_comes_to_its_report_below_the_prefix(foreign):
     verified = foreign.command("scaleproof", "verify", str(results))
     assert verified.returncode == 0, verified.stdout[-2000:]
     assert foreign.planned() == {}
+
+
+def test_commands_find_the_results_below_the_prefix(foreign):
+    where = ("--results", "bench/results")
+    kept = foreign.command("scaleproof", "keep", "config/campaigns/tiny.yaml", *where)
+    assert kept.stdout.startswith("2 runs of tiny kept"), kept.stderr
+    (foreign.root / "bench/results/tiny/runs/ddp-n1x1/rep1/steps.csv").unlink()
+    stale = foreign.command("scaleproof", "stale", *where).stdout
+    assert "bench/results/tiny/runs/ddp-n1x1/rep1 is no longer complete" in stale
+    advice = re.search(r"missing again: snakemake --cores 2 (.+)", stale)[1]
+    assert foreign.planned(*advice.split())["scaleproof_train"] == 1
 
 
 @pytest.mark.parametrize("name", ["all", "until"])

@@ -63,7 +63,10 @@ def test_touching_does_nothing(built):
         ("measure/trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
         ("measure/strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
         ("measure/launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
-        ("measure/corpus/tokenise.py", AFTER_TRAINING + Counter(train=2, corpus_tokenise=1, reference=1)),
+        (
+            "measure/corpus/tokenise.py",
+            AFTER_TRAINING + Counter(train=2, corpus_tokenise=1, corpus_reread=1, reference=1),
+        ),
         ("cli/analyse.py", Counter()),
     ],
 )
@@ -159,7 +162,7 @@ def test_changed_work_re_runs_every_cell(built, edit):
 def test_a_changed_corpus_re_runs_everything(built, edit):
     edit("prose.txt", append="\nOne more document.\n")
     assert built.planned(REPORT) == AFTER_TRAINING + Counter(
-        train=2, corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1, reference=1
+        train=2, corpus_fetch=1, corpus_tokenizer=1, corpus_tokenise=1, corpus_reread=1, reference=1
     )
 
 
@@ -206,13 +209,13 @@ def test_a_target_builds_only_what_it_needs(make_copy):
     assert fresh.planned("results/corpora/prose/bpe-512/train.bin") == chain
     measured = chain + Counter(train=2)
     assert fresh.planned("results/tiny/charts/speedup.svg") == measured + Counter(
-        collect=1, findings=1, analyse=1, charts=1, reference=1
+        collect=1, findings=1, analyse=1, charts=1, corpus_reread=1, reference=1
     )
     assert fresh.planned("results/tiny/charts/loss_step.svg") == measured + Counter(
-        collect=1, findings=1, analyse=1, loss_charts=1, reference=1
+        collect=1, findings=1, analyse=1, loss_charts=1, corpus_reread=1, reference=1
     )
     assert fresh.planned("results/tiny/tables/scaling.csv") == measured + Counter(
-        collect=1, findings=1, analyse=1, tables=1, reference=1
+        collect=1, findings=1, analyse=1, tables=1, corpus_reread=1, reference=1
     )
     assert fresh.planned("results/tiny/runs/ddp-n1x1/rep1/steps.csv") == chain + Counter(train=1)
 

@@ -66,7 +66,7 @@ def traced_cell_of(wildcards):
 
 def token_files(*cells):
     """The token files of some cells, each once; the large ones count only as there or not."""
-    folders = dict.fromkeys(tokens_dir(RESULTS, cell) for cell in cells)
+    folders = dict.fromkeys(tokens_dir(RESULTS, cell) for cell in cells if cell.command is None)
     large = [ancient(f"{folder}/{name}") for folder in folders for name in ("train.bin", "val.bin")]
     return [*large, *(f"{folder}/tokens.json" for folder in folders)]
 
@@ -76,11 +76,19 @@ def folder_of_tokens(wildcards, input):
     return os.path.dirname(input.tokens[0])
 
 
+def option_of_tokens(wildcards, input):
+    """`--tokens` with that folder; nothing for a command, whose inputs are files of its own."""
+    return "" if cell_of(wildcards).command else f"--tokens {folder_of_tokens(wildcards, input)}"
+
+
 def inputs_of_run(wildcards):
-    """The tokens of a run's cell, and what it waits for. One function: a thousand runs are asked for it."""
+    """The tokens of a run's cell or the files of its command, and what it waits for.
+
+    One function: a thousand runs are asked for it.
+    """
     cell = run_of(wildcards)
     forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
-    return [*token_files(cell), *frontier_of_cell(wildcards), *forecast]
+    return [*token_files(cell), *files_of(cell.words), *frontier_of_cell(wildcards), *forecast]
 
 
 def frontier_of_cell(wildcards):
@@ -135,7 +143,7 @@ def priority_of_shared_job(wildcards):
 def replayed(campaign):
     """Name of every workload -> the cell with the fewest devices that trains it."""
     cells = sorted(campaign_called(campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)
-    return {workload_name(cell.config): cell for cell in cells}
+    return {workload_name(cell.config): cell for cell in cells if cell.command is None}
 
 
 def replayed_cell(wildcards):

@@ -97,3 +97,27 @@ rule corpus_tokenise:
     shell:
         "scaleproof stage corpus_tokenise {params.corpus} {input.tokenizer}"
         " --processes {threads} --out {params.out} > {log} 2>&1"
+
+
+# By code of its own: what makes the tokens is not what checks them. It reads each file once, which is no work for a queue.
+rule corpus_reread:
+    input:
+        documents=ancient("results/corpora/{corpus}/documents.parquet"),
+        corpus="results/corpora/{corpus}/corpus.json",
+        tokenizer="results/corpora/{corpus}/{tokenizer}/tokenizer.json",
+        tokens=ancient(expand("results/corpora/{{corpus}}/{{tokenizer}}/{split}.bin", split=("train", "val"))),
+        description="results/corpora/{corpus}/{tokenizer}/tokens.json",
+    output:
+        "results/corpora/{corpus}/{tokenizer}/second_reading.json",
+    log:
+        "results/corpora/{corpus}/{tokenizer}/second_reading.log",
+    localrule: True
+    conda:
+        "../../envs/data.yaml"
+    params:
+        code=code_sha256("measure/reference/corpus_reader.py", "ground/files.py"),
+        folder=subpath(input.description, parent=True),
+    message:
+        "Hold the tokens of {wildcards.corpus} by {wildcards.tokenizer} against its documents"
+    shell:
+        "scaleproof stage corpus_reread {params.folder} --out {output} > {log} 2>&1"

@@ -4,6 +4,7 @@
 rule reference:
     input:
         tokens=lambda w: token_files(replayed_cell(w)),
+        reading=lambda w: tokens_dir(RESULTS, replayed_cell(w)) / SECOND_READING,
     output:
         "results/{campaign}/reference/{workload}.json",
     log:

@@ -24,7 +24,7 @@ rule train:
         file=lambda w: of_campaign(w).path,
         # The whole configuration in one word: this cell is trained again when it changes, and only then.
         fingerprint=lambda w: cell_of(w).planned_fingerprint,
-        tokens=folder_of_tokens,
+        tokens=option_of_tokens,
         out=subpath(output.metrics, parent=True),
         results=subpath(output.metrics, ancestor=5),
         batch=lambda w: cell_of(w).planned_batch,
@@ -33,7 +33,7 @@ rule train:
     shell:
         "scaleproof stage train {params.file} {wildcards.cell} --repeat {wildcards.rep}"
         " --fingerprints {params.fingerprint}"
-        " --tokens {params.tokens} --results {params.results} --out {params.out}"
+        " {params.tokens} --results {params.results} --out {params.out}"
 
 
 rule frontier:

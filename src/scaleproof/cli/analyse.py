@@ -57,7 +57,7 @@ def findings(args: argparse.Namespace) -> None:
 def analyse(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.files import write_json
-    from scaleproof.ground.records.run import measured
+    from scaleproof.ground.records.run import timed
     from scaleproof.ground.records.series import read_series
     from scaleproof.ground.snakemake_command import options_for
 
@@ -65,7 +65,7 @@ def analyse(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    read_series(measured(runs))
+    read_series(timed(runs))
     report = scaling_report(
         *(loaded.name, campaign.title, runs, all_findings),
         margin=campaign.margin,
@@ -178,6 +178,7 @@ def report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.page import write_page
     from scaleproof.conclude.report.sentences.answer import conclude
     from scaleproof.ground.files import sha256_of
+    from scaleproof.ground.number_format import in_unit
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
@@ -186,7 +187,7 @@ def report(args: argparse.Namespace) -> None:
     inputs = _page_inputs(args, loaded, planned)
     write_page(inputs, page)
     write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
-    print(conclude(inputs.report, inputs.comparisons, inputs.forecast).text)
+    print(in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit))
 
 
 def pdf(args: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from importlib.util import find_spec
+from pathlib import Path
 
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import folder_to_write
@@ -13,8 +14,8 @@ def init(args: argparse.Namespace) -> None:
     from scaleproof.driver.new_project import new_project
 
     for name in new_project(args.folder):
-        print(f"{args.folder}/{name}")
-    print(f"\ncd {args.folder}")
+        print(args.folder / name)
+    print(f"\ncd {args.folder}" if args.folder != Path() else "")
     if not all(map(find_spec, NEEDED)):
         print("pip install 'scaleproof[all]'")
     print("scaleproof campaign show config/campaigns/demo.yaml\nsnakemake --cores 2")
@@ -23,4 +24,5 @@ def init(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     doc = "make a folder of campaigns that the installed workflow measures: Snakefile, a campaign, profiles"
     made = command(commands, "init", init, doc, "scaleproof init my-benchmarks")
-    made.add_argument("folder", type=folder_to_write, metavar="FOLDER", help="a new folder, or one without such files")
+    text = "a new folder, or one without such files (default: this one)"
+    made.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=text)

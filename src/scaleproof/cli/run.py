@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
-from scaleproof.ground.number_format import integer, seconds
+from scaleproof.ground.number_format import number, seconds
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
-    from scaleproof.ground.records.metrics import Failed, Measured
+    from scaleproof.ground.records.metrics import Failed, Timed
+    from scaleproof.ground.records.printed_log import PrintedLog
 
 Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
 
@@ -34,7 +35,8 @@ def train(args: argparse.Namespace) -> None:
         (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
         limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
-            metrics = run_cell(PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat), args.out)
+            plan = PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat)
+            metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
             with suppress(OSError):  # of a full disk; the console has the message
@@ -44,7 +46,7 @@ def train(args: argparse.Namespace) -> None:
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {integer(metrics.window.tokens_per_s)} tokens/s")
+        print(f"{name}: {number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s")
 
 
 def as_planned(
@@ -119,12 +121,14 @@ def pairs(args: argparse.Namespace) -> None:
     with stoppable("pairs that were finished are kept"):
         run_pairs(
             *(comparison, a, b, args.out),
-            lambda cell, k, out: run_one_of_several(PlannedRun(cell, loaded.name, args.tokens, limit, k), out),
+            lambda cell, k, out: run_one_of_several(
+                PlannedRun(cell, loaded.name, args.tokens, limit, k), out, args.read_log
+            ),
         )
 
 
 def shared_job(args: argparse.Namespace) -> None:
-    from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_dir
+    from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
     from scaleproof.measure.trainer.request import PlannedRun
@@ -133,9 +137,9 @@ def shared_job(args: argparse.Namespace) -> None:
     (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
     limit = loaded.campaign.resources.time_limit * 60
 
-    def make(cell: "Cell", repeat: int, out: Path) -> "Measured | Failed":
-        tokens = tokens_dir(args.results, cell)
-        return run_one_of_several(PlannedRun(cell, loaded.name, tokens, limit, repeat), out)
+    def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
+        tokens = tokens_of_run(args.results, cell)
+        return run_one_of_several(PlannedRun(cell, loaded.name, tokens, limit, repeat), out, args.read_log)
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(
@@ -216,6 +220,17 @@ def add(commands: Group) -> None:
     results_option(check)
 
 
+def _read_log(log: Path, reader: str) -> "PrintedLog | None":
+    """A log of somebody's program as its figures.
+
+    The auditor reads it. It is handed to whoever measures as a function, and is no code of a measurement: another
+    reader measures nothing again, and each record names the one that has read it.
+    """
+    from scaleproof.auditor.read.printed_log import printed_log
+
+    return printed_log(log, reader)
+
+
 def add_stages(stages: Group) -> None:
     run = on_campaign(stages, "train", train, "one run of one cell")
     run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
@@ -236,6 +251,7 @@ def add_stages(stages: Group) -> None:
     fingerprints_option(ab)
 
     several = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
+    several.set_defaults(read_log=_read_log)
     several.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
     results_option(several)
     several.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
@@ -243,7 +259,8 @@ def add_stages(stages: Group) -> None:
 
 
 def _tokens(stage: argparse.ArgumentParser) -> None:
+    """The options of a stage that trains: where results are, and its tokens."""
     results_option(stage)
-    stage.add_argument(
-        "--tokens", type=path, required=True, metavar="DIR", help="folder of train.bin, val.bin and tokens.json"
-    )
+    stage.set_defaults(read_log=_read_log)
+    words = "folder of train.bin, val.bin and tokens.json; not for a command"
+    stage.add_argument("--tokens", type=path, default=Path(), metavar="DIR", help=words)

@@ -1,5 +1,6 @@
 """A campaign as a table for people, before anything runs."""
 
+import shlex
 from collections import defaultdict
 
 from tabulate import tabulate
@@ -10,12 +11,15 @@ from scaleproof.ground.campaign.repeats import repeats_text
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import integer, size
+from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 
 
 def show(loaded: LoadedCampaign) -> str:
     """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
+    if loaded.campaign.workload.command is not None:
+        return _show_commands(loaded)
     campaign, rows = loaded.campaign, []
     total = 0
     for cell in loaded.cells:
@@ -56,6 +60,27 @@ def show(loaded: LoadedCampaign) -> str:
         f"so at most {hours:.3g} hours in all{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
+    )
+
+
+def _show_commands(loaded: LoadedCampaign) -> str:
+    """What each cell starts, word by word, and where its figures will come from."""
+    campaign = loaded.campaign
+    rows = [
+        [cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)] for cell in loaded.cells
+    ]
+    unit = campaign.workload.per_step.unit if campaign.workload.per_step else "work"
+    table = tabulate(
+        rows, ["cell", "devices", f"{unit}/step", "command"], missingval="by its log", disable_numparse=True
+    )
+    fewest, most = (len(rows) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
+    hours = most * campaign.resources.time_limit / 60
+    figures = campaign.workload.figures
+    reader = figures if isinstance(figures, str) else "patterns"
+    return (
+        f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
+        f"{_span(fewest, most)} runs; time limit {campaign.resources.time_limit:g} minutes per run, so at most "
+        f"{hours:.3g} hours in all\nFigures: {reader}. Evidence: printed: {MEANING['printed']}."
     )
 
 

@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
-from scaleproof.ground.snakemake_command import options_for
+from scaleproof.ground.snakemake_command import options_for, where
 from scaleproof.measure.launch.finished_runs import finished_run
 
 TOKENS = "tokens.json"
@@ -36,7 +36,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             _check_seal(records[-1][0])
         except UserError as error:
             changed.setdefault(cell.slug, str(error))
-    _refuse(loaded, changed)
+    _refuse(loaded, results, changed)
     _check_tokens(loaded, results, records)
     snakemake_view.record(_made(loaded, results))
     return [folder for folder, *_ in runs]
@@ -57,6 +57,7 @@ def _check_seal(run: Run) -> None:
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
     """Raises UserError where a run was made with other tokens than the campaign has now."""
+    records = [(run, cell) for run, cell in records if cell.command is None]
     folders = {tokens_dir(results, cell): cell for _, cell in records}
     rows = {folder: cell.workload.corpus for folder, cell in folders.items()}
     local = {folder for folder, name in rows.items() if local_files(name, loaded.corpora[name])}
@@ -67,17 +68,21 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
     for run, cell in records:
         tokens = json.loads((tokens_dir(results, cell) / TOKENS).read_bytes())
         present = [tokens[part]["sha256"] for part in ("train", "val")]
-        if run.ok and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present:
+        if (
+            run.ok
+            and run.metrics.data
+            and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present
+        ):
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {tokens_dir(results, cell)}")
-    _refuse(loaded, changed)
+    _refuse(loaded, results, changed)
 
 
-def _refuse(loaded: LoadedCampaign, changed: dict[str, str]) -> None:
+def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
     """`changed`: cell -> what is wrong with one of its runs."""
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
-            f"measure them again, then keep the others: {measure_again(loaded.path, changed)}"
+            f"measure them again, then keep the others: {measure_again(loaded.path, changed, results)}"
         )
 
 
@@ -111,16 +116,16 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     return (
         f"snakemake has no record of {plural(len(lost), 'finished run')} of {loaded.name} ({lost[0]}"
         f"{', ...' if len(lost) > 1 else ''}) and would measure {'them' if len(lost) > 1 else 'it'} again: results "
-        f"that were copied from another folder?\n{choices_text(loaded, rule)}"
+        f"that were copied from another folder?\n{choices_text(loaded, results, rule)}"
     )
 
 
-def choices_text(loaded: LoadedCampaign, rule: str | None = None) -> str:
+def choices_text(loaded: LoadedCampaign, results: Path, rule: str | None = None) -> str:
     """The two commands, of which people choose one. `rule`: of runs that Snakemake makes again only when forced to."""
-    report = Path("results") / loaded.name / "report.html"
+    report = results / loaded.name / "report.html"
     forced = f"--forcerun {rule} -- " if rule else ""
     return (
-        f"  to keep them: scaleproof keep {loaded.path}\n"
+        f"  to keep them: scaleproof keep {loaded.path}{where(results)}\n"
         f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
     )
 

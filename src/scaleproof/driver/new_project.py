@@ -12,6 +12,7 @@ FILES = PACKAGE / "workflow_files"
 COPIED = (
     "config/campaigns/demo.yaml",
     "config/campaign.schema.json",
+    "config/config.yaml",
     "config/corpora.yaml",
     "config/corpora.schema.json",
     "profiles/default/profile.yaml",

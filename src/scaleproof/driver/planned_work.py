@@ -23,6 +23,7 @@ TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
+UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
 
 
@@ -71,7 +72,8 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
     kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
     seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
-    workloads = {workload_name(cell.config): cell for cell in loaded.cells}
+    trained = [cell for cell in loaded.cells if cell.command is None]
+    workloads = {workload_name(cell.config): cell for cell in trained}
     references = results / loaded.name / FOLDER
     seconds += sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items())
     forecast = campaign.forecast
@@ -79,10 +81,10 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
     searched = [cell for cell in loaded.cells if cell.searched]
     seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
-    missing = {tokens_dir(results, cell) for cell in loaded.cells}
+    missing = {tokens_dir(results, cell) for cell in trained}
     seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
     seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
-    basis = times.basis([*timed, *arms])
+    basis = times.basis([*timed, *arms]) if trained else UNKNOWN
     fewest = len(loaded.cells) * campaign.fewest_repeats
     return Planned(
         len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis

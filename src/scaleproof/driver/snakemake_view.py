@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaleproof.ground.campaign.loaded import RESULTS
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
+SNAKEFILES = ("Snakefile", "workflow/Snakefile")
 LAST_LINES = 15  # of what Snakemake says when it cannot
 
 
@@ -18,19 +18,23 @@ LAST_LINES = 15  # of what Snakemake says when it cannot
 class Seen:
     """An output of the workflow: whether Snakemake would make it again, and whether it remembers having made it."""
 
+    rule: str  # as the workflow that uses this one as a module calls it
     pending: bool
     recorded: bool
 
 
-def seen(targets: Collection[Path], results: Path) -> dict[Path, Seen] | None:
-    """All that is made for `targets`; None where Snakemake does not work on these results, or cannot say."""
-    if results != RESULTS or not Path("Snakefile").is_file():
+def seen(targets: Collection[Path]) -> dict[Path, Seen] | None:
+    """All that is made for `targets`; None where the workflow of this folder does not make them, or cannot say."""
+    here = Path.cwd()
+    if not all(target.absolute().is_relative_to(here) for target in targets):
+        return None
+    if not any(Path(name).is_file() for name in SNAKEFILES):
         return None
     summary = _snakemake("--summary", "--", *map(str, targets))
     if summary.returncode or HEADING not in summary.stdout:
         return None
     rows = [line.split("\t") for line in summary.stdout.partition(HEADING)[2].splitlines() if line.count("\t") == 5]
-    return {Path(path): Seen(plan == "update pending", log != "-") for path, _, _, log, _, plan in rows}
+    return {Path(path): Seen(rule, plan == "update pending", log != "-") for path, _, rule, log, _, plan in rows}
 
 
 def record(targets: Collection[Path]) -> None:

@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, goes_on, look_file
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, measure_again, read_run
 from scaleproof.ground.snakemake_command import options_for
 
@@ -27,12 +27,13 @@ class StaleRuns:
     """The finished runs of one campaign that are to be measured again, or kept."""
 
     loaded: LoadedCampaign
+    results: Path
     planned: int
     reasons: dict[str, int]  # why -> number of runs
     cells: tuple[str, ...]  # of runs that cannot be kept: of another configuration, or unreadable
     device_hours: float  # what they took when they were measured
     commits: tuple[str, ...]  # that they were measured at
-    unrecorded: bool = False  # Snakemake has no record of some: it makes these again only when forced to
+    unrecorded: str | None = None  # the rule of those that Snakemake has no record of: it makes them only when forced
     lost: tuple[Path, ...] = ()  # what results were made from, and is missing now
 
     @property
@@ -53,12 +54,12 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
-    view = seen([results / loaded.name / "report.html"], results) if finished and not loaded.shared_jobs else None
+    view = seen([results / loaded.name / "report.html"]) if finished and not loaded.shared_jobs else None
     reasons: Counter[str] = Counter()
     device_seconds = 0.0
     commits: set[str] = set()
     unusable: dict[str, None] = {}
-    unrecorded = False
+    unrecorded = None
     for folder, cell in finished:
         try:
             metrics = read_run(folder).metrics
@@ -69,7 +70,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         file = view.get(folder / METRICS) if view else None
         if reason := _reason(metrics, cell.fingerprint, current_code, file):
             reasons[reason] += 1
-            unrecorded |= file is not None and not file.recorded
+            if file is not None and not file.recorded:
+                unrecorded = file.rule
             if reason == CONFIGURATION:
                 unusable[cell.slug] = None
             device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
@@ -79,12 +81,12 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     lost += _looks_due(loaded, results)
     lost += [path for missing in records_without_runs(loaded, results).values() for path in missing]
     return StaleRuns(
-        *(loaded, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded),
+        *(loaded, results, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded),
         lost=tuple(lost),
     )
 
 
-def _reason(metrics: Measured | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
+def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
     """Why a run is measured again; `file`: Snakemake's view of it, where that is known."""
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
@@ -116,9 +118,11 @@ def _missing_text(stale: StaleRuns) -> str:
     """What is missing behind results: Snakemake looks no further than the next file, unless forced to."""
     if not stale.lost:
         return ""
-    report = Path("results") / stale.campaign / "report.html"
-    rules = "shared_job collect findings" if stale.loaded.shared_jobs else "collect findings"
-    command = f"snakemake {options_for(report)} --forcerun {rules} -- {report}"
+    folder = stale.results / stale.campaign
+    report = folder / "report.html"
+    jobs = "shared_job " if stale.loaded.shared_jobs else ""
+    forced = f"--forcerun {jobs}{folder / 'runs.csv'} {folder / 'findings.json'}"
+    command = f"snakemake {options_for(report)} {forced} -- {report}"
     return f"{stale.campaign}: {lost_text(stale.lost)}\n  to make what is missing again: {command}"
 
 
@@ -134,10 +138,10 @@ def _again_text(stale: StaleRuns) -> str:
     path = stale.loaded.path
     if stale.cells:
         return (
-            f"{head}  to measure them again: {measure_again(path, stale.cells)}\n"
+            f"{head}  to measure them again: {measure_again(path, stale.cells, stale.results)}\n"
             f"  to keep the old ones: undo the change in {path}, and make it in a copy of the file under another name"
         )
     code = ""
     if CODE in stale.reasons:
         code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
-    return head + choices_text(stale.loaded, "train" if stale.unrecorded else None) + code
+    return head + choices_text(stale.loaded, stale.results, stale.unrecorded) + code

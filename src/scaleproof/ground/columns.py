@@ -114,6 +114,7 @@ _ENTRIES = (
     _note("status", "", "ok, or failed", RUNS),
     _note("failure", "", "the class of a failure", RUNS),
     _note("reason", "", "the reason of a failure", RUNS),
+    Column("evidence", "evidence", "configured", TEXT, "what stands behind the figures: printed, watched or built"),
     _setting("task", "task", TEXT, "workload"),
     _setting("strategy", "strategy", TEXT, "execution", "cell"),
     _setting("precision", "precision", TEXT, "execution"),
@@ -175,13 +176,14 @@ _ENTRIES = (
         "relative_to_fastest",
         "vs fastest",
         "tokens/s over that of the fastest cell of the same size; simultaneous 95 % intervals of all pairs of that "
-        "size",
+        "size, with their ratios to one device",
     ),
     _ratio(
         "speedup",
         "speed-up",
-        "tokens/s of the timed window over that of the same series at its smallest number of devices; interval "
-        "paired by repeat, Welch's where repeats do not match",
+        "tokens/s of the timed window over that of the same series at its smallest number of devices; a single "
+        "interval, paired by repeat with the noise of all cells (Welch's where repeats do not match); none for fewer "
+        "than 3 repeats",
         in_series="speed-up by tokens/s" + INTERVAL,
     ),
     _ratio("scaling_efficiency", "efficiency", "speed-up over the ratio of the numbers of devices"),
@@ -189,8 +191,8 @@ _ENTRIES = (
         "speedup_vs_best_single",
         "vs fastest 1-device",
         "tokens/s over that of the fastest cell with one device that does the same work (batch, model, data) with the "
-        "same settings, strategy apart; simultaneous 95 % intervals of all cells of one size, none for fewer than 3 "
-        "repeats; of a single cell paired by repeat",
+        "same settings, strategy apart; intervals hold together with those of vs fastest; of the only cell of its size "
+        "a single one, as that of the speed-up",
     ),
     _ratio(
         "speedup_by_job_wall_time",
@@ -296,7 +298,19 @@ CONFIGURED = tuple(column.name for column in _ENTRIES if column.group == "config
 # The tables, as the names of their columns. First the columns of the public tables that people quote, then what those
 # leave out: interval, baseline, n, findings.
 CELLS_TABLE = (
-    *("task", "strategy", "precision", "model", "vocab_size", "seq_len", "corpus", "tokenizer", "attention", "compile"),
+    *(
+        "evidence",
+        "task",
+        "strategy",
+        "precision",
+        "model",
+        "vocab_size",
+        "seq_len",
+        "corpus",
+        "tokenizer",
+        "attention",
+        "compile",
+    ),
     *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
     *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
     *("relative_to_fastest", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),

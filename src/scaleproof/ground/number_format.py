@@ -27,9 +27,29 @@ def integer(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
+def significant(value: float, digits: int = 3, grouped: bool = False) -> str:
+    """At most so many significant digits, as short as possible: "0.5", "1.23e-05". `grouped`: thousands separators."""
+    return f"{value:,.{digits}g}" if grouped else f"{value:.{digits}g}"
+
+
+def fixed(value: float, decimals: int, signed: bool = False, grouped: bool = False) -> str:
+    """With so many decimals: "12.30". `signed`: with a plus, too; `grouped`: with thousands separators."""
+    return f"{value:{'+' if signed else ''}{',' if grouped else ''}.{decimals}f}"
+
+
+def scientific(value: float, decimals: int = 1, signed: bool = False) -> str:
+    """As a power of ten: "1.5e-07"."""
+    return f"{value:{'+' if signed else ''}.{decimals}e}"
+
+
 def percent(share: float, decimals: int = 0) -> str:
     """A share in percent: "59%"; `with_spaces` sets it for the page."""
     return f"{share:.{decimals}%}"
+
+
+def signed_percent(share: float, decimals: int = 0) -> str:
+    """A relative change in percent, with its sign: "+2.5%"."""
+    return f"{share:+.{decimals}%}"
 
 
 def seconds(time: float, decimals: int = 3) -> str:
@@ -90,3 +110,13 @@ def size(count_: float) -> str:
     while count_ >= 999.5 and power < len(UNITS) - 1:
         count_, power = count_ / 1000, power + 1
     return f"{count_:.3g} {UNITS[power]}"
+
+
+def times(ratio: float) -> str:
+    """How many times as much: "1.95x"."""
+    return f"{ratio:.3g}x"
+
+
+def in_unit(text: str, unit: str) -> str:
+    """A text about rates, with the unit of the work that they count in place of tokens."""
+    return text if unit == "tokens" else text.replace("tokens/s", f"{unit}/s")

@@ -15,11 +15,17 @@ from scaleproof.ground.files import read_regular, scrub, write_json
 
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 HERE, SLURM = "--cores 2", "--profile slurm"
+USUAL = Path("results")
 
 
 def snakemake_command(target: Path | str) -> str:
     """The command that makes `target`, a file below results/."""
     return f"snakemake {options_for(Path(target))} {target}"
+
+
+def where(results: Path) -> str:
+    """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
+    return "" if results == USUAL else f" --results {results}"
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
+from scaleproof.ground.number_format import significant
 from scaleproof.verify import reports, tables
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
@@ -18,9 +19,12 @@ from scaleproof.verify.recompute import (
     cell_quantities,
     ratio_quantities,
     run_quantities,
+    with_intervals_of_all_cells,
+    without_intervals,
 )
 
 REPORT = "scaling_report.json"
+INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate has the noise of all cells
 
 
 def folder_of(path: Path) -> Path:
@@ -65,13 +69,12 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             problem = f"no figure can be computed from its runs: {first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
-        return quantities | _ratios(folder, runs, quantities), differences
+        report = json_of(folder / REPORT)
+        if tuple(map(int, report["schema_version"].split("."))) >= INTERVALS_OF_ALL_CELLS:
+            quantities = with_intervals_of_all_cells(quantities, runs)
+        return quantities | ratio_quantities(quantities, runs, report), differences
     except (OSError, *DAMAGES):
-        return quantities, differences  # the check of that file says what is wrong with it
-
-
-def _ratios(folder: Path, runs: list[RawRun], quantities: Quantities) -> Quantities:
-    return ratio_quantities(quantities, runs, json_of(folder / REPORT))
+        return without_intervals(quantities), differences  # the check of that file says what is wrong with it
 
 
 def _check_regular(folder: Path) -> None:
@@ -94,6 +97,8 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     sound = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, sound)
     differences += incomputable
+    if at_fault or incomputable:
+        quantities = without_intervals(quantities)
     for file, check in _checks(folder, sound, quantities, at_fault).items():
         differences += _guarded(file, check)
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
@@ -190,7 +195,7 @@ def why(path: Path, identity: str) -> str:
 def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
     """Raises UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
     try:
-        _ratios(folder, runs, quantities)
+        ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
         raise missing(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
@@ -198,10 +203,12 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
-    interval = "" if quantity.low is None else f", 95 % CI {quantity.low:.7g} to {quantity.high:.7g}"
+    interval = ""
+    if quantity.low is not None and quantity.high is not None:
+        interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"
     lines = [
-        f"{identity}",
-        f"  value    {quantity.value:.7g}{interval}, n={quantity.n}",
+        identity,
+        f"  value    {significant(quantity.value, 7)}{interval}, n={quantity.n}",
         f"  formula  {quantity.formula}",
         *(f"  from     {folder}/{path}  sha256 {sha256}" for path, sha256 in quantity.sources),
         f"  check    scaleproof verify {folder}",

@@ -6,13 +6,14 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scaleproof.ground.errors import first_fault, printable
 from scaleproof.ground.files import read_regular
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import Window, current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
 from scaleproof.verify.contents import DAMAGES, parsed_json
@@ -185,16 +186,21 @@ def _inside(run: RawRun) -> list[Difference]:
         return []
     if not run.window:
         return [Difference(steps_file, "", "has no step of the window")]
-    if not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
+    printed = run.metrics.get("evidence") == "printed"  # programs need not print a loss
+    if not printed and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
     window = run.metrics["window"]
-    updates = len(run.window) - window["skipped_optimizer_steps"]
-    figures = {"optimizer_steps": updates, **vars(window_figures(run.window, window["wall_time_sec"]))}
+    figures = vars(window_figures(run.window, window["wall_time_sec"]))
+    if printed:
+        figures = {name: None if figures[name] != figures[name] else figures[name] for name in figures}
+        del figures["data_wait_mean_s"]
+    else:
+        figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
     problems = []
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file
         if not close(window[name], computed, 1e-5):
-            gives = "none" if computed is None else f"{computed:.9g}"
+            gives = "none" if computed is None else significant(computed, 9)
             problems.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
     return problems
 
@@ -205,7 +211,7 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def flat(content: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
     """The values of nested dictionaries under their dotted names."""
     for key, value in content.items():
         if isinstance(value, dict):

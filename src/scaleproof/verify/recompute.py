@@ -3,12 +3,13 @@
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from scipy.stats import f as f_ratio
 from scipy.stats import t as student
 
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.raw import RawRun
 
@@ -38,6 +39,46 @@ def cell_quantities(runs: list[RawRun]) -> Quantities:
         if measured:
             quantities |= {f"cells/{cell}/{name}": q for name, q in _cell(measured).items()}
     return quantities
+
+
+def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Quantities:
+    """The rates of cells with their intervals as reports of schema 5.1 and later have them.
+
+    The variance of a run is that of all cells with the same repeats, in its two parts: between rounds, and within them.
+    Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 20 %) keeps its own interval.
+    """
+    logs: dict[str, dict[int, float]] = {}
+    for run in runs:
+        if run.ok:
+            window = run.metrics["window"]
+            rate = window["tokens_processed_global"] / window["wall_time_sec"]
+            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate)
+    changed = dict(quantities)
+    for cell, own in logs.items():
+        alike = [of_cell for of_cell in logs.values() if set(of_cell) == set(own)]
+        name = f"cells/{cell}/tokens_per_s"
+        if len(alike) < 2 or len(own) < 2 or name not in quantities:
+            continue
+        k, n = len(alike), len(own)
+        within = [statistics.variance(list(of_cell.values())) for of_cell in alike]
+        of_round = [statistics.fmean(of_cell[repeat] for of_cell in alike) for repeat in own]
+        between = k * statistics.variance(of_round)
+        variance = statistics.fmean(within)
+        rest = (k * variance - between) / (k - 1)
+        own_variance = statistics.variance(list(own.values()))
+        others = (k * variance - own_variance) / (k - 1)
+        noisier = others <= 0 or f_ratio.sf(own_variance / others, n - 1, (k - 1) * (n - 1)) < 0.2
+        if variance > 0 and not noisier:
+            freedom = (n - 1) * (k * variance) ** 2 / (between**2 + (k - 1) * rest**2)
+            factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n))
+            rate = quantities[name]
+            changed[name] = replace(rate, low=rate.value / factor, high=rate.value * factor)
+    return changed
+
+
+def without_intervals(quantities: Quantities) -> Quantities:
+    """The rates of cells without intervals: where runs of other cells are missing, theirs cannot be recomputed."""
+    return {name: replace(quantity, low=None, high=None) for name, quantity in quantities.items()}
 
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
@@ -77,24 +118,28 @@ def _cell(runs: list[RawRun]) -> Quantities:
         "tokens_per_s": RecomputedQuantity(
             rate,
             n,
-            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {seconds:.6f} s",
+            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {fixed(seconds, 6)} s",
             sources,
             None if below is None else rate * below,
             None if above is None else rate * above,
         ),
         "samples_per_s": quantity(
-            samples / seconds, f"samples / window seconds = {integer(samples)} / {seconds:.6f} s"
+            samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"
         ),
         "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
         "n": quantity(n, "runs with status ok"),
-        "loss_last": quantity(windows[0]["train_loss_last"], "loss of the last timed step of the first run"),
-        "startup_s": quantity(
-            statistics.median(s["launch_sec"] + s["setup_sec"] for s in (run.metrics["startup"] for run in runs)),
-            "median over runs of launch and set-up",
-        ),
     }
+    if windows[0]["train_loss_last"] is not None:
+        formula = "loss of the last timed step of the first run"
+        figures["loss_last"] = quantity(windows[0]["train_loss_last"], formula)
+    starts = [run.metrics["startup"] for run in runs if "startup" in run.metrics]
+    if len(starts) == n:
+        startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
+        figures["startup_s"] = quantity(startup, "median over runs of launch and set-up")
+    else:  # somebody's program: what a row of its log is in samples is not known
+        del figures["samples_per_s"]
     for percent in (5, 25, 50, 75, 95):
         if percent != 95 or len(times) >= 20:
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
@@ -103,7 +148,18 @@ def _cell(runs: list[RawRun]) -> Quantities:
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
-    return figures
+    return figures if all(map(_has_steps, runs)) else _without_steps(figures)
+
+
+def _has_steps(run: RawRun) -> bool:
+    """Whether rows of its window are steps: a program may have been timed as a whole."""
+    reading = run.metrics.get("reading")
+    return reading is None or reading["first_step"] is not None
+
+
+def _without_steps(figures: Quantities) -> Quantities:
+    """The figures less those of single steps."""
+    return {name: value for name, value in figures.items() if not name.startswith("step")}
 
 
 def devices(run: RawRun) -> int:
@@ -114,8 +170,8 @@ def devices(run: RawRun) -> int:
 def _at(metrics: dict[str, Any], path: str) -> float | None:
     """What stands in a section of the metrics. None: unknown, or of a validation that was not made."""
     section, _, key = path.rpartition(".")
-    place = metrics[section] if section else metrics
-    value: float | None = (place or {}).get(key) if section == "validation" else place[key]
+    place = metrics.get(section) if section else metrics  # a command has no memory, no start-up
+    value: float | None = (place or {}).get(key)
     return value
 
 
@@ -162,7 +218,7 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
     top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
-    formula = f"tokens/s of {cell} / tokens/s of {base} = {top.value:.7g} / {bottom.value:.7g}"
+    formula = f"tokens/s of {cell} / tokens/s of {base} = {significant(top.value, 7)} / {significant(bottom.value, 7)}"
     return RecomputedQuantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
@@ -176,18 +232,24 @@ def _derived(
     here, there = devices(groups[cell][0]), devices(groups[base][0])
     factor = here / there
     efficiency = RecomputedQuantity(
-        s / factor, n, f"speed-up / ({here} / {there} devices) = {s:.7g} / {factor:g}", sources
+        s / factor,
+        n,
+        f"speed-up / ({here} / {there} devices) = {significant(s, 7)} / {significant(factor, 6)}",
+        sources,
     )
     if not strong:
         return {f"cells/{cell}/scaling_efficiency": efficiency}
     # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
     jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
-    formula = f"mean wall time of a job of {base} / that of {cell} = {1 / jobs[base]:.6g} s / {1 / jobs[cell]:.6g} s"
+    formula = (
+        f"mean wall time of a job of {base} / that of {cell} = {significant(1 / jobs[base], 6)} s / "
+        f"{significant(1 / jobs[cell], 6)} s"
+    )
     by_job = RecomputedQuantity(jobs[cell] / jobs[base], n, formula, sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
     if there == 1 and 1 < s <= here:
         karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
-        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {s:.7g}, N = {here}"
+        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {here}"
         ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, n, formula, sources)
     return ratios
 
@@ -215,5 +277,7 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
         for name, (value, formula) in figures.items():
+            if value is None or (name.startswith("step") and not _has_steps(run)):
+                continue
             of_runs[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
     return of_runs

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from scipy import stats
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
+from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close, read_runs
@@ -25,7 +26,8 @@ UNKNOWN = "cannot be recomputed from the raw files"
 TIP = re.compile(r"<title>([^<]*)</title>")
 # "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
 BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=)?"
-RATE = re.compile(rf"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) tokens/s{BOUNDS}")
+UNITS = "tokens|samples|steps|runs"
+RATE = re.compile(rf"^(?P<cell>[a-z0-9.-]+): (?P<value>[\d,.e+]+) (?:{UNITS})/s{BOUNDS}")
 
 
 def check_scaling_report(
@@ -58,7 +60,9 @@ def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[
             relative = entry["relative_to_fastest"]
             if relative and rate and fastest and not close(relative["value"], rate.value / fastest.value):
                 where = f"ranking, {entry['cell']}, relative_to_fastest"
-                yield Difference(file, where, f"is {relative['value']}, rates give {rate.value / fastest.value:.10g}")
+                yield Difference(
+                    file, where, f"is {relative['value']}, rates give {significant(rate.value / fastest.value, 10)}"
+                )
 
 
 def _interval(file: str, where: str, stated: dict[str, Any] | None, quantity: Any) -> Iterator[Difference]:
@@ -68,11 +72,13 @@ def _interval(file: str, where: str, stated: dict[str, Any] | None, quantity: An
     if stated is None:
         return
     if not close(stated["value"], quantity.value):
-        yield Difference(file, where, f"is {stated['value']}, the raw files give {quantity.value:.10g}")
+        yield Difference(file, where, f"is {stated['value']}, the raw files give {significant(quantity.value, 10)}")
     for bound in ("low", "high"):
         expected = getattr(quantity, bound)
         if expected is not None and not close(stated[bound], expected, 1e-7):
-            yield Difference(file, f"{where}, {bound}", f"is {stated[bound]}, the raw files give {expected:.10g}")
+            yield Difference(
+                file, f"{where}, {bound}", f"is {stated[bound]}, the raw files give {significant(expected, 10)}"
+            )
 
 
 def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[Difference]:
@@ -121,12 +127,16 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         }
         for name, value in expected.items():
             if not close(estimate[name], value, 1e-7):
-                yield Difference(file, f"{entry['name']}, {name}", f"is {estimate[name]}, the pairs give {value:.10g}")
+                yield Difference(
+                    file, f"{entry['name']}, {name}", f"is {estimate[name]}, the pairs give {significant(value, 10)}"
+                )
         for arm, stated in (entry.get("arms") or {}).items():
             value = _rate_of([run for run in whole if run.cell == entry[arm]])
             if not close(stated["tokens_per_s"]["value"], value, 1e-7):
                 where = f"{entry['name']}, tokens/s of {arm.upper()}"
-                yield Difference(file, where, f"is {stated['tokens_per_s']['value']}, the runs give {value:.10g}")
+                yield Difference(
+                    file, where, f"is {stated['tokens_per_s']['value']}, the runs give {significant(value, 10)}"
+                )
         for name, values in (("ratios", ratios[False]), ("null_ratios", ratios[True])):
             same = len(values) == len(estimate[name])
             if not same or not all(close(x, y) for x, y in zip(values, estimate[name], strict=True)):
@@ -155,7 +165,7 @@ def check_forecasts(folder: Path) -> Iterator[Difference]:
             )
 
 
-def forecast_seal(data: dict[str, Any]) -> str:
+def forecast_seal(data: Mapping[str, object]) -> str:
     """The sha256 over a file of forecasts, its own field apart."""
     content = {key: value for key, value in data.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -167,7 +177,11 @@ def check_waterfall(folder: Path, quantities: Quantities) -> Iterator[Difference
     for cell in json_of(folder / file)["cells"]:
         total = cell["ideal_ms"] + cell["unexplained_ms"] + math.fsum(p["ms"] or 0.0 for p in cell["parts"])
         if not close(total, cell["measured_ms"], 1e-7):
-            yield Difference(file, cell["cell"], f"parts sum to {total:.7g} ms, the step is {cell['measured_ms']:.7g}")
+            yield Difference(
+                file,
+                cell["cell"],
+                f"parts sum to {significant(total, 7)} ms, the step is {significant(cell['measured_ms'], 7)}",
+            )
 
 
 def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
@@ -182,7 +196,11 @@ def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
             values = {"value": quantity.value, "low": quantity.low, "high": quantity.high}
             for name, value in values.items():
                 if match[name] and value is not None and not stands_for(match[name], value):
-                    yield Difference(file, match["cell"], f"shows {match[name]}, the raw files give {value:,.6g}")
+                    yield Difference(
+                        file,
+                        match["cell"],
+                        f"shows {match[name]}, the raw files give {significant(value, 6, grouped=True)}",
+                    )
 
 
 class _Page(HTMLParser):
@@ -238,7 +256,9 @@ def check_page(
         factor = COLUMNS[name].factor if name in COLUMNS else 1.0
         for printed in (numbers(title)[:1], numbers(text)[:1]):
             if printed and not stands_for(printed[0], quantity.value * factor):
-                yield Difference(file, identity, f"is {printed[0]}, the raw files give {quantity.value * factor:.7g}")
+                yield Difference(
+                    file, identity, f"is {printed[0]}, the raw files give {significant(quantity.value * factor, 7)}"
+                )
     hashes = {run.path: run.sha256[:12] for run in runs}
     for cell, path, sha in page.sources:
         if cell in at_fault:
@@ -247,9 +267,9 @@ def check_page(
         if hashes.get(f"runs/{inside}") != sha:
             yield Difference(file, path, "the page was made from another file")
     rates = [q.value for name, q in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(r"([\d,]+(?:\.\d+)?) tokens/s", "" if at_fault else page.answer):
+    for printed in re.findall(rf"([\d,]+(?:\.\d+)?) (?:{UNITS})/s", "" if at_fault else page.answer):
         if not any(stands_for(printed, rate) for rate in rates):
-            yield Difference(file, "answer", f"no cell or run has {printed} tokens/s")
+            yield Difference(file, "answer", f"no cell or run has a rate of {printed}/s")
 
 
 def _noise_floor(logs: list[float], null_logs: list[float]) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, INTERVAL
+from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
@@ -77,7 +78,8 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
 
 def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
     """One printed figure under its heading."""
-    column = HEADINGS.get(heading.removesuffix(INTERVAL))
+    heading_of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
+    column = HEADINGS.get(heading_of_tokens.removesuffix(INTERVAL))
     quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
     printed = numbers(text)
     words = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
@@ -144,5 +146,5 @@ def _equal(text: str, value: float | None) -> bool:
 
 
 def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
-    figure = f"{computed:.10g}" if isinstance(computed, float) else computed
+    figure = significant(computed, 10) if isinstance(computed, float) else computed
     return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

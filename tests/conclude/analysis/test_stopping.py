@@ -19,7 +19,8 @@ NOISY = (1.0, 1.3, 0.8)
 
 def test_levels_of_all_looks_add_up():
     assert sum(1 - confidence_at(RULE, n) for n in RULE.looks()) == pytest.approx(0.05)
-    assert confidence_at(RULE, 3) == pytest.approx(1 - 0.05 * 3 / 12)
+    assert confidence_at(RULE, 3) == pytest.approx(1 - 0.05 * (3 / 12) ** 3)
+    assert confidence_at(RULE, 12) < 0.98, "most is left for the last look"
     assert confidence_at(RULE, 6) == confidence_at(RULE, 7), "between looks the next one counts"
 
 
@@ -71,7 +72,8 @@ def test_a_question_is_what_has_to_be_decided(look):
 def test_as_fast_within_what_matters_is_a_decision(look):
     equal = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.06}
     question = QUESTION | {"by": 0.0}
-    assert look(equal, question=question).question.status == "near"
+    rule = RepeatUntil(resolve=0.03, at_most=4)
+    assert look(equal, rule=rule, question=question).question.status == "near"
 
 
 def test_the_speed_up_of_one_series_is_what_has_to_be_decided(look):
@@ -94,7 +96,7 @@ def test_a_budget_that_the_next_round_exceeds_ends_the_campaign(look, budget, wh
 
 def test_intervals_have_the_level_of_their_look(look):
     report = look(TWO)
-    assert report.repeats.confidence == pytest.approx(0.9875)
+    assert report.repeats.confidence == pytest.approx(1 - 0.05 * (3 / 12) ** 3)
     fixed = scaling_report("synthetic", "Which?", report_runs(report), NOTHING)
     widths = [r.ranking[0].cells[1].relative_to_fastest for r in (report, fixed)]
     assert widths[0].high > widths[1].high

@@ -59,7 +59,7 @@ FAULTS = {
     "figures-differ-from-series": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
     "ranks-slow-by-turns": (None, by_turns, "suspect"),
     "data-wait": (set_in("window", "dataload_time_mean_sec", lambda s: s * 20), None, "suspect"),
-    "window-short": (set_in("window", "wall_time_sec", 0.4), None, "suspect"),
+    "window-short": (set_in("window", "wall_time_sec", 0.2), None, "suspect"),
     "text-damaged": (set_in("data", "replaced_characters", 3), None, "note"),
     "traffic-differs": (set_in("collectives", "allreduce", "bytes", lambda b: 2 * b), None, "invalid"),
     "precision-differs": (set_in("dtypes", "products", "bfloat16"), None, "invalid"),

@@ -28,6 +28,24 @@ def test_cells_by_their_names():
     }
 
 
+def test_whether_a_cell_is_not_slower():
+    question = {"is": "zero2", "not_slower_than": "ddp", "on": "1x2", "by": "5 %"}
+    assert asked(**question) == {"is": "zero2-n1x2", "not_slower_than": "ddp-n1x2", "by": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"is": "zero2"}, "give better_than: CELL, or not_slower_than"),
+        ({"is": "zero2", "better_than": "ddp", "not_slower_than": "ddp", "by": 0.1}, "give better_than: CELL, or"),
+        ({"is": "zero2", "not_slower_than": "ddp"}, "not_slower_than needs by"),
+    ],
+)
+def test_a_question_has_one_relation_and_what_it_needs(question, message):
+    with pytest.raises(ValueError, match=message):
+        asked(**question)
+
+
 def test_no_question():
     assert cells_of_question(None, []) is None
 

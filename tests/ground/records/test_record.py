@@ -62,7 +62,7 @@ def test_rows_in_another_order_give_the_same_series(tmp_path):
     ("change", "message"),
     [
         (lambda text: "", "not a metrics file"),
-        (lambda text: text.replace('"3.2"', '"9.9"'), "schema_version"),
+        (lambda text: text.replace('"3.3"', '"9.9"'), "schema_version"),
         (lambda text: text.replace('"repeat"', '"repaet"'), "repeat"),
         (lambda text: text[:200], "not a metrics file"),
     ],

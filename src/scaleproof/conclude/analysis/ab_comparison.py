@@ -143,7 +143,7 @@ def _status(
     return ("incomparable", "; ".join(unintended)) if unintended else ("ok", None)
 
 
-def differences(a: dict, b: dict, at: str = "") -> dict[str, list]:
+def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
     """Keys of two effective configurations that differ, with both values.
 
     None stands for a key that one side lacks: records of an older version do not say what it was.

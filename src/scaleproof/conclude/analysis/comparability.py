@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from scaleproof.conclude.checks.comparability import provenance
 from scaleproof.ground.errors import damaged, first_fault
-from scaleproof.ground.records.run import METRICS, MeasuredRun
+from scaleproof.ground.records.metrics import Measured
+from scaleproof.ground.records.run import METRICS, TimedRun
 
 PROGRAM = "dtype of "
 # The reduced dtype is none on one device, so it may differ between sizes.
@@ -13,11 +14,11 @@ DTYPES = ("parameters", "products", "gradients", "optimizer_state", "float32_mat
 Provenance = dict[str, frozenset[str]]
 
 
-def cell_provenance(runs: Sequence[MeasuredRun]) -> Provenance:
+def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
     """Provenance of the runs of a cell, and what followed from their configuration: field -> all its values.
 
-    Code, versions, environment variables, hardware, operating system, launcher; then the number of parameters and the
-    dtypes that ran.
+    Code, versions, environment variables, hardware, operating system, launcher; then of the trainer the number of
+    parameters and the dtypes that ran, of a command its files, its git state and the versions of its interpreter.
     """
     values: dict[str, set[str]] = {}
     for run in runs:
@@ -25,8 +26,11 @@ def cell_provenance(runs: Sequence[MeasuredRun]) -> Provenance:
             fields = dict(provenance(run))
         except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
             raise damaged(run.folder / METRICS, first_fault(error)) from None
-        fields["parameters"] = run.metrics.model.parameters
-        fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
+        if isinstance(run.metrics, Measured):
+            fields["parameters"] = run.metrics.model.parameters
+            fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
+        else:
+            fields["unit"] = run.metrics.unit
         for field, value in fields.items():
             values.setdefault(field, set()).add(str(value))
     return {field: frozenset(of_field) for field, of_field in values.items()}

@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.api.indexers import BaseIndexer
 
 from scaleproof.ground.confidence import Estimate, mean_time
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import TimedRun
 
 SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
 LEAST = 5  # of them
@@ -48,7 +48,7 @@ class Curve:
     seconds: np.ndarray  # since the window began; NaN before it
 
 
-def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
+def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's measured runs."""
     runs = [run for of_cell in groups.values() for run in of_cell]
     losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
@@ -58,7 +58,7 @@ def curves_of(groups: dict[str, list[MeasuredRun]]) -> dict[str, list[Curve]]:
     return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
 
 
-def _smoothing(runs: list[MeasuredRun]) -> int:
+def _smoothing(runs: list[TimedRun]) -> int:
     """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
     return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
 
@@ -133,6 +133,9 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
         if not runs:
             times[cell] = TimeToLoss(None, None, "no run has numbers")
             continue
+        if any(np.isnan(run.loss).all() for run in runs):
+            times[cell] = TimeToLoss(None, None, "no loss was printed")
+            continue
         reached = slowest[runs[0].kind]
         target = reached + SLACK * max(reached, 1.0) if target_loss == "derive" else target_loss
         missed = [x for x in lowest[cell] if x > target]
@@ -159,7 +162,9 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
     """Kind of loss -> the lowest smoothed loss that all of its runs reach which have learnt."""
     reached: dict[tuple, float] = {}
     for kind in dict.fromkeys(run.kind for run in runs):
-        same = [run for run in runs if run.kind == kind]
+        same = [run for run in runs if run.kind == kind and not np.isnan(run.loss).all()]
+        if not same:
+            continue
         learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
         typical = float(np.median(learnt))
         counts = learnt >= min(LEARNT * typical, typical)
@@ -167,5 +172,7 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
     return reached
 
 
-def _kind(run: MeasuredRun) -> tuple:
-    return tuple(run.metrics.config["workload"].get(name) for name in SAME_LOSS)
+def _kind(run: TimedRun) -> tuple:
+    """What its losses are of; those of a command are of its own program."""
+    workload = run.metrics.config["workload"]
+    return (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))

@@ -1,13 +1,14 @@
 """Cells with the runs that have numbers: what rankings and scaling series are made of."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaleproof.conclude.analysis.comparability import Provenance, cell_provenance
-from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, throughput
-from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, ratio
-from scaleproof.ground.records.run import MeasuredRun, Run
+from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, rates_of_cells, throughput
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import Run, TimedRun
 
 # What two cells must have in common to do the same work, their batch aside.
 SAME_WORK = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")
@@ -18,31 +19,57 @@ class MeasuredCell:
     """A cell with its runs that have numbers, in the order of their repeats."""
 
     cell: str
-    runs: list[MeasuredRun]
+    runs: list[TimedRun]
     values: dict[str, Any]  # its configuration, as in runs.csv
     rate: Estimate  # tokens/s
     provenance: Provenance
     confidence: float = CONFIDENCE  # of a ratio to another cell; above 0.95 where results decided when to stop
+    all_rates: Mapping[str, dict[int, float]] = field(default_factory=dict)  # of all cells: cell -> repeat -> tokens/s
 
     @property
     def rates(self) -> dict[int, float]:
         """Repeat -> tokens/s."""
         return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
 
-    def relative_to(self, other: "MeasuredCell") -> Estimate:
-        """Ratio of the rates: paired by repeat where repeats match, else of independent runs."""
-        paired = paired_ratio(self.rates, other.rates, self.rate.value / other.rate.value, self.confidence)
-        return paired or ratio(self.rate, other.rate, self.confidence)
+    def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
+        """Ratio of the rates: paired by repeat where repeats match, else of independent runs.
+
+        Without bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
+        """
+        level = confidence or self.confidence
+        value = self.rate.value / other.rate.value
+        paired = paired_ratio(self.rates, other.rates, value, level, self._others(other))
+        independent = ratio(throughput(self.runs), throughput(other.runs), level)
+        few = independent.n < FEWEST_REPEATS
+        return paired or (Estimate(value, None, None, independent.n, None, None) if few else independent)
+
+    def _others(self, other: "MeasuredCell") -> list[dict[int, float]]:
+        """Rates of the other cells of the campaign: how much their runs scatter counts as well."""
+        return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
     """By slug, in the order of the campaign; cells without numbers are left out."""
     cells = {}
     same: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
-    for cell, repeats in measured_by_cell(runs).items():
+    all_rates: dict[str, dict[int, float]] = {}
+    by_cell = measured_by_cell(runs)
+    rates = rates_of_cells(by_cell)
+    for name, repeats in by_cell.items():
         if repeats:
             provenance = cell_provenance(repeats)
             provenance = same.setdefault(frozenset(provenance.items()), provenance)
-            values, rate = configuration(repeats[0]), throughput(repeats)
-            cells[cell] = MeasuredCell(cell, repeats, values, rate, provenance, confidence)
+            values = _values(repeats[0])
+            cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
+            all_rates[name] = cell.rates
+            cells[name] = cell
     return cells
+
+
+def _values(run: TimedRun) -> dict[str, Any]:
+    """The configuration of a cell; of a command, the work of a step stands in place of the global batch."""
+    values = configuration(run)
+    if isinstance(run.metrics, Printed):
+        per_step = run.metrics.reading.per_step
+        values["global_batch"] = None if per_step is None else round(per_step)
+    return values

@@ -2,18 +2,17 @@
 recommendation; and the formal question of a campaign."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from scaleproof.conclude.analysis.comparability import unintended_differences
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell
 from scaleproof.conclude.analysis.recommend import recommend
-from scaleproof.conclude.analysis.simultaneous import Family, compare_all, letters, resolution
-from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.conclude.analysis.simultaneous import Family, compare_all, letters, resolution, resolution_of_ratio
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, RankedCell, ScalingReport, SizeRanking
 
 MARGIN = 0.05
+GROUPED_BY = ("devices", *SAME_WORK, "global_batch")
 SMALLEST_EFFECT = 0.01  # that repeats are planned for where a question names none
 
 
@@ -28,58 +27,67 @@ def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
     return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
 
 
-def ranking(
-    cells: Mapping[str, MeasuredCell],
+def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
+    """The cells that do the same work on as many devices, fastest first: values of GROUPED_BY -> cells."""
+    groups: dict[tuple, list[MeasuredCell]] = {}
+    for cell in cells.values():
+        groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
+    for members in groups.values():
+        members.sort(key=lambda cell: -cell.rate.value)
+    return dict(sorted(groups.items(), key=lambda item: str(item[0])))
+
+
+def family_of_size(
+    members: Sequence[MeasuredCell], references: Mapping[str, MeasuredCell], confidence: float
+) -> Family | None:
+    """One family of comparisons: of the comparable cells of a size with each other, and with their `references`.
+
+    These are the first of the family. `references`: cell -> the single device, or the baseline, that it is held
+    against. Two families of 5 % each would make false claims in up to 10 % of campaigns. None for a single cell.
+    """
+    comparable = [cell for cell in members if not _differing(members[0], cell)]
+    if len(comparable) < 2:
+        return None
+    smaller = [references[cell.cell] for cell in comparable if cell.cell in references]
+    together = {cell.cell: cell for cell in (*comparable, *smaller)}
+    rates = {name: cell.rates for name, cell in together.items()}
+    return compare_all(rates, {name: cell.rate.value for name, cell in together.items()}, confidence)
+
+
+def rank(
+    key: tuple,
+    members: Sequence[MeasuredCell],
+    family: Family | None,
     findings: Findings,
     beats_single: Mapping[str, bool | None],
     margin: float = MARGIN,
-    confidence: float = CONFIDENCE,
     effect: float | None = None,
-) -> list[SizeRanking]:
-    """For each number of devices its cells, fastest first, relative to the fastest. Only cells that do the same work.
+) -> SizeRanking:
+    """The cells of one size, relative to the fastest. `key`, `members`: of `cells_by_size`.
 
     `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
-    `margin`: by which part a recommended cell may be slower than any other. `confidence`: of all intervals of a group
-    together. `effect`: the difference that further repeats are planned for; the margin, if none is given.
+    `margin`: by which part a recommended cell may be slower than any other. `effect`: the difference that further
+    repeats are planned for; the margin, if none is given.
     """
-    same = ("devices", *SAME_WORK, "global_batch")
-    groups: dict[tuple, list[MeasuredCell]] = {}
-    for cell in cells.values():
-        groups.setdefault(tuple(cell.values[k] for k in same), []).append(cell)
-    described = []
-    for key, members in sorted(groups.items(), key=lambda item: str(item[0])):
-        members.sort(key=lambda cell: -cell.rate.value)
-        work = dict(zip(same, key, strict=True))
-        described.append(_group(work, members, findings, beats_single, margin, confidence, effect or margin))
-    return sorted(described, key=lambda group: group.devices)
-
-
-def _group(
-    work: dict[str, Any],
-    members: list[MeasuredCell],
-    findings: Findings,
-    beats_single: Mapping[str, bool | None],
-    margin: float,
-    confidence: float,
-    effect: float,
-) -> SizeRanking:
-    """`work`: what its cells have in common."""
     fastest = members[0]
-    differing = {c.cell: unintended_differences(fastest.provenance, c.provenance, same_program=False) for c in members}
+    differing = {cell.cell: _differing(fastest, cell) for cell in members}
     comparable = [cell for cell in members if not differing[cell.cell]]
-    rates = {c.cell: c.rates for c in comparable}
-    family = compare_all(rates, {c.cell: c.rate.value for c in comparable}, confidence)
-    groups = letters(family) if family else {}
+    groups = letters(family, len(comparable)) if family else {}
     entries = [_entry(cell, fastest, differing[cell.cell], family, groups) for cell in members]
     return SizeRanking(
-        **work,
+        **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
         method=family.method if family else None,
         claims=family.pairs if family else 0,
-        fastest_shown=bool(family and family.differ[0, 1:].all()),
-        resolve=resolution(family, effect) if family else None,
+        fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
+        resolve=resolution(family, effect or margin) if family else None,
         recommendation=recommend(comparable, family, findings, beats_single, margin),
     )
+
+
+def _differing(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
+    """The fields in which two cells differ that were not meant to."""
+    return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
 def _entry(
@@ -109,32 +117,34 @@ def _entry(
 def answer_question(
     question: Mapping[str, str | float] | None, cells: Mapping[str, MeasuredCell], resolve: float | None = None
 ) -> AnsweredQuestion | None:
-    """The campaign's formal question. `question`: `is` and `better_than` (cells), `by` (0.02: 2 %).
+    """The campaign's formal question. `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02).
 
     It was stated before the runs, so its interval is a single one. `status`: yes, no (shown to be less), near (shown to
-    differ from `by` by less than `resolve`), undecided, incomparable, unmeasured.
+    differ from what is asked by less than `resolve`), undecided, incomparable, unmeasured.
     """
     if not question:
         return None
     answer = AnsweredQuestion.model_validate(question)
-    subject, base = cells.get(answer.subject), cells.get(answer.better_than)
+    subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
         return answer
-    differing = unintended_differences(base.provenance, subject.provenance, same_program=False)
+    differing = _differing(base, subject)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
     relative = subject.relative_to(base)
-    pair = (subject, base)
-    rates = {c.cell: c.rates for c in pair}
-    family = compare_all(rates, {c.cell: c.rate.value for c in pair}, subject.confidence)
-    bound = 1 + answer.by
     answer.status = "undecided"
     answer.ratio = Estimated.of(relative)
     answer.within = resolve
-    if family and relative.low is not None and relative.high is not None:
-        answer.status = "yes" if relative.low > bound else "no" if relative.high < bound else "undecided"
-        within = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
-        answer.status = "near" if answer.status == "undecided" and within else answer.status
-    if family and answer.status == "undecided":
-        answer.resolve = resolution(family, max(answer.by, resolve or SMALLEST_EFFECT))
+    if relative.low is None or relative.high is None:
+        return answer
+    bound = answer.bound
+    if relative.low > bound:
+        answer.status = "yes"
+    elif relative.high < bound:
+        answer.status = "no"
+    elif resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve):
+        answer.status = "near"
+    else:
+        effect = max(answer.by, resolve or SMALLEST_EFFECT)
+        answer.resolve = resolution_of_ratio(relative, effect, subject.confidence)
     return answer

@@ -10,16 +10,11 @@ from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.scaling_report import Recommendation
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
-SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+SIMPLICITY = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 # Findings about what disturbed a run: its rate is not that of the cell.
-DISTURBED = {
-    "run-stands-out",
-    "device-throttled",
-    "cores-shared",
-    "two-clock-states",
-    "drift-over-repeats",
-    "repeats-correlated",
-}
+DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
+# What changes from round to round; ratios cancel it where the repeats of the cells match.
+DISTURBED_UNPAIRED = DISTURBED | {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 
 
 def recommend(
@@ -31,10 +26,11 @@ def recommend(
 ) -> Recommendation | None:
     """The recommendation among comparable cells of one size, fastest first; None for a single cell.
 
-    A cell qualifies if the lower bounds of its ratios to all others are at least 1 - `margin` (non-inferiority, with
-    simultaneous intervals), it is shown to beat one device where there is one, and nothing disturbed its runs. The
-    simplest of these is recommended; of equally simple ones the faster. `cell` is None where none qualifies: then
-    `candidate` is the simplest that still may, `worst` the part by which it may be slower than another.
+    `family`: of these cells, the first of it. A cell qualifies if no other is shown to be possibly faster by more than
+    `margin` (non-inferiority, by Hsu's comparisons with the best), it is shown to beat one device where there is one,
+    and nothing disturbed its runs. The simplest of these is recommended; of equally simple ones the faster. `cell` is
+    None where none qualifies: then `candidate` is the simplest that still may, `worst` the part by which it may be
+    slower than another.
     """
     if len(cells) < 2:
         return None
@@ -42,10 +38,11 @@ def recommend(
     if family is None:
         advice.why = "too-few-repeats"
         return advice
-    advice.disturbed = disturbed = [c.cell for c in cells if DISTURBED & set(codes_above_note(findings.of(c.cell)))]
+    codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED
+    advice.disturbed = disturbed = [c.cell for c in cells if codes & set(codes_above_note(findings.of(c.cell)))]
     sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
-    lows = np.exp((family.log_ratio - family.half).min(axis=1))
-    highs = np.exp((family.log_ratio + family.half).min(axis=1))
+    lows = family.worst(len(cells))
+    highs = np.exp((family.log_ratio + family.half)[: len(cells), : len(cells)].min(axis=1))
     simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
     qualified = [i for i in simplest_first if sound[i] and lows[i] >= 1 - margin]
     possible = [i for i in simplest_first if sound[i] and highs[i] >= 1 - margin]
@@ -67,5 +64,8 @@ def recommend(
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
+    """What sorts cells from simple to involved; nothing is known of a command's settings."""
     strategy = cell.values["strategy"]
-    return SIMPLICITY.index(strategy.removesuffix("-offload")), strategy.endswith("-offload")
+    plain = strategy.removesuffix("-offload")
+    place = SIMPLICITY.index(plain) if plain in SIMPLICITY else len(SIMPLICITY)
+    return place, strategy.endswith("-offload")

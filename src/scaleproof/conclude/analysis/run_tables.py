@@ -1,7 +1,7 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,30 +9,34 @@ import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scaleproof.ground.columns import COLUMNS, combined
-from scaleproof.ground.confidence import Estimate, rate
+from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.metrics import Measured
-from scaleproof.ground.records.run import METRICS, MeasuredRun, Run, measured
+from scaleproof.ground.records.evidence import lowest
+from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
+from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
 CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
 
 
-# What a measured run adds: column -> how it is read from the metrics.
-MEASURED: dict[str, Callable[[Measured], Any]] = {
+# What a run with numbers adds: column -> how it is read from the metrics.
+TIMED: dict[str, Callable[[Timed], Any]] = {
     "tokens": lambda m: m.window.tokens,
     "wall_time_s": lambda m: m.window.wall_time_s,
     "tokens_per_s": lambda m: m.window.tokens_per_s,
-    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_s,
     "tokens_per_s_per_device": lambda m: m.window.tokens_per_s_per_device,
     "step_time_mean_s": lambda m: m.window.step_time_mean_s,
     "step_time_p50_s": lambda m: m.window.step_time_p50_s,
     "step_time_p95_s": lambda m: m.window.step_time_p95_s,
     "steps": lambda m: m.window.step_time_n,
-    "data_wait_share": lambda m: m.window.data_wait_mean_s / m.window.step_time_mean_s,
     "loss_first": lambda m: m.window.train_loss_first,
     "loss_last": lambda m: m.window.train_loss_last,
+}
+# What a run of the trainer adds to that.
+MEASURED: dict[str, Callable[[Measured], Any]] = {
+    "samples_per_s": lambda m: m.ledger.samples_consumed / m.window.wall_time_s,
+    "data_wait_share": lambda m: m.window.data_wait_mean_s / m.window.step_time_mean_s,
     "validation_loss": lambda m: m.validation and m.validation.loss,
     "perplexity": lambda m: m.validation and m.validation.perplexity,
     "accuracy": lambda m: m.validation and m.validation.accuracy,
@@ -64,8 +68,9 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
                 "status": m.status,
                 "failure": m.failure.failure_class if m.failure else None,
                 "reason": m.failure.reason if m.failure else None,
+                "evidence": m.evidence,
                 **configuration(run),
-                **{name: read(m) if isinstance(m, Measured) else None for name, read in MEASURED.items()},
+                **{name: _figure(m, name) for name in (*TIMED, *MEASURED)},
                 "total_wall_time_s": m.total_wall_time_s,
                 "timestamp_utc": m.timestamp_utc,
                 "git_commit": m.git_commit,
@@ -77,30 +82,58 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _times_steps(metrics: Timed) -> bool:
+    """Whether rows of the window are steps, not a whole training."""
+    return not isinstance(metrics, Printed) or metrics.reading.first_step is not None
+
+
+def _figure(metrics: Timed | Failed, name: str) -> Any:
+    """A figure of runs.csv; None where the run has none."""
+    if name in TIMED:
+        known = isinstance(metrics, Timed) and (_times_steps(metrics) or not name.startswith("step"))
+        return TIMED[name](metrics) if isinstance(metrics, Timed) and known else None
+    return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
+
+
 def configuration(run: Run) -> dict:
     """The columns that say what was run; `devices` is the world size."""
-    config = run.metrics.config
+    config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
         shape = values["model"]
         width = shape.get("width", shape.get("d_model"))
         values["model"] = f"{shape['layers']} layers, {width} wide, {shape['heads']} heads"
-    if values["vocab_size"] == "derive":
+    if values["vocab_size"] == "derive" and run.metrics.data:
         values["vocab_size"] = run.metrics.data["vocab_size"]
     nodes, per_node = (int(n) for n in values["geometry"].split("x"))
     return values | {"nodes": nodes, "devices": nodes * per_node}
 
 
-def throughput(runs: Sequence[MeasuredRun]) -> Estimate:
+def throughput(runs: Sequence[TimedRun]) -> Estimate:
     """tokens/s of one cell from its measured runs."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
-def samples_per_second(runs: Sequence[MeasuredRun]) -> float:
-    """All samples over all time."""
+def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
+    """The rate of each cell that has runs, with an interval by the noise of all of them. `cells`: cell -> its runs."""
+    rates = {
+        cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
+        for cell, runs in cells.items()
+        if runs
+    }
+    together = {}
+    for cell, own in rates.items():
+        others = [of_other for other, of_other in rates.items() if other != cell]
+        together[cell] = pooled_rate(throughput(cells[cell]), own, others)
+    return together
+
+
+def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
+    """All samples over all time; None where they were not counted."""
     seconds = sum(run.metrics.window.wall_time_s for run in runs)
-    return sum(run.metrics.ledger.samples_consumed for run in runs) / seconds
+    samples = [run.metrics.ledger.samples_consumed for run in runs if isinstance(run.metrics, Measured)]
+    return sum(samples) / seconds if len(samples) == len(runs) else None
 
 
 def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
@@ -110,20 +143,29 @@ def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeTo
     """
     measured_runs = measured_by_cell(runs)
     times = times or times_to_loss(curves_of(measured_runs), "derive")
-    rows = [_cell_row(cell, group, measured_runs[cell], times[cell], findings) for cell, group in by_cell(runs).items()]
+    rates = rates_of_cells(measured_runs)
+    rows = [
+        _cell_row(cell, group, measured_runs[cell], rates.get(cell), times[cell], findings)
+        for cell, group in by_cell(runs).items()
+    ]
     return pd.DataFrame(rows)
 
 
 def _cell_row(
-    cell: str, group: Sequence[Run], repeats: Sequence[MeasuredRun], reached: TimeToLoss, findings: Findings
+    cell: str,
+    group: Sequence[Run],
+    repeats: Sequence[TimedRun],
+    rate: Estimate | None,
+    reached: TimeToLoss,
+    findings: Findings,
 ) -> dict[str, Any]:
-    """`group`: all runs of the cell; `repeats`: those with numbers."""
+    """`group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s."""
     config = configuration(group[0])
-    rate = throughput(repeats) if repeats else None
     failures = [run.metrics.failure for run in group if run.metrics.failure]
-    loads = [load for run in repeats if (load := _load(run.metrics)) is not None]
+    loads = [load for run in repeats if (load := _figure(run.metrics, "device_load")) is not None]
     return {
         "cell": cell,
+        "evidence": lowest(run.metrics.evidence for run in group),
         **config,
         "runs": len(group),
         "n": len(repeats),
@@ -156,9 +198,10 @@ def _cell_row(
     }
 
 
-def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
-    """Quantiles over all steps of all runs; p95 needs 20."""
-    steps = np.concatenate([run.step_times for run in repeats]) if repeats else np.empty(0)
+def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
+    """Quantiles over all steps of all runs; p95 needs 20. None where something was timed as a whole."""
+    times = [run.step_times for run in repeats if _times_steps(run.metrics)]
+    steps = np.concatenate(times) if times else np.empty(0)
     percents = (5, 25, 50, 75, 95)
     quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
     return {
@@ -169,18 +212,19 @@ def _step_quantiles(repeats: Sequence[MeasuredRun]) -> dict[str, float | None]:
     }
 
 
-def _largest(runs: Sequence[MeasuredRun], name: str) -> float | None:
-    return max((v for run in runs if (v := MEASURED[name](run.metrics)) is not None), default=None)
+def _largest(runs: Sequence[TimedRun], name: str) -> float | None:
+    return max((value for run in runs if (value := _figure(run.metrics, name)) is not None), default=None)
 
 
-def _mean(runs: Sequence[MeasuredRun], name: str) -> float | None:
+def _mean(runs: Sequence[TimedRun], name: str) -> float | None:
     """Mean over runs; None where a run has none."""
-    values = [MEASURED[name](run.metrics) for run in runs]
+    values = [_figure(run.metrics, name) for run in runs]
     return None if not values or None in values else statistics.fmean(values)
 
 
-def _median(runs: Sequence[MeasuredRun], name: str) -> float | None:
-    return _median_of([MEASURED[name](run.metrics) for run in runs])
+def _median(runs: Sequence[TimedRun], name: str) -> float | None:
+    values = [_figure(run.metrics, name) for run in runs]
+    return None if None in values else _median_of(values)
 
 
 def _median_of(values: list[float]) -> float | None:
@@ -201,26 +245,29 @@ def _load(metrics: Measured) -> float | None:
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
 
 
-def _scaled_mfu(runs: Sequence[MeasuredRun], rate: Estimate | None) -> float | None:
+def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
     """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
     if not runs or rate is None:
         return None
     first = runs[0].metrics
+    if not isinstance(first, Measured):
+        return None
     mfu = first.utilization.mfu
     return None if mfu is None else mfu * rate.value / first.window.tokens_per_s
 
 
-def _joules_per_token(runs: Sequence[MeasuredRun]) -> float | None:
+def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
     """All energy over all tokens; None where a run has none."""
-    joules = [run.metrics.energy.joules for run in runs if run.metrics.energy.joules is not None]
+    counted = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
+    joules = [energy for energy in counted if energy is not None]
     if not runs or len(joules) < len(runs):
         return None
     return sum(joules) / sum(run.metrics.window.tokens for run in runs)
 
 
-def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[MeasuredRun]]:
+def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:
     """Runs with numbers of each cell; an empty list for a cell without any."""
-    return {cell: measured(group) for cell, group in by_cell(runs).items()}
+    return {cell: timed(group) for cell, group in by_cell(runs).items()}
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)

@@ -7,14 +7,15 @@ from typing import Any
 
 from scaleproof.conclude.analysis.comparability import unintended_differences
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
-from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, ranking
+from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank
 from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
-from scaleproof.conclude.analysis.simultaneous import compare_all, resolution
+from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, ratio, scaled, times_per_second
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.evidence import lowest
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -39,19 +40,22 @@ def scaling_report(
     measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
     `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
     `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
-    Intervals of speed-ups and efficiencies are single ones; those of a ranking hold together, and so do those against
-    the best single device of cells of one size. `seconds_per_repeat`: of the runs of one repeat of all cells, one after
-    the other. `snakemake`: the options by which the campaign goes on; if not given, by what its runs record. `margin`,
-    `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when
-    repeats end, so intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all
-    the same.
+    Intervals of speed-ups and efficiencies are single ones; those of the ranking of a size hold together, with those
+    against single devices and baselines (ranking.py). `seconds_per_repeat`: of the runs of one repeat of all cells, one
+    after the other. `snakemake`: the options by which the campaign goes on; if not given, by what its runs record.
+    `margin`, `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when repeats end, so
+    intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all the same.
     """
     last = max((run.metrics.repeat for run in runs), default=0)
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
     cells = measured_cells(runs, confidence)
     resolve = repeat_until.resolve if repeat_until else None
     series = scaling_series(cells, resolve or margin)
-    _compare_with_best_single(series, cells, confidence)
+    sizes = cells_by_size(cells)
+    references = _references(series, cells)
+    families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
+    _set_intervals_of_answer(series, cells, references, [family for family in families.values() if family])
+    beats_single = _beats_single(series)
     for point in (point for one in series for point in one.points):
         point.findings = codes_above_note(findings.of(point.cell))
     numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
@@ -60,13 +64,17 @@ def scaling_report(
         campaign=campaign,
         title=title,
         confidence=CONFIDENCE,
+        evidence=lowest(run.metrics.evidence for run in runs),
+        unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid else "ok",
         mismatches=invalid,
         seconds_per_repeat=_seconds_per_repeat(runs),
         snakemake=snakemake or options_of_runs(run.metrics.scheduler for run in runs) or HERE,
         series=series,
         question=answer_question(question, cells, resolve),
-        ranking=ranking(cells, findings, _beats_single(series), margin, confidence, resolve),
+        ranking=[
+            rank(key, members, families[key], findings, beats_single, margin, resolve) for key, members in sizes.items()
+        ],
     )
     report.repeats = take_look(report, runs, repeat_until) if repeat_until else None
     return report
@@ -104,27 +112,47 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
     return [_describe(name, members, singles, effect) for name, members in _series(cells).items()]
 
 
-def _compare_with_best_single(
-    series: Sequence[ScalingSeries], cells: dict[str, MeasuredCell], confidence: float
-) -> None:
-    """Intervals that hold together where several cells of one size are compared with the same single device.
+def _references(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
+    """What each cell of several devices is held against: the best single device, else the baseline of its series."""
+    references: dict[str, MeasuredCell] = {}
+    for one in series:
+        for point in one.points:
+            baseline = one.baseline if point.speedup else None
+            reference = point.best_single or baseline
+            if reference and point.devices > 1:
+                references[point.cell] = cells[reference]
+    return references
 
-    Else the one that is picked because it looks best would beat the device too often by chance. Two repeats have none.
+
+def _set_intervals_of_answer(
+    series: Sequence[ScalingSeries],
+    cells: Mapping[str, MeasuredCell],
+    references: Mapping[str, MeasuredCell],
+    families: Sequence[Family],
+) -> None:
+    """Intervals of `speedup_vs_best_single` and `speedup_in_answer` that hold together with the ranking of the size.
+
+    Else the cell that is picked because it looks best would beat the device too often by chance. Without a ranking the
+    answer states each series at its largest size, so these hold together (Bonferroni).
     """
-    groups: dict[tuple, dict[str, Estimated]] = {}
-    for point in (point for one in series for point in one.points):
-        if point.speedup_vs_best_single and point.devices > 1:
-            key = (point.best_single, point.devices, cells[point.cell].values["global_batch"])
-            groups.setdefault(key, {})[point.cell] = point.speedup_vs_best_single
-    for (single, *_), ratios in groups.items():
-        if len(ratios) < 2:
-            continue
-        members = [single, *ratios]
-        family = compare_all(
-            {c: cells[c].rates for c in members}, {c: cells[c].rate.value for c in members}, confidence
-        )
-        for place, one_ratio in enumerate(ratios.values(), start=1):
-            one_ratio.low, one_ratio.high = (family.low(place, 0), family.high(place, 0)) if family else (None, None)
+    family_of = {name: family for family in families for name in family.cells if name in references}
+    for one in series:
+        for point in one.points:
+            family = family_of.get(point.cell)
+            if family:
+                reference = references[point.cell].cell
+                i, j = family.cells.index(point.cell), family.cells.index(reference)
+                value = cells[point.cell].rate.value / cells[reference].rate.value
+                ratio = Estimated(value=value, low=family.low(i, j), high=family.high(i, j), n=family.n)
+                point.speedup_vs_best_single = ratio if point.best_single else None
+                point.speedup_in_answer = ratio if reference == one.baseline else None
+    several = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
+    if families:
+        return
+    for one in several:
+        last, base = cells[one.points[-1].cell], cells[one.baseline]
+        level = 1 - (1 - last.confidence) / len(several)
+        one.points[-1].speedup_in_answer = Estimated.of(last.relative_to(base, level))
 
 
 def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
@@ -139,8 +167,8 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """strong: one global batch for all sizes. weak: one batch per device. None: neither, or a single size."""
-    if len({c["devices"] for c in cells}) < 2:
+    """strong: one global batch for all sizes. weak: one batch per device. None: neither, unknown, or a single size."""
+    if len({c["devices"] for c in cells}) < 2 or any(c["global_batch"] is None for c in cells):
         return None
     if len({c["global_batch"] for c in cells}) == 1:
         return "strong"
@@ -161,8 +189,11 @@ def _describe(
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
     points = {c.values["geometry"]: _point(c, base, kind, singles) for c in members}
     comparable = [c for c in members if not points[c.values["geometry"]].incomparable]
-    ends = {c.cell: c.rates for c in (comparable[0], comparable[-1])}
-    family = compare_all(ends, confidence=base.confidence)
+    largest = comparable[-1]
+    relative = largest.relative_to(comparable[0])
+    resolve = None
+    if largest is not comparable[0] and relative.low is not None:
+        resolve = resolution_of_ratio(relative, effect, base.confidence)
     return ScalingSeries(
         name=name,
         strategy=base.values["strategy"],
@@ -170,7 +201,7 @@ def _describe(
         protocol=protocol,
         baseline=base.cell,
         baseline_devices=base.values["devices"],
-        resolve=resolution(family, effect) if family else None,  # of the largest size and the smallest
+        resolve=resolve,  # of the largest size and the smallest
         law=fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
         runs=points,
     )
@@ -233,6 +264,8 @@ def _best_single(
     The same work: the same global batch, or in weak scaling one device's part of it.
     """
     values = cell.values
+    if values["global_batch"] is None:  # whether another cell does the same work is not known
+        return None, []
     batch = values["global_batch"] / (values["devices"] if kind == "weak" else 1)
     comparable: list[MeasuredCell] = []
     fields: set[str] = set()

@@ -1,10 +1,10 @@
 """When repeats end (`repeats.resolve` of a campaign): looks at the results after rounds of repeats.
 
 Looking often and stopping when the result pleases makes intervals of 95 % hold less often. Therefore each look has a
-level of its own. With n_1 < ... < n_K repeats at the looks, look k spends 5 % x (n_k - n_(k-1)) / n_K: an alpha
-spending function that is linear in the repeats (Lan and DeMets, Biometrika 70, 1983). The parts add up to 5 %, so by
-Bonferroni's inequality all intervals of all looks hold together with 95 %, whatever rule ends the campaign. The report
-prints the intervals of the look at which it ended.
+level of its own. With n_1 < ... < n_K repeats at the looks, 5 % x (n_k / n_K)^3 are spent after look k: an alpha
+spending function (Lan and DeMets, Biometrika 70, 1983) that leaves most for the last look, where most differences are
+seen. The parts add up to 5 %, so by Bonferroni's inequality all intervals of all looks hold together with 95 %,
+whatever rule ends the campaign. The report prints the intervals of the look at which it ended.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
 from scaleproof.conclude.analysis.run_tables import configuration
+from scaleproof.conclude.analysis.simultaneous import SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.run import Run
@@ -22,7 +23,8 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none)."""
     looks = [0, *rule.looks()]
     before, after = next((pair for pair in pairwise(looks) if pair[1] >= repeats), (looks[-2], looks[-1]))
-    return 1 - (1 - CONFIDENCE) * (after - before) / looks[-1]
+    spent_before, spent_after = ((n / looks[-1]) ** SPENDING_POWER for n in (before, after))
+    return 1 - (1 - CONFIDENCE) * (spent_after - spent_before)
 
 
 def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:

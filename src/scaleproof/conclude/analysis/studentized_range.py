@@ -1,9 +1,11 @@
-"""Quantiles of the studentized range, which say how far apart the largest and smallest of k equal means may be.
+"""Quantiles that say how far equal means lie apart by chance: Tukey's, of the largest and the smallest, and Dunnett's,
+of the largest and a given one.
 
 In a fiftieth of the time of scipy.stats, whose import alone takes a second.
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -20,34 +22,63 @@ FARTHEST = 8.5  # standard deviations of a mean; what lies beyond has a probabil
 def studentized_range(confidence: float, k: int, freedom: int) -> float:
     """Quantile of the range of k >= 2 means over an estimate of their standard deviation with `freedom` degrees.
 
-    By Newton's method, where P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the
-    range of k standard normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu
-    1996, appendix B). To seven digits for the degrees of freedom that two or more runs of each of k >= 3 cells leave.
+    P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the range of k standard
+    normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu 1996, appendix B). To
+    seven digits for the degrees of freedom that two or more runs of each of k >= 3 cells leave.
     """
     student = float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
-    q = math.sqrt(2) * student  # for two means the quantile itself, for more (Bonferroni) a little above it
-    estimates = _estimates(freedom)
-    low, high = 0.0, q
-    while k > 2 and high - low > 1e-12 * high:
-        probability, density = _distribution(q, k, *estimates)
-        low, high = (low, q) if probability > confidence else (q, high)
-        step = (probability - confidence) / density if density > 0 else math.inf
-        if abs(step) <= 1e-12 * q:
-            break
-        q = q - step if low < q - step < high else (low + high) / 2
-    return q
+    bound = math.sqrt(2) * student  # Bonferroni's: for two means the quantile itself, for more a little above it
+    if k == 2:
+        return bound
+    sd, weight = _estimates(freedom)
+    z, z_weight = _means()
+
+    def probability(q: float) -> float:
+        between = ndtr(z + q * sd[:, None]) - ndtr(z)
+        return float(weight @ (k * between ** (k - 1) @ z_weight))
+
+    return _solve(probability, confidence, bound)
 
 
-def _distribution(q: float, k: int, sd: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """P(Q <= q), and its derivative. `sd`, `weight`: of `_estimates`."""
+@lru_cache(maxsize=4096)
+def largest_of_others(confidence: float, k: int, freedom: int) -> float:
+    """Quantile of the largest of k - 1 differences to one mean, over the standard deviation of such a difference.
+
+    One-sided, for equal numbers of runs: P(D <= d) = E[integral of phi(z) Phi(z + sqrt(2) d S)^(k-1) dz] (Dunnett
+    1955; Hsu 1996, chapter 4). For k = 2 it is Student's.
+    """
+    if k == 2:
+        return float(stdtrit(freedom, confidence))
+    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))
+    sd, weight = _estimates(freedom)
+    z, z_weight = _means()
+
+    def probability(d: float) -> float:
+        below = ndtr(z + math.sqrt(2) * d * sd[:, None])
+        return float(weight @ (below ** (k - 1) @ z_weight))
+
+    return _solve(probability, confidence, bound)
+
+
+def _solve(probability: Callable[[float], float], confidence: float, bound: float) -> float:
+    """Where a rising `probability` is `confidence`, between 0 and `bound`: by bisection, to a part in 10^9.
+
+    scipy.optimize, which has better ways, takes most of a second to import.
+    """
+    low, high = 0.0, bound
+    while high - low > 1e-9 * bound:
+        middle = (low + high) / 2
+        if probability(middle) < confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _means() -> tuple[np.ndarray, np.ndarray]:
+    """Values of one standard normal mean, and their probabilities."""
     z = FARTHEST * MEAN_NODES
-    z_weight = FARTHEST * MEAN_WEIGHTS * _normal(z)
-    upper = z + q * sd[:, None]
-    between = ndtr(upper) - ndtr(z)
-    others = between ** (k - 2)
-    probability = k * (others * between) @ z_weight
-    density = k * (k - 1) * (others * _normal(upper)) @ z_weight
-    return float(weight @ probability), float(weight @ (sd * density))
+    return z, FARTHEST * MEAN_WEIGHTS * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
@@ -59,8 +90,3 @@ def _estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     sd = np.exp(log_sd)
     weight = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # the chi density but for a factor
     return sd, weight / weight.sum()
-
-
-def _normal(z: np.ndarray) -> np.ndarray:
-    """Density of the standard normal distribution."""
-    return np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

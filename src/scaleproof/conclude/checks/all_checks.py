@@ -1,18 +1,20 @@
 """All checks on our own runs, and running them. Importing a module of checks registers them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from scaleproof.conclude.checks import (  # noqa: F401
     census,
     clock,
     comparability,
     convergence,
+    corpus,
     cpu_time,
     energy,
     execution,
     knobs,
     memory,
+    printed,
     published,
     repeats,
     replayed,
@@ -35,21 +37,24 @@ from scaleproof.ground.findings.registry import (
     FILE_UNREADABLE,
     Check,
     Code,
+    Register,
     by_severity,
     check_failed,
     codes_of,
+    of_printed,
     of_run,
     of_runs,
+    of_timed,
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.open_sections import rank_fault
-from scaleproof.ground.records.run import STEPS, MeasuredRun, Run, measured
+from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured, timed
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
-CODES = codes_of(of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+CODES = codes_of(of_run, of_runs, of_timed, of_printed, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 UNUSABLE = Code(
     "record-unusable",
     "invalid",
@@ -59,9 +64,10 @@ UNUSABLE = Code(
     repair="Restore the files of this run, or run the cell again (scaleproof retry).",
 )
 CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
+AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-REGISTERS = (of_run, of_runs, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+REGISTERS = (of_run, of_runs, of_timed, of_printed, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 
 
 def check_names(*registers: Iterable) -> list[str]:
@@ -71,21 +77,32 @@ def check_names(*registers: Iterable) -> list[str]:
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """All findings, invalid ones first: of each run with numbers, of damaged records, of runs together."""
-    with_numbers, findings = _run_by_run(measured(runs))
+    with_numbers, findings = _run_by_run(measured(runs), of_run)
+    commands, of_commands = _run_by_run([run for run in timed(runs) if isinstance(run.metrics, Printed)], of_printed)
+    findings += of_commands
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
         findings += of_all_runs.noting([runs])  # failed ones as well
+    if any_level := [*with_numbers, *commands]:
+        findings += [finding for check in of_timed for finding in _checked_together(check, any_level)]
+    made = [
+        *((of_run, of_runs, of_all_runs) if with_numbers else ()),
+        *((of_printed,) if commands else ()),
+        *((of_timed,) if any_level else ()),
+    ]
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
-        checks=check_names(of_run, of_runs, of_all_runs) if with_numbers else [],
+        checks=check_names(*made) if made else [],
         findings=by_severity(_once(findings)),
     )
 
 
-def _run_by_run(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Finding]]:
+def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
     """The runs whose series can be read, and the findings of single runs: an odd record silences no other.
+
+    `register`: of the checks on one run.
 
     Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
     stays with one check for a while, which takes half of the time of run by run.
@@ -94,7 +111,7 @@ def _run_by_run(runs: list[MeasuredRun]) -> tuple[list[MeasuredRun], list[Findin
     problems = [_problem(run) for run in runs]
     sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
     unusable = [_unusable(run, problem) for run, problem in zip(runs, problems, strict=True) if problem]
-    checks: list[tuple[Check[MeasuredRun], list[Finding]]] = [(check, []) for check in of_run]
+    checks: list[tuple[Check[AnyRun], list[Finding]]] = [(check, []) for check in register]
     for first in range(0, len(sound), AT_A_TIME):
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
@@ -108,7 +125,7 @@ def _once(findings: list[Finding]) -> list[Finding]:
     return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
 
 
-def _problem(run: MeasuredRun) -> str:
+def _problem(run: TimedRun) -> str:
     """Why the series of a run cannot be used; "" if it can."""
     try:
         return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
@@ -118,11 +135,11 @@ def _problem(run: MeasuredRun) -> str:
         return first_fault(error)
 
 
-def _is_damaged(metrics: Measured | Failed) -> TypeGuard[Failed]:
+def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 
-def _checked_alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]:
+def _checked_alone(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
     """Findings of a check on one run, or who is at fault that there are none."""
     try:
         return check(run)
@@ -130,13 +147,13 @@ def _checked_alone(check: Check[MeasuredRun], run: MeasuredRun) -> list[Finding]
         return [_blamed(check.name, run, error)]
 
 
-def _blamed(check: str, run: MeasuredRun, error: Exception) -> Finding:
+def _blamed(check: str, run: TimedRun, error: Exception) -> Finding:
     """Where a check breaks on a run: a file or a field of the run that is not what was written, or else the check."""
     fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
     return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 
-def _checked_together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> list[Finding]:
+def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
     """Findings of a check on all runs, without those on which it breaks by themselves."""
     findings, error = _attempt(check, runs)
     if error is None:
@@ -150,7 +167,7 @@ def _checked_together(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) 
     return [*findings, *odd.values()]
 
 
-def _attempt(check: Check[list[MeasuredRun]], runs: list[MeasuredRun]) -> tuple[list[Finding], Exception | None]:
+def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
     try:
         return check(runs), None
     except Exception as error:

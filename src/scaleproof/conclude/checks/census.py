@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.counts import Counts, count, count_encoder
+from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
-from scaleproof.ground.number_format import integer, megabytes
+from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -18,27 +17,41 @@ STATE = 1.3  # measured state over the ZeRO paper's formula
 LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
-def shape_from(config: dict[str, Any]) -> ModelShape | EncoderShape:
-    """The shape of a run's model."""
-    shape = config["workload"]["model_shape"]
-    return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
+@lru_cache(maxsize=AT_A_TIME)
+def inventory_of_run(run: MeasuredRun) -> Inventory:
+    """The tensors of the configured model: of a shape by formula, else as they were counted on the network.
+
+    The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
+    """
+    if run.metrics.model.inventory is not None:
+        return run.metrics.model.inventory
+    described = run.metrics.config["workload"]["model_shape"]
+    shape = (EncoderShape if "d_model" in described else ModelShape).model_validate(described)
+    return inventory_of_shape(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])))
+
+
+def vocabulary_of(run: MeasuredRun) -> int:
+    """Rows of the embedding: as configured, or as many as the corpus has tokens."""
+    rows = run.metrics.config["workload"]["vocab_size"]
+    return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
 
 
 @lru_cache(maxsize=AT_A_TIME)
-def counts_of(run: MeasuredRun) -> Counts:
+def counts_of_run(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
-    workload = run.metrics.config["workload"]
-    shape = shape_from(run.metrics.config)
-    if isinstance(shape, EncoderShape):
-        ledger = run.metrics.ledger
-        length = ledger.tokens_consumed / ledger.samples_consumed
-        return count_encoder(shape, workload["vocab_size"], len(run.metrics.data.get("classes", [])), length)
-    return count(shape, workload["vocab_size"], workload["seq_len"])
+    ledger = run.metrics.ledger
+    return counts_of(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
+
+
+def geometry_of(run: MeasuredRun) -> tuple[int, int]:
+    """Nodes, and devices on each."""
+    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
+    return nodes, per_node
 
 
 def parameters_of(run: MeasuredRun) -> int:
     """Parameters of the configured model, by the formula."""
-    return counts_of(run).parameters
+    return inventory_of_run(run).parameters
 
 
 @of_run.check(
@@ -124,8 +137,8 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     for when, step in (("before", census.before), ("after", census.after)):
         if step and step.nodes is not None and made != steps * step.nodes:
             return (
-                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, {made / steps:.6g} a "
-                f"step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
+                f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
     return None
 
@@ -139,13 +152,9 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     config, training = run.metrics.config, run.metrics.training_config
     samples = training.micro_batch * training.accumulation
     positions = samples * training.seq_len
-    shape = shape_from(config)
-    if isinstance(shape, EncoderShape):
-        blocks = shape.layers * (4 * shape.d_model**2 + 2 * shape.d_model * shape.feed_forward) * positions
-        head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
-    else:
-        blocks = 12 * shape.layers * shape.width**2 * positions
-        head = config["workload"]["vocab_size"] * shape.width * positions
+    inventory = inventory_of_run(run)
+    blocks = inventory.block_weights * positions
+    head = inventory.token_weights * positions + inventory.sample_weights * samples
     least = most = 6.0 * (blocks + head)
     if config["execution"]["activation_checkpointing"]:
         least, most = least + blocks, most + 2.0 * blocks
@@ -158,19 +167,22 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
-    expected = f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
-    return f"{step.linear_flops:.4g} FLOPs of products with weights, {expected} by the formula"
+    expected = significant(least, 4) if least == most else f"{significant(least, 4)} to {significant(most, 4)}"
+    return f"{significant(step.linear_flops, 4)} FLOPs of products with weights, {expected} by the formula"
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     execution = run.metrics.config["execution"]
-    if isinstance(shape_from(run.metrics.config), EncoderShape):
-        return None  # its attention is that of torch's layer
+    if inventory_of_run(run).is_encoder:
+        return None  # its attention is that of torch's or transformers' layer
     forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
     backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
     if execution["attention"] == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
-    if execution["attention"] == "sdpa" and not forward and step.batched_flops and run.metrics.ranks[0]["cores"]:
+    # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
+    own = run.metrics.model.inventory is None
+    plain = not forward and step.batched_flops
+    if own and execution["attention"] == "sdpa" and plain and run.metrics.ranks[0]["cores"]:
         return "attention ran in plain products, but sdpa is configured"
     if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"
@@ -239,7 +251,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
-        threads = execution["threads_per_device"]
+        threads = execution["threads_per_device"] or 0
         if census.threads != threads:
             yield f"torch uses {census.threads} threads, {threads} are configured"
         if record["cores"] and sorted(record["cores"]) != sorted(census.cores):
@@ -260,14 +272,20 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
         if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
-            yield f"the learning rate of step {step.step} is {group.learning_rate:g}, by the schedule {expected:g}"
+            yield (
+                f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
+                f"schedule {significant(expected, 6)}"
+            )
         if group.betas != optimizer["betas"] or group.eps != optimizer["eps"]:
-            yield f"betas and eps are {group.betas} and {group.eps:g}"
+            yield f"betas and eps are {group.betas} and {significant(group.eps, 6)}"
         if group.variants:
             yield f"AdamW runs with another {', '.join(group.variants)}"
     decays = {group.weight_decay for group in step.groups}
     if decays != {optimizer["weight_decay"], 0.0}:
-        yield f"weight decays are {sorted(decays)}, {optimizer['weight_decay']:g} for matrices and 0 are configured"
+        yield (
+            f"weight decays are {sorted(decays)}, {significant(optimizer['weight_decay'], 6)} for "
+            "matrices and 0 are configured"
+        )
     offload = execution["strategy"].endswith("-offload")
     if not offload and bool(step.updates) != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
@@ -314,14 +332,14 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     if 0 < ratio < LEAST_STATE and not offload:
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
-            f"formula ({ratio:.2f}x)",
+            f"formula ({fixed(ratio, 2)}x)",
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
-            f"({ratio:.2f}x): {_kept_beside_state(run)}"
+            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
         )
 
 
@@ -339,6 +357,6 @@ def _kept_beside_state(run: MeasuredRun) -> str:
     full = training.precision in ("fp32", "tf32")
     copy = ", and a second copy of the device's part of the weights" if full else ""
     return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({bucket * (4 if full else 2) / 1e6:.1f} MB), on every "
-        f"device all parameters of fewer than {integer(whole)} elements{copy}"
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * (4 if full else 2) / 1e6, 1)} MB), on "
+        f"every device all parameters of fewer than {integer(whole)} elements{copy}"
     )

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
@@ -154,7 +154,10 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
             length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
             step = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
             if abs(step) > AROUND_SHARE * length + AROUND_S:
-                yield Flag(f"the time of day of {rank['host']} moved by {step:+.3f} s against its monotonic clock")
+                yield Flag(
+                    f"the time of day of {rank['host']} moved by {fixed(step, 3, signed=True)} s against its "
+                    "monotonic clock"
+                )
                 return
 
 

@@ -4,17 +4,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, comparable
-from scaleproof.ground.findings.registry import Code, Flag, of_runs
+from scaleproof.ground.findings.registry import Code, Flag, of_runs, of_timed
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
-from scaleproof.ground.number_format import integer
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.number_format import fixed, number, scientific, significant
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
+AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 # A classifier's loss is the mean of a few samples, not of thousands of tokens: the rounding of low precision is not
@@ -57,13 +59,14 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if len(losses) != len(expected) or (difference > tolerance).any():
                 step = int(np.nan_to_num(difference / tolerance).argmax())
                 yield Flag(
-                    f"at step {step} the loss is {losses[step]:.6g} in {run.name} and {expected[step]:.6g} in "
-                    f"{reference.name}, {difference[step]:.1e} apart; {tolerance[step]:.0e} is allowed",
+                    f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
+                    f"{significant(expected[step], 6)} in {reference.name}, {scientific(difference[step])} apart; "
+                    f"{scientific(tolerance[step], 0)} is allowed",
                     about=[reference, run],
                 )
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "provenance-differs",
         "suspect",
@@ -73,7 +76,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
         repair="Something other than the compared keys changed; run all cells again in one environment.",
     )
 )
-def provenance_agrees(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     """All runs of a campaign have the same code, versions, environment variables and hardware."""
     seen: dict[str, set[str]] = defaultdict(set)
     for run in runs:
@@ -84,7 +87,7 @@ def provenance_agrees(runs: list[MeasuredRun]) -> Iterator[Flag]:
         yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "run-stands-out",
         "suspect",
@@ -95,24 +98,24 @@ def provenance_agrees(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "nothing is dropped silently.",
     )
 )
-def runs_stay_together(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped silently."""
     for repeats in _groups(runs, lambda r: r.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
             if max(rate / middle, middle / rate) > APART:
-                loads = ", ".join(f"{rank['cpu_load']:.2f}" for rank in run.metrics.ranks if "cpu_load" in rank)
+                loads = ", ".join(fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank)
                 used = f"; its processes used {loads} cores" if loads else ""
                 yield Flag(
-                    f"{integer(rate)} tokens/s, where the median of {len(repeats)} runs of this cell "
-                    f"is {integer(middle)}{used}",
+                    f"{number(rate, 4)} {run.metrics.unit}/s, where the median of {len(repeats)} runs of this cell "
+                    f"is {number(middle, 4)}{used}",
                     about=[run],
                 )
 
 
-@of_runs.check(SINGLE_RUN)
-def repeated_enough(runs: list[MeasuredRun]) -> Iterator[Flag]:
+@of_timed.check(SINGLE_RUN)
+def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """An interval needs two runs; one run says nothing about its own spread."""
     alone = [repeats[0] for repeats in _groups(runs, lambda r: r.metrics.cell) if len(repeats) == 1]
     if alone:
@@ -139,8 +142,9 @@ def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
         yield sorted(group, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
 
 
-def _groups(runs: list[MeasuredRun], key: Callable[[MeasuredRun], str]) -> list[list[MeasuredRun]]:
-    grouped: dict[str, list[MeasuredRun]] = defaultdict(list)
+def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
+    """The runs of each key, in their order."""
+    grouped: dict[str, list[AnyRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)
     return list(grouped.values())
@@ -152,7 +156,7 @@ def _training_identity(run: MeasuredRun) -> str:
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def provenance(run: MeasuredRun) -> Iterator[tuple[str, Any]]:
+def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
     """Code, versions, environment and hardware of a run, which a campaign never compares: field and value."""
     metrics = run.metrics
     hardware = metrics.hardware
@@ -167,3 +171,8 @@ def provenance(run: MeasuredRun) -> Iterator[tuple[str, Any]]:
     yield "device", sorted({r["device_name"] for r in metrics.ranks})
     yield "os", metrics.host["os"]
     yield "launcher", (metrics.scheduler or {}).get("type", "local")
+    if isinstance(metrics, Printed):
+        program = metrics.program
+        yield "commit of the program", program.git_commit
+        yield from ((f"{package} of the program", version) for package, version in program.versions.items())
+        yield from ((f"file {name}", sha256) for name, sha256 in program.files.items())

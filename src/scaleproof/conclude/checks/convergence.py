@@ -6,7 +6,7 @@ from scaleproof.conclude.checks.comparability import same_training
 from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import MEANINGLESS, SMALL_LOSS, amplification
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import digest, held_out
 
@@ -62,8 +62,9 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
             difference = abs(loss - expected) / max(expected, SMALL_LOSS)
             if tolerance <= MEANINGLESS and difference > tolerance:
                 yield Flag(
-                    f"after the last step the validation loss is {loss:.6g} in {run.name} and {expected:.6g} in "
-                    f"{reference.name}, {difference:.1e} apart; {tolerance:.0e} is allowed",
+                    f"after the last step the validation loss is {significant(loss, 6)} in {run.name} and "
+                    f"{significant(expected, 6)} in {reference.name}, {scientific(difference)} apart; "
+                    f"{scientific(tolerance, 0)} is allowed",
                     about=[reference, run],
                 )
 

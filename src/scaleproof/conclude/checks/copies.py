@@ -17,7 +17,7 @@ from scaleproof.ground.campaign.batch import SEARCHED
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
-from scaleproof.ground.number_format import seconds
+from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
 
@@ -80,7 +80,8 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
             if frozenset((str(first.folder), str(second.folder))) not in reported:
                 ratio = float(np.exp((b - a).mean()))
                 yield Flag(
-                    f"all {len(a)} steps of {second.name} took {ratio:.6f} times as long as those of {first.name}",
+                    f"all {len(a)} steps of {second.name} took {fixed(ratio, 6)} times as long as those of "
+                    f"{first.name}",
                     about=[first, second],
                 )
 
@@ -217,7 +218,7 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
         if place < len(cells):
             hours = (starts[place] - ended) / 3600
             about = [cell, cells[place]]
-            yield Flag(f"{about[1]} was measured {hours:.1f} h after {about[0]}", cells=about, about=about)
+            yield Flag(f"{about[1]} was measured {fixed(hours, 1)} h after {about[0]}", cells=about, about=about)
             return
 
 
@@ -252,8 +253,8 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
             ("tokens_per_sec", metrics.window.tokens_per_s),
             ("total_wall_time_sec", metrics.total_wall_time_s),
         ):
-            if name in words and words[name] != f"{value:.2f}":
-                problems.append(f"{name} is {words[name]} in {COMPLETE} and {value:.2f} in {METRICS}")
+            if name in words and words[name] != fixed(value, 2):
+                problems.append(f"{name} is {words[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}")
     if problems:
         yield Flag("; ".join(problems))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -47,8 +47,8 @@ def sampling_error(cpu_s: float) -> float:
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Others took little CPU time while the window was open."""
     if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
-        busy = run.metrics.host["cpu_busy_before"]
-        if busy > BUSY:
+        busy = run.metrics.host.get("cpu_busy_before")
+        if busy is not None and busy > BUSY:
             yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
         return
     ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
@@ -135,7 +135,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
 )
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     """In the probed steps no rank slept for a noticeable part of a step."""
-    if run.metrics.config["execution"]["threads_per_device"] > 1:  # the first thread waits for the others
+    if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
     for rank in range(len(run.metrics.census or [])):
@@ -145,8 +145,8 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
         if idle is not None and idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
             lost = idle * window.step_time_n
             yield Flag(
-                f"rank {rank} slept for {idle * 1e3:.1f} ms or more in the probed steps; the mean step takes "
-                f"{window.step_time_mean_s * 1e3:.1f} ms: about {seconds(lost, 2)} of "
+                f"rank {rank} slept for {fixed(idle * 1e3, 1)} ms or more in the probed steps; the mean step takes "
+                f"{fixed(window.step_time_mean_s * 1e3, 1)} ms: about {seconds(lost, 2)} of "
                 f"{seconds(window.wall_time_s, 2)} lost"
             )
             return
@@ -178,8 +178,8 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     ratio, extra = _excess(used, slowest)
     if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
         yield Flag(
-            f"rank {slowest} used {seconds(used[slowest], 2)} of processor time in the window, {ratio:.2f} times as "
-            f"much as the others: {seconds(extra, 2)} of {seconds(window.wall_time_s, 2)} lost"
+            f"rank {slowest} used {seconds(used[slowest], 2)} of processor time in the window, {fixed(ratio, 2)} "
+            f"times as much as the others: {seconds(extra, 2)} of {seconds(window.wall_time_s, 2)} lost"
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import seconds
+from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.run import MeasuredRun
 
 AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
@@ -34,13 +34,14 @@ def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
                 continue
             if abs(joules - integral) > AGREEMENT * max(joules, integral):
                 yield Flag(
-                    f"a device of rank {rank['rank']}: {joules:.0f} J by its counter, {integral:.0f} J by its power"
+                    f"a device of rank {rank['rank']}: {fixed(joules, 0)} J by its counter, {fixed(integral, 0)} J by "
+                    "its power"
                 )
                 return
             expected = power * wall
             if wall < LONG_ENOUGH_S or gpu.get("samples", 0) < SAMPLES:
                 continue
             if abs(joules - expected) > OF_MEAN_POWER * expected:
-                product = f"{power:.0f} W x {seconds(wall, 2)} are {expected:.0f} J"
-                yield Flag(f"a device of rank {rank['rank']}: {joules:.0f} J; {product}")
+                product = f"{fixed(power, 0)} W x {seconds(wall, 2)} are {fixed(expected, 0)} J"
+                yield Flag(f"a device of rank {rank['rank']}: {fixed(joules, 0)} J; {product}")
                 return

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
@@ -47,11 +46,17 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
     metrics = run.metrics
     config = metrics.training_config
-    shape = metrics.config["workload"]["model_shape"]
-    kind = EncoderShape if "d_model" in shape else ModelShape
-    blocks = shape["layers"] * block_parameters(kind.model_validate(shape))
+    blocks = sum(inventory_of_run(run).blocks)
+    nodes, per_node = geometry_of(run)
     return traffic.step_traffic(
-        config.strategy, config.precision, config.accumulation, metrics.model.parameters, blocks
+        config.strategy,
+        config.precision,
+        config.accumulation,
+        metrics.model.parameters,
+        blocks,
+        nodes=nodes,
+        devices_per_node=per_node,
+        reshards=metrics.config["execution"].get("fsdp_reshard", True),
     )
 
 
@@ -134,4 +139,4 @@ def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12
-        yield Flag(f"MFU is {percent(utilization.mfu)} of {tera:g} TFLOP/s ({utilization.peak_source})")
+        yield Flag(f"MFU is {percent(utilization.mfu)} of {significant(tera, 6)} TFLOP/s ({utilization.peak_source})")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import MeasuredRun
 
 NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
@@ -29,7 +30,7 @@ def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
     known = [total for total in totals if total]
     reserved = memory.max_cuda_reserved_bytes
     if reserved is not None and known and reserved > NEAR_FULL * min(known):
-        yield Flag(f"{100 * reserved / min(known):.1f} % of the device were reserved")
+        yield Flag(f"{fixed(100 * reserved / min(known), 1)} % of the device were reserved")
 
 
 def device_bytes(text: str) -> float:

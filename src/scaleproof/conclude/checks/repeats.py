@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
-from scaleproof.ground.number_format import percent
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_timed
+from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
+from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
 FEWEST_REPEATS = 3
 FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
@@ -38,9 +38,9 @@ def lag_one(values: np.ndarray) -> float:
     return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
 
 
-def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
+def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     """Repeat -> logarithms of the rates relative to their cell's mean, of cells with several repeats."""
-    cells: dict[str, list[MeasuredRun]] = defaultdict(list)
+    cells: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(run)
     deviations: dict[int, list[float]] = defaultdict(list)
@@ -52,7 +52,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
     return deviations
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "drift-over-repeats",
         "suspect",
@@ -64,7 +64,7 @@ def _deviations(runs: list[MeasuredRun]) -> dict[int, list[float]]:
         repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
     )
 )
-def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     """Rates relative to their cell's mean do not change from round to round."""
     deviations = _deviations(runs)
     repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
@@ -79,22 +79,22 @@ def machine_did_not_drift(runs: list[MeasuredRun]) -> Iterator[Flag]:
     error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
     if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
-        yield Flag(f"rates change by {change:+.1%} from the first repeat to the last, over all cells")
+        yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "two-clock-states",
         "suspect",
         what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
         "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {CLEAR:g} times the "
-        "spread on either side of it, with a quarter of the runs or more on each.",
+        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {significant(CLEAR, 6)} "
+        "times the spread on either side of it, with a quarter of the runs or more on each.",
         seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
         repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
     )
 )
-def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     """Rates relative to the best of their cell have one centre."""
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -116,27 +116,28 @@ def machine_has_one_state(runs: list[MeasuredRun]) -> Iterator[Flag]:
         yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
-@of_runs.check(
+@of_timed.check(
     Code(
         "repeats-correlated",
         "suspect",
         what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
         "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
         detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
-        f"correlation with the repeat before of {CORRELATED:g} or more, {CORRELATED_ERRORS:g} standard errors "
-        f"(1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. Fewer repeats cannot show it.",
+        f"correlation with the repeat before of {significant(CORRELATED, 6)} or more, "
+        f"{significant(CORRELATED_ERRORS, 6)} standard errors (1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. "
+        "Fewer repeats cannot show it.",
         seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
         repair="Compare cells by ratios; for rates run the campaign again at another time.",
     )
 )
-def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[Flag]:
+def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
     """Mean rates of the repeats, relative to their cells', do not follow each other."""
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return
     correlation = lag_one(np.array([np.mean(deviations[k]) for k in sorted(deviations)]))
     if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
-        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {correlation:.2f}")
+        yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {fixed(correlation, 2)}")
 
 
 @of_run.check(
@@ -146,7 +147,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[MeasuredRun]) -> Iterator[
         what="Step times of a run follow each other: slow steps come in stretches. The run's mean stands; its steps "
         "are no independent measurements, and a shorter window would have shown one stretch.",
         detected=f"Step times of the window, a line taken out, extreme ones cut at the 5 and 95 % quantiles: a "
-        f"correlation with the step before of {CORRELATED:g} or more, from {FEWEST_STEPS} steps on.",
+        f"correlation with the step before of {significant(CORRELATED, 6)} or more, from {FEWEST_STEPS} steps on.",
         seen="Machines that others use at the same time; clocks that change within a run.",
         repair="Nothing: intervals are over runs. For a quieter figure use a longer window.",
     )
@@ -161,6 +162,7 @@ def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
         half = len(times) // 2
         low, high = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
         yield Flag(
-            f"its {len(times)} steps correlate with the step before them: {correlation:.2f}; "
-            f"median {np.median(times) * 1e3:.3g} ms, of its halves {low * 1e3:.3g} and {high * 1e3:.3g} ms"
+            f"its {len(times)} steps correlate with the step before them: {fixed(correlation, 2)}; median "
+            f"{significant(np.median(times) * 1e3)} ms, of its halves {significant(low * 1e3)} and "
+            f"{significant(high * 1e3)} ms"
         )

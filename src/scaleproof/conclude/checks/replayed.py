@@ -11,7 +11,7 @@ from scaleproof.conclude.checks.rounding import MEANINGLESS, MEANINGLESS_NORM, S
 from scaleproof.conclude.checks.updates import gradient_norm
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import Reference, reference_of
 
@@ -95,8 +95,9 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     if len(wrong):
         first = int(wrong[0])
         yield Flag(
-            f"from step {first} of {n} on: the loss is {losses[first]:.8g}, that of the replay {expected[first]:.8g}, "
-            f"{difference[first]:.1e} apart, {tolerance[first]:.1e} is allowed; at most {np.nanmax(difference):.1e}"
+            f"from step {first} of {n} on: the loss is {significant(losses[first], 8)}, that of the replay "
+            f"{significant(expected[first], 8)}, {scientific(difference[first])} apart, "
+            f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
     elif precision != "fp32" and not classes and n >= STEPS:
         yield from _bias(apart, BIAS * float(amplification(reference).of(n)[-1]), precision)
@@ -108,8 +109,8 @@ def _bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
     errors = abs(bias) / max(float(apart.std(ddof=1)) / n**0.5, 1e-12)
     if abs(bias) > allowed and errors > ERRORS:
         yield Flag(
-            f"over {n} steps the losses are {bias:+.1e} from those of the replay on average, {errors:.0f} standard "
-            f"errors; {precision} explains {allowed:.0e}",
+            f"over {n} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on average, "
+            f"{fixed(errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
             severity="suspect",
             advice="Rounding has no such bias: compare the run with one in fp32, and look at model and dropout.",
         )
@@ -128,8 +129,9 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
             difference = abs(own - expected) / max(abs(expected), SMALL_LOSS)
             if not difference <= tolerance:
                 yield Flag(
-                    f"on rank {rank}, before the first step and in fp32: sample {place + 1} has a loss of {own:.8g}, "
-                    f"in the replay {expected:.8g}, {difference:.1e} apart; {tolerance:.0e} is allowed",
+                    f"on rank {rank}, before the first step and in fp32: sample {place + 1} has a loss of "
+                    f"{significant(own, 8)}, in the replay {significant(expected, 8)}, {scientific(difference)} "
+                    f"apart; {scientific(tolerance, 0)} is allowed",
                     advice="Weights, positions, mask, dropout or samples are others from the start: look at what "
                     "builds the model.",
                 )
@@ -155,8 +157,8 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 continue
             if not abs(norm - expected) <= tolerance * expected:
                 yield Flag(
-                    f"on rank {rank}, in step {step.step}: the gradients have a norm of {norm:.5g}, in the replay "
-                    f"{expected:.5g}; {tolerance:.0e} is allowed",
+                    f"on rank {rank}, in step {step.step}: the gradients have a norm of {significant(norm, 5)}, in "
+                    f"the replay {significant(expected, 5)}; {scientific(tolerance, 0)} is allowed",
                     advice="The first thing to look at is what the loss and the gradients are divided by.",
                 )
                 return
@@ -243,8 +245,8 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     tolerance = OF_VALIDATION[run.metrics.training_config.precision] * amplification(reference).validation
     if tolerance <= MEANINGLESS and not difference <= tolerance:
         yield Flag(
-            f"the validation loss is {validation.loss:.8g}, that of the replay {expected:.8g}, {difference:.1e} apart; "
-            f"{tolerance:.0e} is allowed"
+            f"the validation loss is {significant(validation.loss, 8)}, that of the replay "
+            f"{significant(expected, 8)}, {scientific(difference)} apart; {scientific(tolerance, 0)} is allowed"
         )
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
 
 ABOVE = 1.02  # caches and clocks give a few parts in a hundred; beyond, an interval above 1 is not noise
@@ -27,10 +27,10 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
     """No efficiency is above 1 beyond its interval."""
     for point in series.points:
         e = point.scaling_efficiency
-        if e and e.above() and e.value > ABOVE:
+        if e and e.low is not None and e.high is not None and e.above() and e.value > ABOVE:
             yield _flag(
                 point,
-                f"efficiency {e.value:.3f}, 95 % interval {e.low:.3f} to {e.high:.3f}",
+                f"efficiency {fixed(e.value, 3)}, 95 % interval {fixed(e.low, 3)} to {fixed(e.high, 3)}",
                 "More than N times the rate of one Nth: the baseline was disturbed, or its working set does not fit "
                 "where that of the larger size does. Run the baseline again before quoting it.",
             )

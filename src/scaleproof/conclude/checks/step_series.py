@@ -6,7 +6,7 @@ import numpy as np
 
 from scaleproof.conclude.checks.cpu_time import computing_s, cores_used
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import percent
+from scaleproof.ground.number_format import fixed, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
 
@@ -67,7 +67,7 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     shortest = float(times.min())
     if shortest <= SHORT * min(middle, computing_s(run) or middle):
         step = int(run.window["step"][times.argmin()])
-        yield Flag(f"step {step} took {1e3 * shortest:.3g} ms, the median is {1e3 * middle:.3g} ms")
+        yield Flag(f"step {step} took {significant(1e3 * shortest)} ms, the median is {significant(1e3 * middle)} ms")
 
 
 @of_run.check(
@@ -76,8 +76,8 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
         "suspect",
         what="From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two. "
         "The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.",
-        detected=f"Medians before and after the step {SHIFT:g} times apart, with {SIDE} steps or more and 95 % of "
-        "them apart on either side.",
+        detected=f"Medians before and after the step {significant(SHIFT)} times apart, with {SIDE} steps or more and "
+        "95 % of them apart on either side.",
         seen="Load that begins within the window; devices that change their clocks; work that stops half-way.",
         repair="Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.",
     )
@@ -89,8 +89,8 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
     if place is not None:
         before, after = median(times[:place]), median(times[place:])
         yield Flag(
-            f"the median step took {1e3 * before:.3g} ms before step {int(run.window['step'][place])} and "
-            f"{1e3 * after:.3g} ms from it on ({after / before:.2f} times){_cause(run)}"
+            f"the median step took {significant(1e3 * before)} ms before step {int(run.window['step'][place])} and "
+            f"{significant(1e3 * after)} ms from it on ({fixed(after / before, 2)} times){_cause(run)}"
         )
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from
-from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
 from scaleproof.ground.findings.registry import Flag, of_run
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.run import MeasuredRun
 
 DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
@@ -36,16 +35,28 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
     if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
         return
-    bucket = execution.get("bucket_elements", "auto")
-    largest = DEEPSPEED_BUCKET if bucket == "auto" else bucket
+    largest = _bucket(run, DEEPSPEED_BUCKET)
     elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
-    buckets = {elements, elements + elements % 2} | ({largest} if bucket != "auto" else set())
+    buckets = {elements, elements + elements % 2}
+    if largest == execution.get("bucket_elements"):
+        buckets.add(largest)
     overlap = execution.get("overlap_comm", "auto")
-    settings: dict[str, set[Any]] = {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets}
-    settings["overlap_comm"] = {strategy.startswith("zero3") if overlap == "auto" else overlap}  # DeepSpeed's default
-    for name, values in settings.items():
+    if overlap == "auto":
+        overlap = strategy.startswith("zero3")  # DeepSpeed's default
+    allowed: dict[str, set[int]] = {
+        "reduce_bucket_size": buckets,
+        "allgather_bucket_size": buckets,
+        "overlap_comm": {overlap},
+    }
+    for name, values in allowed.items():
         if name in zero and zero[name] not in values:
             yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+
+
+def _bucket(run: MeasuredRun, default: int) -> int:
+    """Elements of a bucket of gradients: as configured, or the library's `default`."""
+    elements = run.metrics.config["execution"].get("bucket_elements", "auto")
+    return default if elements == "auto" else elements
 
 
 def _offloaded(zero: dict[str, Any]) -> set[str]:
@@ -55,13 +66,18 @@ def _offloaded(zero: dict[str, Any]) -> set[str]:
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Blocks that FSDP2 gathers ahead; none are set where torch's own order is configured."""
+    """Blocks that FSDP2 gathers ahead (none are set for torch's own order), and its replicas; older runs lack some."""
     execution = run.metrics.config["execution"]
-    recorded = (run.metrics.engine_config or {}).get("fsdp", {}).get("forward_prefetch")
-    if execution["strategy"] != "fsdp" or recorded is None:
+    settings = (run.metrics.engine_config or {}).get("fsdp", {})
+    recorded = settings.get("forward_prefetch")
+    if execution["strategy"] not in ("fsdp", "hsdp") or recorded is None:
         return
+    nodes, _ = geometry_of(run)
+    replicas = nodes if execution["strategy"] == "hsdp" else 1
+    if settings.get("replicas", replicas) != replicas:
+        yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
-    expected = min(depth, shape_from(run.metrics.config).layers - 1) if depth > 1 else 0
+    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
     if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead
         yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
 
@@ -71,28 +87,17 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
-    elements = execution.get("bucket_elements", "auto")
-    size = DDP_BUCKET if elements == "auto" else elements
+    size = _bucket(run, DDP_BUCKET)
     parameters = parameters_of(run)
     calls = sum(
         entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
     )
-    least, most = parameters / (size + _largest_tensor(run)), parameters / size + SMALL_BUCKETS
+    least, most = parameters / (size + inventory_of_run(run).largest_tensor), parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
-            f"{integer(size)} elements are {least:.3g} to {most:.3g}"
+            f"{integer(size)} elements are {significant(least)} to {significant(most)}"
         )
-
-
-def _largest_tensor(run: MeasuredRun) -> int:
-    """Elements of the model's largest weight, or more."""
-    shape, workload = shape_from(run.metrics.config), run.metrics.config["workload"]
-    if isinstance(shape, EncoderShape):
-        width, inner = shape.d_model, max(shape.feed_forward, 3 * shape.d_model)
-    else:
-        width, inner = shape.width, 4 * shape.width
-    return width * max(workload["vocab_size"], shape.context, inner)
 
 
 def _backend_problems(run: MeasuredRun) -> Iterator[str]:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
-from scaleproof.ground.number_format import integer, percent, seconds
+from scaleproof.ground.number_format import fixed, integer, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import rank_totals
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
 FILLED = 0.02  # part of the window that may lie outside of the steps in it
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
-SHORTEST_S = 1.0  # of a window
+SHORTEST_S = 0.25  # of a window; what whole runs vary by is seen by repeating them, not by longer windows
 THROTTLED = 0.05  # part of the samples of a GPU
 WAITING = 0.02  # part of a step that may go by waiting for tokens
 WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
@@ -62,7 +62,8 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall:
         yield Flag(
-            f"the steps add up to {seconds(total)}, but the window took {seconds(wall)} ({total / wall:.2f} times)"
+            f"the steps add up to {seconds(total)}, but the window took {seconds(wall)} ({fixed(total / wall, 2)} "
+            "times)"
         )
 
 
@@ -80,20 +81,24 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     """Step statistics and rate of the summary, computed again from the raw series."""
     window = run.metrics.window
     wrong = [
-        f"{name} is {getattr(window, name):.6g}, the series gives {getattr(run.recomputed, name):.6g}"
+        f"{name} is {significant(getattr(window, name), 6)}, the series gives "
+        f"{significant(getattr(run.recomputed, name), 6)}"
         for name in SUMMARISED
         if not near(getattr(window, name), getattr(run.recomputed, name))
     ]
     total = run.metrics.total_wall_time_s
     if total is not None and not total >= window.wall_time_s:
-        wrong.append(f"the whole run took {total:.6g} s, less than its window of {window.wall_time_s:.6g} s")
+        wrong.append(
+            f"the whole run took {significant(total, 6)} s, less than its window of "
+            f"{significant(window.wall_time_s, 6)} s"
+        )
     validation = run.metrics.validation
     if validation and validation.perplexity is not None:
         perplexity = math.exp(validation.loss)
         if not near(validation.perplexity, perplexity):
             wrong.append(
-                f"perplexity is {validation.perplexity:.6g}, "
-                f"that of a loss of {validation.loss:.6g} is {perplexity:.6g}"
+                f"perplexity is {significant(validation.perplexity, 6)}, "
+                f"that of a loss of {significant(validation.loss, 6)} is {significant(perplexity, 6)}"
             )
     if wrong:
         yield Flag("; ".join(wrong))
@@ -122,13 +127,13 @@ def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
         "window-short",
         "suspect",
         what="A window of a few scheduler ticks measures the machine's mood.",
-        detected="Less than a second.",
+        detected=f"Less than {SHORTEST_S:g} seconds.",
         seen="marin issue 7981: 25-step windows mislead.",
-        repair=f"Raise work.steps until the window takes {SHORTEST_S:g} s or more.",
+        repair=f"Raise work.steps until the window takes {significant(SHORTEST_S, 6)} s or more.",
     )
 )
 def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-    """The window takes a second or more."""
+    """The window takes long enough."""
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {seconds(wall, 2)}")
@@ -151,7 +156,10 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):
         wait_ms = window.data_wait_mean_s * 1e3
         step_ms = window.step_time_mean_s * 1e3
-        yield Flag(f"{percent(share, 1)} of a step ({wait_ms:.3g} of {step_ms:.3g} ms) was waiting for tokens")
+        yield Flag(
+            f"{percent(share, 1)} of a step ({significant(wait_ms)} of {significant(step_ms)} ms) was waiting for "
+            "tokens"
+        )
 
 
 @of_run.check(
@@ -190,7 +198,7 @@ def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
                 continue
             shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
             clock_mhz = gpu["sm_clock_mhz_mean"]
-            clock = "clock unknown" if clock_mhz is None else f"{clock_mhz:.0f} MHz on average"
+            clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
             yield Flag(
                 f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}",
                 severity="note" if set(slowed) == {"power_cap"} else "suspect",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
-from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.number_format import fixed, integer, percent, significant
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -122,11 +122,12 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     calls = sum(c.calls for c in profile.collectives.values())
     # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
     # dispatcher and so unseen by the probe.
-    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy == "fsdp" else 0
+    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy in ("fsdp", "hsdp") else 0
     if not expected - 0.5 < calls < expected + unseen + 0.5:
         kinds = ", ".join(f"{n} {name}" for name, n in profile.expected_calls.items())
         yield Flag(
-            f"{calls:g} collectives a step and rank are in the trace, {expected} were counted in a probe ({kinds})"
+            f"{significant(calls, 6)} collectives a step and rank are in the trace, {expected} were counted in a "
+            f"probe ({kinds})"
         )
 
 
@@ -152,8 +153,8 @@ def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
     clock_ms = sum(profile.step_time_ms)
     if len(longest_ms) != len(profile.step_time_ms) or abs(traced_ms - clock_ms) > NEAR * clock_ms:
         yield Flag(
-            f"{len(longest_ms)} steps of {traced_ms:.1f} ms are in the trace, the trainer timed "
-            f"{len(profile.step_time_ms)} of {clock_ms:.1f} ms"
+            f"{len(longest_ms)} steps of {fixed(traced_ms, 1)} ms are in the trace, the trainer timed "
+            f"{len(profile.step_time_ms)} of {fixed(clock_ms, 1)} ms"
         )
 
 
@@ -176,6 +177,6 @@ def profiler_was_light(traced: TracedCell) -> Iterator[Flag]:
     ratio = fmean(profile.step_time_ms) / geometric_mean(traced.timed_ms)
     if ratio > SLOWED:
         yield Flag(
-            f"a step takes {ratio:.2f} times as long under {profile.tool}",
+            f"a step takes {fixed(ratio, 2)} times as long under {profile.tool}",
             severity="suspect" if ratio > DISTORTED else "note",
         )

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.campaign.cells import sharing_devices
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census
+from scaleproof.ground.records.open_sections import RecordedWork
 from scaleproof.ground.records.run import MeasuredRun
 
 SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's first moment: within 3e-7 in sound runs
@@ -14,11 +15,14 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
     """2-norm of all gradients in a probed step (`when`: before or after the window), as `rank` has it."""
     steps = [getattr(census, when) for census in run.metrics.census or []]
-    if run.metrics.training_config.strategy != "fsdp":
+    strategy = run.metrics.training_config.strategy
+    if strategy not in ("fsdp", "hsdp"):
         norm = steps[rank].gradient_norm if steps[rank] else None
         return None if norm is None else float(norm)
-    norms = [step.gradient_norm for step in steps if step and step.gradient_norm is not None]  # of shards
-    return math.hypot(*norms) if len(norms) == len(steps) else None
+    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
+    parts = steps[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all
+    norms = [step.gradient_norm for step in parts if step and step.gradient_norm is not None]
+    return math.hypot(*norms) if len(norms) == len(parts) else None
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
@@ -30,9 +34,10 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
             continue
         factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
         if not abs(step.scaled_by - factor) <= SCALED * factor:
+            clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
             yield (
-                f"in step {step.step} gradients with a norm of {norm:.4g} entered AdamW scaled by "
-                f"{step.scaled_by:.4g}; clipping at {limit:g} scales them by {factor:.4g}"
+                f"in step {step.step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
+                f"{significant(step.scaled_by, 4)}; {clipping} scales them by {significant(factor, 4)}"
             )
 
 
@@ -45,7 +50,10 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     expected = sum((step + 1) * learning_rate(work, step) for step in steps) / len(steps)
     if not abs(updates.weighted_rate - expected) <= 1e-9 * max(expected, 1e-30):
         ratio = updates.weighted_rate / expected if expected else math.inf
-        yield f"the learning rates in the window are not those of the schedule: {ratio:.6g} times as much on average"
+        yield (
+            f"the learning rates in the window are not those of the schedule: "
+            f"{significant(ratio, 6)} times as much on average"
+        )
     if updates.calls % len(steps):
         yield f"the optimizer was called {integer(updates.calls)} times in the {len(steps)} steps of the window"
     if updates.decays > 1:
@@ -57,7 +65,7 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         yield f"in the window the optimizer ran with [weight decay, beta1, beta2, eps] of {ran}"
 
 
-def learning_rate(work: dict[str, Any], step: int) -> float:
+def learning_rate(work: RecordedWork, step: int) -> float:
     """Learning rate of a step by the schedule: a ramp, then constant, linear or cosine down to the final fraction."""
     peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
     if step < schedule["ramp_steps"]:

@@ -16,7 +16,7 @@ from scaleproof.conclude.forecast.node_pairs import judge
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import fixed, integer, significant
 
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
@@ -28,8 +28,9 @@ def forecasts_hold(score: Score) -> Iterator[Flag]:
     """The measured step is within the interval of its forecast."""
     if not score.inside:
         yield Flag(
-            f"{1e3 * score.measured_s:,.1f} ms a step were measured, {1e3 * score.low_s:,.1f} to "
-            f"{1e3 * score.high_s:,.1f} ms were forecast ({100 * score.level:.0f} %, {score.construction})"
+            f"{fixed(1e3 * score.measured_s, 1, grouped=True)} ms a step were measured, "
+            f"{fixed(1e3 * score.low_s, 1, grouped=True)} to {fixed(1e3 * score.high_s, 1, grouped=True)} ms were "
+            f"forecast ({fixed(100 * score.level, 0)} %, {score.construction})"
         )
 
 
@@ -38,8 +39,8 @@ def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
     """The largest message of each collective reaches 70 % of the link's figure, where that was given."""
     for row in weak_rows(sweep):
         yield Flag(
-            f"{row.collective} of {integer(row.nbytes)} bytes reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s, "
-            f"{100 * (row.of_link or 0):.0f} % of what the link is said to carry"
+            f"{row.collective} of {integer(row.nbytes)} bytes reaches {significant(row.bus_bytes_per_s / 1e9)} GB/s, "
+            f"{fixed(100 * (row.of_link or 0), 0)} % of what the link is said to carry"
         )
 
 
@@ -50,7 +51,9 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
     for row in unstable_rows(sweep):
         by_name.setdefault(row.collective, []).append(row.spread)
     for name, spreads in by_name.items():
-        yield Flag(f"launches of {name} differ by up to {100 * max(spreads):.0f} %, at {len(spreads)} of its sizes")
+        yield Flag(
+            f"launches of {name} differ by up to {fixed(100 * max(spreads), 0)} %, at {len(spreads)} of its sizes"
+        )
 
 
 @of_sweeps.check(NODE_SLOW)
@@ -62,8 +65,8 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
         for node in verdict.slow_nodes:
             own = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
             yield Flag(
-                f"{node} reaches {min(own):.3g} to {max(own):.3g} GB/s with the {len(own)} other nodes; the median "
-                f"node has {verdict.median / 1e9:.3g} GB/s"
+                f"{node} reaches {significant(min(own))} to {significant(max(own))} GB/s with the {len(own)} other "
+                f"nodes; the median node has {significant(verdict.median / 1e9)} GB/s"
             )
 
 
@@ -75,8 +78,8 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
         verdict = judge(rows)
         for row in verdict.slow_links:
             yield Flag(
-                f"{row.first} and {row.second} reach {row.bus_bytes_per_s / 1e9:.3g} GB/s with each other; the median "
-                f"node has {verdict.median / 1e9:.3g} GB/s"
+                f"{row.first} and {row.second} reach {significant(row.bus_bytes_per_s / 1e9)} GB/s with each other; "
+                f"the median node has {significant(verdict.median / 1e9)} GB/s"
             )
 
 

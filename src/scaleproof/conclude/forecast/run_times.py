@@ -12,6 +12,7 @@ from scaleproof.conclude.forecast.requirements import counts_of
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 
@@ -107,7 +108,10 @@ class RunTimes:
             runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
             return f"estimated from {runs} of this machine"
         as_on = " as on an A100" if not self.gpus and any(self.device(cell) == "cuda" for cell in cells) else ""
-        return f"a guess from FLOPs{as_on}, with {FRESH_S:g} s of start-up per run; it may be wrong by a factor of 3"
+        return (
+            f"a guess from FLOPs{as_on}, with {significant(FRESH_S, 6)} s of start-up per run; it "
+            "may be wrong by a factor of 3"
+        )
 
 
 def kind_of(start: str, strategy: str, device: str) -> tuple[str, str]:

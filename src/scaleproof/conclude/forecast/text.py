@@ -22,7 +22,7 @@ from scaleproof.conclude.forecast.sweep_file import (
 )
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import size
+from scaleproof.ground.number_format import fixed, integer, percent, significant, size
 from scaleproof.ground.records.scaling_report import Resolution
 
 
@@ -31,16 +31,18 @@ def sweep_text(sweep: Sweep) -> str:
     rows = [
         [
             row.collective,
-            f"{row.nbytes:,}",
-            f"{row.seconds * 1e6:,.0f}",
-            f"{row.low * 1e6:,.0f} to {row.high * 1e6:,.0f}",
-            f"{row.bus_bytes_per_s / 1e9:.3g}",
-            "" if row.of_link is None else f"{100 * row.of_link:.0f} %",
+            integer(row.nbytes),
+            integer(row.seconds * 1e6),
+            f"{integer(row.low * 1e6)} to {integer(row.high * 1e6)}",
+            significant(row.bus_bytes_per_s / 1e9),
+            "" if row.of_link is None else f"{fixed(100 * row.of_link, 0)} %",
         ]
         for row in sweep_rows(sweep)
     ]
     headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
-    link = f"; the link: {sweep.link.bytes_per_s / 1e9:g} GB/s ({sweep.link.source})" if sweep.link else ""
+    link = (
+        f"; the link: {significant(sweep.link.bytes_per_s / 1e9, 6)} GB/s ({sweep.link.source})" if sweep.link else ""
+    )
     head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
     lines = [head, "", table]
@@ -48,13 +50,13 @@ def sweep_text(sweep: Sweep) -> str:
     for row in unstable_rows(sweep):
         unsteady.setdefault(row.collective, []).append(row.spread)
     lines += [
-        f"unsteady: launches of {name} differ by more than {100 * UNSTABLE:.0f} % at {len(spreads)} "
-        f"size{'s' if len(spreads) > 1 else ''}, at most by {100 * max(spreads):.0f} %"
+        f"unsteady: launches of {name} differ by more than {fixed(100 * UNSTABLE, 0)} % at {len(spreads)} "
+        f"size{'s' if len(spreads) > 1 else ''}, at most by {fixed(100 * max(spreads), 0)} %"
         for name, spreads in unsteady.items()
     ]
     lines += [
-        f"slow: {r.collective} of {r.nbytes:,} bytes reaches {100 * (r.of_link or 0):.0f} % of the link's figure "
-        f"(less than {100 * WEAK_LINK:.0f} %)"
+        f"slow: {r.collective} of {integer(r.nbytes)} bytes reaches {fixed(100 * (r.of_link or 0), 0)} % of the "
+        f"link's figure (less than {fixed(100 * WEAK_LINK, 0)} %)"
         for r in weak_rows(sweep)
     ]
     pairs = pair_rows(sweep)
@@ -66,17 +68,19 @@ def sweep_text(sweep: Sweep) -> str:
 def _pairs_text(pairs: list[PairRow]) -> list[str]:
     """Bus bandwidth between every two nodes as a square, and which nodes and links are slow."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
-    speeds = {frozenset((row.first, row.second)): f"{row.bus_bytes_per_s / 1e9:.3g}" for row in pairs}
+    speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
     square = [[one, *(speeds.get(frozenset((one, other)), "") for other in nodes)] for one in nodes]
     lines = [
-        f"all_reduce of {pairs[0].nbytes:,} bytes between two nodes, bus GB/s",
+        f"all_reduce of {integer(pairs[0].nbytes)} bytes between two nodes, bus GB/s",
         tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
     ]
     verdict = judge(pairs)
     if verdict.bound is None:
         return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
     if verdict.slow_nodes:
-        lines.append(f"slow with all others: {', '.join(verdict.slow_nodes)} (median {verdict.median / 1e9:.3g} GB/s)")
+        lines.append(
+            f"slow with all others: {', '.join(verdict.slow_nodes)} (median {significant(verdict.median / 1e9)} GB/s)"
+        )
     lines += [f"slow with each other alone: {row.first} and {row.second}" for row in verdict.slow_links]
     if verdict.unexplained:
         some = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
@@ -89,19 +93,23 @@ def _pairs_text(pairs: list[PairRow]) -> list[str]:
 
 
 def forecasts_text(forecasts: Forecasts) -> str:
-    """A row a cell: milliseconds of a step with its interval, or why there is none and what would lift that."""
+    """A row a cell: milliseconds of a step with its intervals, or why there is none and what would lift that."""
     rows, refused = [], []
     for entry in forecasts.entries:
         interval = entry.interval
         if interval is None:
             refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
             continue
-        value = f"{1e3 * interval.value:,.1f}" if not interval.wide else ""
-        rows.append([entry.cell, value, _range(interval, 1e3), f"{100 * interval.level:.0f} %", _basis(interval)])
-    text = tabulate(rows, ["cell", "ms/step", "interval", "level", "from"], disable_numparse=True) if rows else ""
-    wide = any(not row[1] for row in rows)
-    note = f"\nWhere only an interval stands, it is wider than +-{100 * WIDE:.0f} %." if wide else ""
-    return "\n".join(filter(None, [text + note, *refused]))
+        value = "" if interval.wide else fixed(1e3 * interval.value, 1, grouped=True)
+        likely = _range(interval.likely, 1e3) if interval.likely else ""
+        nearly_all = _range((interval.low, interval.high), 1e3)
+        rows.append([entry.cell, value, likely, nearly_all, _basis(interval)])
+    parts = []
+    if rows:
+        parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
+    if any(not row[1] for row in rows):
+        parts.append(f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}.")
+    return "\n".join([*parts, *refused])
 
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
@@ -111,11 +119,14 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.price:
         headers.insert(7, plan.price.currency)
         for row, cells in zip(plan.rows, rows, strict=True):
-            cells.insert(7, f"{row.plan.cost(plan.price):.3g}" if row.plan else "")
+            cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
     lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_right(len(headers)))]
-    total = f"{plan.device_hours:.3g} device hours in all"
+    total = f"{significant(plan.device_hours)} device hours in all"
     if plan.price and plan.cost is not None:
-        total += f", {plan.cost:.3g} {plan.price.currency} at {plan.price.amount:g} an hour ({plan.price.date})"
+        total += (
+            f", {significant(plan.cost)} {plan.price.currency} at "
+            f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
+        )
     lines += ["", f"{total}; what is left takes {_duration(plan.remaining_s)}, one run after the other, without queues"]
     lines.append(_energy(plan))
     unknown = [row for row in plan.rows if row.plan is None]
@@ -151,8 +162,8 @@ def _resolve(resolve: Resolution) -> str:
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {100 * resolve.effect:.2g} % (at least 4 times in 5, by the spread of the runs so "
-        f"far); the {resolve.n} so far show {100 * resolve.detectable:.2g} %"
+        f"{number} differences of {significant(100 * resolve.effect, 2)} % (at least 4 times in 5, by the spread of "
+        f"the runs so far); the {resolve.n} so far show {significant(100 * resolve.detectable, 2)} %"
     )
 
 
@@ -188,7 +199,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
         [
             trial.micro_batch,
             "out of memory" if trial.nbytes is None else size(trial.nbytes),
-            "" if trial.tokens_per_s is None else f"{trial.tokens_per_s:,.0f}",
+            "" if trial.tokens_per_s is None else integer(trial.tokens_per_s),
             trial.retries,
         ]
         for trial in frontier.trials
@@ -204,12 +215,12 @@ def _plan_row(row: PlanRow) -> list[str]:
     memory += " (counted)" if row.counted else ""
     return [
         row.cell,
-        _range(step, 1e3) if step else "",
-        f"{tokens.value:,.0f}" if tokens and not tokens.wide else "",
+        _range((step.low, step.high), 1e3) if step else "",
+        integer(tokens.value) if tokens and not tokens.wide else "",
         memory,
         _duration(plan.run_seconds) if plan else "",
         f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
-        f"{plan.device_hours:.3g}" if plan else "",
+        significant(plan.device_hours) if plan else "",
         row.basis,
     ]
 
@@ -219,16 +230,18 @@ def _energy(plan: Plan) -> str:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
     low, high = min(p.watts for p in powers), max(p.watts for p in powers)
-    watts = f"{low:.0f}" if high - low < 0.5 else f"{low:.0f} to {high:.0f}"
-    return f"energy: {plan.kwh:.3g} kWh of the devices ({watts} W each, {', '.join(sorted({p.basis for p in powers}))})"
+    watts = fixed(low, 0) if high - low < 0.5 else f"{fixed(low, 0)} to {fixed(high, 0)}"
+    sources = ", ".join(sorted({power.basis for power in powers}))
+    return f"energy: {significant(plan.kwh)} kWh of the devices ({watts} W each, {sources})"
 
 
 def spent_text(result: Spent) -> str:
     """How the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
     return (
         f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration(result.planned_s)}, "
-        f"{result.planned_device_hours:.3g} device hours; they took {_duration(result.spent_s)}, "
-        f"{result.spent_device_hours:.3g} device hours (the plan was off by {100 * result.error:+.1f} %)"
+        f"{significant(result.planned_device_hours)} device hours; they took {_duration(result.spent_s)}, "
+        f"{significant(result.spent_device_hours)} device hours (the plan was off by "
+        f"{fixed(100 * result.error, 1, signed=True)} %)"
     )
 
 
@@ -236,17 +249,20 @@ def _right(columns: int) -> tuple[str, ...]:
     return ("left", *["right"] * (columns - 2), "left")
 
 
-def _range(interval: Interval, scale: float) -> str:
-    return f"{interval.low * scale:,.4g} to {interval.high * scale:,.4g}"
+def _range(bounds: tuple[float, float], scale: float) -> str:
+    low, high = (significant(bound * scale, 4, grouped=True) for bound in bounds)
+    return f"{low} to {high}"
 
 
 def _basis(interval: Interval) -> str:
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
+    if interval.construction == "public series":
+        return f"public series, {interval.n} tables"
     return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
 
 
 def _duration(seconds: float) -> str:
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return f"{fixed(seconds, 0)} s"
+    return f"{fixed(seconds / 60, 0)} min" if seconds < 7200 else f"{fixed(seconds / 3600, 1)} h"

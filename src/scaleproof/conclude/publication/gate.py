@@ -15,6 +15,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
@@ -41,7 +42,10 @@ class RateChange:
 
     def __str__(self) -> str:
         word = "FAIL" if self.worse else "ok  "
-        return f"{word}  {self.name}: {100 * self.change:+.2f} % (an alarm is below {100 * self.bound:+.2f} %)"
+        return (
+            f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "
+            f"{fixed(100 * self.bound, 2, signed=True)} %)"
+        )
 
 
 def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:

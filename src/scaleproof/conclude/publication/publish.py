@@ -14,7 +14,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.findings.forecast_report import read_forecast
-from scaleproof.ground.number_format import megabytes
+from scaleproof.ground.number_format import fixed, megabytes
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
@@ -92,7 +92,9 @@ def _check_copy(part: Path) -> None:
         raise UserError(f"the published copy does not verify: {broken[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
     if size > MOST_BYTES:
-        raise UserError(f"{megabytes(size)} to publish, at most {MOST_BYTES / 1e6:.0f} MB; publish fewer cells or runs")
+        raise UserError(
+            f"{megabytes(size)} to publish, at most {fixed(MOST_BYTES / 1e6, 0)} MB; publish fewer cells or runs"
+        )
 
 
 def _copy(folder: Path, out: Path) -> None:

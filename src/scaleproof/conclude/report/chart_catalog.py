@@ -37,12 +37,19 @@ def _of(cell: Any, key: str) -> Any:
     return places[key] if key in places else getattr(cell.workload, key)
 
 
+def _trained(loaded: "LoadedCampaign") -> bool:
+    """Whether the cells are of the trainer: of a command nothing is known but what it prints."""
+    return loaded.campaign.workload.command is None
+
+
 def _sizes(loaded: "LoadedCampaign") -> bool:
     return _values(loaded, "devices") > 1
 
 
 def _batches(loaded: "LoadedCampaign") -> bool:
-    return any(_values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro"))
+    return _trained(loaded) and any(
+        _values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro")
+    )
 
 
 def _scaled(_: Any, report: "ScalingReport") -> bool:
@@ -141,19 +148,21 @@ CATALOG = {
         "Memory",
         "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
         "model. The difference is buffers, and weights that a strategy gathers and keeps.",
+        _trained,
         has_content=_measured,
         row=0.3,
     ),
     "utilization": Chart(
         "Utilization",
         "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
+        _trained,
         has_content=_has("device_load"),
         row=0.3,
     ),
     "energy": Chart(
         "Energy per token",
         "Of the devices, by their counters. Dots: runs.",
-        lambda loaded: any(cell.execution.device != "cpu" for cell in loaded.cells),
+        lambda loaded: _trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells),
         _has("joules_per_token"),
         row=0.3,
     ),

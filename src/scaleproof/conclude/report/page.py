@@ -19,7 +19,7 @@ from scaleproof.conclude.report.page_terms import columns, terms
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
 from scaleproof.conclude.report.sentences.drift import drift_sentences
-from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
@@ -37,7 +37,8 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import in_unit, number
+from scaleproof.ground.records.evidence import MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -45,6 +46,13 @@ SEVERITIES = ("invalid", "suspect", "note")
 MOST_FOOTNOTES = 5
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
+# What the checks on runs of an evidence level look at.
+CHECKED = {
+    "printed": "printed times against the launcher's clock, losses, programs and versions, environment, repeats",
+    "watched": "counts and norms against what was printed, times, losses, versions, environment, repeats",
+    "built": "work against plan, traffic and precision against the strategy, times against rates, losses and "
+    "validation against each other, environment, repeats",
+}
 MOST_JOBS = 4  # named below the table of cells
 
 
@@ -82,7 +90,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`; links in it are relative to its folder."""
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
     page = environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
-    write_atomic(out, inputs.without_hosts(page))
+    write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
 
 
 def _context(inputs: PageInputs) -> dict[str, Any]:
@@ -92,6 +100,8 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     tables = _tables(inputs)
     context: dict[str, Any] = {
         "report": report,
+        "evidence": MEANING[report.evidence],
+        "checked": CHECKED[report.evidence],
         "when": facts.when,
         "machine": facts.machine,
         "campaign_file": inputs.campaign_file,
@@ -199,7 +209,6 @@ def _forecast(forecast: ForecastReport) -> dict[str, Any]:
     return {
         "sentences": forecast_sentences(forecast),
         "rows": forecast_human(rows).to_dict("records") if rows else [],
-        "what_if": what_if_rows(forecast),
     }
 
 

@@ -1,18 +1,20 @@
 """What the records of runs tell the page: what was run, where and when, and what is missing."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import duration
+from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.host_names import hosts_of
-from scaleproof.ground.records.metrics import Failure, Measured, Recorded
+from scaleproof.ground.records.metrics import Failure, Measured, Printed, Recorded
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
+MOST_COMMANDS = 8  # that the page quotes
 Facts = list[tuple[str, str]]
 
 
@@ -75,8 +77,10 @@ def machine(runs: list[Run]) -> str:
 
 def protocol(runs: list[Run]) -> Facts:
     """What was run; where cells differ, all values are listed."""
-    metrics = [run.metrics for run in runs]
-    work = [m.config["work"] for m in metrics]
+    metrics = [run.metrics for run in runs if run.metrics.training_config]
+    if len(metrics) < len(runs):
+        return _protocol_of_commands([run.metrics for run in runs])
+    work: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
     rows = [
         ("Model", [_model(m) for m in metrics]),
@@ -89,18 +93,46 @@ def protocol(runs: list[Run]) -> Facts:
     return [(name, _join(values)) for name, values in rows if values]
 
 
+def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
+    """What was run, where that were commands."""
+    printed = [m for m in metrics if isinstance(m, Printed)]
+    warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
+    rows: list[tuple[str, list[Any]]] = [
+        ("Command", [m.config["workload"].get("command") for m in metrics]),
+        ("As started", [m.program.command for m in printed][:MOST_COMMANDS]),
+        ("Figures read by", [_reading(m) for m in printed]),
+        ("Warm-up", warmup if any(m.window.clock == "printed" for m in printed) else []),
+        ("Work of a step", [f"{significant(m.reading.per_step, 6)} {m.unit}" for m in printed if m.reading.per_step]),
+        ("Program's files", [f"{file} sha256 {sha[:12]}" for m in printed for file, sha in m.program.files.items()]),
+        ("Program's commit", [_commit(m.program.git_commit, m.program.git_dirty) for m in printed]),
+        ("Program's versions", [", ".join(f"{k} {v}" for k, v in m.program.versions.items()) for m in printed]),
+    ]
+    return [(name, _join(values)) for name, values in rows if values]
+
+
+def _reading(metrics: Printed) -> str:
+    """How the figures of a command came about."""
+    reading = metrics.reading
+    guessed = " (guessed: no known program prints such lines)" if reading.guessed else ""
+    return f"{reading.reader}{guessed}, clock: {metrics.window.clock}"
+
+
+def _commit(commit: str, dirty: bool | None) -> str:
+    return f"{commit[:12]}{' with uncommitted changes' if dirty else ''}"
+
+
 def environment_facts(runs: list[Run]) -> Facts:
     """Machine and versions; where runs differ, all values are listed."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
-    commits = [f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}" for m in metrics]
+    commits = [_commit(m.git_commit, m.git_dirty) for m in metrics]
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
         ("Machine", _join([m.host["hostname"] for m in metrics])),
         ("Processor", _join(processors)),
-        ("Memory", _join([f"{m.hardware['memory_bytes'] / 2**30:.1f} GiB" for m in metrics])),
-        ("Devices", _join(devices or ["none came up"])),
+        ("Memory", _join([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
+        *([("Devices", _join(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
         ("Operating system", _join([m.host["os"] for m in metrics])),
         ("Python", _join([m.env["python_version"] for m in metrics])),
         *((package, _join([m.env[f"{package}_version"] for m in metrics])) for package in packages),
@@ -176,18 +208,22 @@ def _join(values: list[Any]) -> str:
 
 def _model(metrics: Recorded) -> str:
     config = metrics.training_config
-    rows = metrics.config["workload"]["vocab_size"]
+    assert config  # of the trainer
+    assert metrics.data
+    workload: Mapping[str, Any] = metrics.config["workload"]
+    rows = workload["vocab_size"]
     rows = metrics.data["vocab_size"] if rows == "derive" else rows
-    return f"{config.model_name} ({config.model_size}), {rows:,} embedding rows (padded vocabulary)"
+    return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
 def _parameters(metrics: Measured) -> str:
     model = metrics.model
-    return f"{model.parameters:,} ({model.flops_per_token:,} FLOPs per token, forward and backward)"
+    return f"{integer(model.parameters)} ({integer(model.flops_per_token)} FLOPs per token, forward and backward)"
 
 
 def _corpus(metrics: Recorded) -> str:
     data = metrics.data
+    assert data  # of the trainer
     revision = data["revision"] or data["corpus_sha256"][:12]
     text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
     # The classes of a corpus with labels, where the task is to learn them.
@@ -197,12 +233,13 @@ def _corpus(metrics: Recorded) -> str:
 
 def _samples(metrics: Recorded) -> str:
     config = metrics.training_config
+    assert config  # of the trainer
     return f"seq_len {config.seq_len}, global batch {config.global_batch}"
 
 
-def _optimizer(work: dict[str, Any]) -> str:
+def _optimizer(work: Mapping[str, Any]) -> str:
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
-    clipping = f"clipping at {norm:g}" if norm else "no clipping"
-    rate = f"learning rate {optimizer['learning_rate']:g} ({schedule})"
+    clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"
+    rate = f"learning rate {significant(optimizer['learning_rate'], 6)} ({schedule})"
     return f"{optimizer['name']}, {rate}, {clipping}, seed {work['seed']}"

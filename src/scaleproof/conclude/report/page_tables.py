@@ -10,7 +10,7 @@ from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
-from scaleproof.ground.number_format import estimate, is_useless
+from scaleproof.ground.number_format import estimate, fixed, is_useless, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 
@@ -101,12 +101,12 @@ def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
     """As the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3"."""
-    text = f"{value * factor:.7g}"
+    text = significant(value * factor, 7)
     if low is None or high is None:
-        return f"{text}, n={n:.0f}"
+        return f"{text}, n={fixed(n, 0)}"
     if is_useless(low, high, n):
-        return f"{text}, n={n:.0f}: too few for an interval"
-    return f"{text} [{low * factor:.7g}, {high * factor:.7g}], n={n:.0f}"
+        return f"{text}, n={fixed(n, 0)}: too few for an interval"
+    return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], n={fixed(n, 0)}"
 
 
 def _order(value: Any) -> float | None:

@@ -16,6 +16,7 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.page_inputs import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.number_format import in_unit
 
 CHARTS = ("ranking", "throughput", "loss_seconds", "memory")
 SEVERITIES = ("invalid", "suspect", "note")
@@ -36,7 +37,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
             str(source),
             root=str(inputs.charts.parent),
             font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
-            sys_inputs={"data": inputs.without_hosts(json.dumps(_data(inputs, charts)))},
+            sys_inputs={"data": in_unit(inputs.without_hosts(json.dumps(_data(inputs, charts))), inputs.report.unit)},
             timestamp=0,
         )
     finally:

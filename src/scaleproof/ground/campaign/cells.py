@@ -5,15 +5,25 @@ import itertools
 import json
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
+from scaleproof.ground.campaign.command import (
+    Scalar,
+    Setting,
+    check_axes,
+    filled,
+    placeholders,
+    product,
+    words_of,
+)
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
     Campaign,
+    Choice,
     Comparison,
     Execution,
     Work,
@@ -21,11 +31,13 @@ from scaleproof.ground.campaign.config import (
     entries_of,
     shape_of,
 )
-from scaleproof.ground.campaign.field import Section, axis_prefix
+from scaleproof.ground.campaign.field import axis_prefix
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.number_format import integer
 
+YOUNGER_KEYS = ("fsdp_reshard",)  # of `execution`: younger than results that people have
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
 MOST_CELLS, MOST_RUNS = 10_000, 100_000
@@ -43,6 +55,40 @@ class Cell:
     work: Work
     execution: Execution
     searched: Literal["largest", "fastest"] | None = None  # its micro-batch was, or is to be, found by trials
+    settings: dict[str, Setting] = field(default_factory=dict)  # values of the placeholders of its command
+
+    @property
+    def command(self) -> str | None:
+        """The command that it runs instead of the trainer, with its placeholders."""
+        return self.workload.command
+
+    def values_of_command(self, repeat: int = 1) -> dict[str, object]:
+        """What each placeholder of its command stands for."""
+        geometry, batch = self.execution.geometry, self.batch
+        return {
+            "devices": geometry.n_devices,
+            "nodes": geometry.nodes,
+            "devices_per_node": geometry.devices_per_node,
+            "steps": self.work.steps,
+            "global_batch": batch.global_,
+            "micro_batch": batch.micro,
+            "accumulation": batch.accumulation,
+            "seed": self.work.seed,
+            "threads_per_device": self.execution.threads_per_device,
+            "repeat": repeat,
+            **{name: setting.text for name, setting in self.settings.items()},
+        }
+
+    @cached_property
+    def per_step(self) -> int | None:
+        """Tokens or samples of a step of its command, where the campaign says so. Raises UserError."""
+        given = self.workload.per_step
+        return product(given.amount, self.values_of_command()) if given else None
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The command line of a run; empty without a command. Raises UserError."""
+        return words_of(filled(self.command, self.values_of_command())) if self.command is not None else []
 
     @property
     def is_open(self) -> bool:
@@ -55,7 +101,11 @@ class Cell:
 
     @cached_property
     def batch(self) -> Batch:
-        return resolve(self.work, self.execution.geometry.n_devices)
+        work, n_devices = self.work, self.execution.geometry.n_devices
+        if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
+            micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
+            work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})
+        return resolve(work, n_devices)
 
     @property
     def vocab_size(self) -> int:
@@ -69,6 +119,12 @@ class Cell:
         return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
 
     @property
+    def sharing_devices(self) -> int:
+        """Devices that share one copy of the training state."""
+        geometry = self.execution.geometry
+        return sharing_devices(self.execution.strategy, geometry.nodes, geometry.devices_per_node)
+
+    @property
     def world_size(self) -> int:
         """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
         return self.execution.geometry.nodes * self.processes_per_node
@@ -76,10 +132,20 @@ class Cell:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The effective configuration: every key, batch and vocabulary resolved, the model as a shape."""
+        if self.command is not None:
+            return self._config_of_command(self.command)
         config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
         config["workload"]["vocab_size"] = self.vocab_size
-        config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
+        shape = shape_of(self.workload.model)
+        described = shape.description() if isinstance(shape, TransformersModel) else shape.model_dump()
+        config["workload"]["model_shape"] = described
         config["execution"]["geometry"] = str(self.execution.geometry)
+        for name in YOUNGER_KEYS:  # with their default they are what was before them, and results stay those of a cell
+            if getattr(self.execution, name) == Execution.model_fields[name].default:
+                del config["execution"][name]
+        for name in ("command", "figures", "per_step", "rate_of"):
+            del config["workload"][name]
+        del config["work"]["fewer_steps"]
         batch = self.batch
         config["work"] |= {
             "global_batch": batch.global_,
@@ -87,6 +153,50 @@ class Cell:
             "accumulation": batch.accumulation,
         }
         return config
+
+    def _config_of_command(self, command: str) -> dict[str, Any]:
+        """The keys that take part in a run of its command; null for what only the program knows."""
+        workload, execution = self.workload.model_dump(mode="json"), self.execution
+        batch = {
+            "global_batch": self.batch.global_,
+            "micro_batch": self.batch.micro,
+            "accumulation": self.batch.accumulation,
+        }
+        named = placeholders(command)
+        settings = ", ".join(setting.label for setting in self.settings.values())
+        unknown = (
+            "precision",
+            "attention",
+            "compile",
+            "activation_checkpointing",
+            "fused_optimizer",
+            "bucket_elements",
+        )
+        return {
+            "workload": {
+                **{name: workload[name] for name in ("command", "figures", "per_step", "rate_of")},
+                "task": "command",
+                "model": "command",
+                **dict.fromkeys(("vocab_size", "corpus", "tokenizer", "seq_len")),
+            },
+            "work": {
+                "steps": self.work.steps,
+                "fewer_steps": self.work.fewer_steps,
+                "warmup_steps": self.work.warmup_steps,
+                "optimizer": None,
+                "schedule": None,
+                **{name: number if name in named else None for name, number in batch.items()},
+                "seed": self.work.seed if "seed" in named else None,
+            },
+            "execution": {
+                "strategy": settings or "command",
+                "geometry": str(execution.geometry),
+                "device": execution.device,
+                "threads_per_device": execution.threads_per_device,
+                **dict.fromkeys(unknown),
+            },
+            "settings": {name: setting.text for name, setting in self.settings.items()},
+        }
 
     @cached_property
     def fingerprint(self) -> str:
@@ -107,6 +217,11 @@ class Cell:
         return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
 
 
+def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
+    """Devices that share one copy of the state: hsdp has one on each node, every other strategy that shards one."""
+    return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
+
+
 def _digest(config: dict[str, Any]) -> str:
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -119,6 +234,7 @@ def expand(campaign: Campaign) -> list[Cell]:
     there would be too many.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
+    axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
         seen: set[str] = set()
@@ -228,32 +344,56 @@ def find(cells: list[Cell], slug: str) -> Cell:
     raise UserError(f'there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}')
 
 
-def _given(choice: Section) -> dict[str, Any]:
-    return {name: getattr(choice, name) for name in choice.model_fields_set if getattr(choice, name) is not None}
+def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
+    """The values of a free axis: each by itself, or by a label of its own."""
+    if isinstance(values, dict):
+        return [Setting(label, str(value)) for label, value in values.items()]
+    return [Setting.of(name, value) for value in values]
+
+
+def _given(choice: Choice) -> dict[str, Any]:
+    """The values of a choice, declared axes and placeholders of the command."""
+    declared = {
+        name: getattr(choice, name)
+        for name in choice.model_fields_set
+        if name != "settings" and getattr(choice, name) is not None
+    }
+    return declared | {name: Setting.of(name, value) for name, value in choice.settings.items()}
 
 
 def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
-    return choice[axis] if axis in choice else getattr(getattr(campaign, AXES[axis][0]), axis)
+    if axis in choice or axis not in AXES:
+        return choice.get(axis)
+    return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
 def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     sections = {
-        name: getattr(campaign, name).model_copy(update={k: v for k, v in choice.items() if AXES[k][0] == name})
+        name: getattr(campaign, name).model_copy(
+            update={k: v for k, v in choice.items() if k in AXES and AXES[k][0] == name}
+        )
         for name in SECTIONS
     }
+    settings = {axis: value for axis, value in choice.items() if axis not in AXES}
+    if campaign.workload.command is not None:
+        check_axes(campaign.workload.command, settings)
+        named = [axis for axis in named if axis != "strategy"]
     slug = "-".join(
-        _token(axis_prefix(field) or "", getattr(sections[section], axis))
-        for axis, (section, field) in AXES.items()
-        if axis in named
+        [_token("", setting.label).strip("-") for setting in settings.values()]
+        + [
+            _token(axis_prefix(declared) or "", getattr(sections[section], axis))
+            for axis, (section, declared) in AXES.items()
+            if axis in named
+        ]
     )
     if len(slug) > LONGEST_SLUG:
         raise UserError(
             f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
         )
     micro = sections["work"].micro_batch
-    cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None)
+    cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None, settings=settings)
     try:
-        _check(cell)
+        _check_command(cell) if cell.command is not None else _check(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell
@@ -268,19 +408,28 @@ def _token(prefix: str, value: Any) -> str:
     return prefix + re.sub(r"[^a-z0-9.]+", "-", text.lower())
 
 
+def _check_command(cell: Cell) -> None:
+    """That a command can be started as it is written. Raises UserError."""
+    assert cell.command is not None
+    if cell.searched:
+        raise UserError("work.micro_batch: a command needs a number; nothing looks for one", ("work", "micro_batch"))
+    cell.words  # noqa: B018  (raises where a quote is open)
+    cell.per_step  # noqa: B018  (raises where it is no product)
+    whole = cell.workload.figures == "whole"
+    if cell.work.fewer_steps is not None and "{steps}" not in cell.command:
+        raise UserError("workload.command has no {steps}, so that work.steps changes nothing", ("work", "steps"))
+    if not whole and cell.work.fewer_steps is not None:
+        raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
+
+
 def _check(cell: Cell) -> None:
     """What no single key can know. Raises UserError."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
-    if seq_len > shape.context:
+    if shape.context is not None and seq_len > shape.context:
         raise UserError(
             f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens",
             ("workload", "seq_len"),
-        )
-    if shape.width % shape.heads:
-        name = "width" if isinstance(shape, ModelShape) else "d_model"
-        raise UserError(
-            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
     ramp, steps = cell.work.schedule.ramp_steps, cell.work.warmup_steps + cell.work.steps
     if ramp > steps:
@@ -296,14 +445,36 @@ def _check(cell: Cell) -> None:
             f"e.g. {bucket + 1}",
             ("execution", "bucket_elements"),
         )
-    _check_task(cell, shape)
+    _check_classifier(cell)
     _check_vocabulary(cell)
+    if not isinstance(shape, TransformersModel):
+        _check_task(cell, shape)
+        _check_shape(cell, shape)
+
+
+def _check_shape(cell: Cell, shape: Shape) -> None:
+    """Heads of whole numbers of features, and not absurdly many parameters. Raises UserError."""
+    if shape.width % shape.heads:
+        name = "width" if isinstance(shape, ModelShape) else "d_model"
+        raise UserError(
+            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+        )
     parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
     if parameters > MOST_PARAMETERS:
         raise UserError(
             f"workload.model has about {parameters:.1e} parameters; at most {MOST_PARAMETERS:.0e} are allowed",
             ("workload", "model"),
         )
+
+
+def _check_classifier(cell: Cell) -> None:
+    """What encoders have no choice of. Raises UserError."""
+    if cell.workload.task != "classification":
+        return
+    if cell.execution.loss != "plain":
+        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
+    if cell.execution.attention != "sdpa":
+        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))
 
 
 def _check_vocabulary(cell: Cell) -> None:
@@ -346,7 +517,3 @@ def _check_task(cell: Cell, shape: Shape) -> None:
             f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
             ("workload", "model"),
         )
-    if encoder and cell.execution.loss != "plain":
-        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
-    if encoder and cell.execution.attention != "sdpa":
-        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

@@ -1,22 +1,37 @@
 """The keys of a campaign file. The JSON schema in `config/campaign.schema.json` is generated from these classes."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
+from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, free_axes
+from scaleproof.ground.campaign.corpora import no_hub_name
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
 from scaleproof.ground.campaign.question import Percent, Question
 from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
-    "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
+    "single",
+    "dp",
+    "ddp",
+    "fsdp",
+    "hsdp",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero1-offload",
+    "zero2-offload",
+    "zero3-offload",
 ]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
@@ -33,14 +48,15 @@ class Workload(Section):
         "document, from a corpus with labels.",
         "none",
     )
-    model: ModelName | ModelShape | EncoderShape = key(
+    model: ModelName | ModelShape | EncoderShape | TransformersModel = key(
         "gpt2-tiny",
         "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context). For classification: "
-        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context).",
+        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context). For both a model of "
+        "transformers with random weights: {hub: owner/name, revision: ...}, {config: path} or {module: file.py:f}.",
         "none",
         axis="",
     )
-    corpus: str = key(
+    corpus: Annotated[str, BeforeValidator(no_hub_name)] = key(
         "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
     )
     tokenizer: str = key(
@@ -77,6 +93,27 @@ class Workload(Section):
         le=10**6,
     )
 
+    command: str | None = key(
+        None,
+        "A training program of your own instead of a model: what to type for one run. Placeholders: {devices}, "
+        "{nodes}, {devices_per_node}, {steps}, {global_batch}, {micro_batch}, {accumulation}, {seed}, "
+        "{threads_per_device}, {repeat}, {host}, {port}; every other name in braces is an axis, its values under vary.",
+        "none",
+        pattern=r"\S",
+        max_length=10_000,
+        examples=["torchrun --nproc-per-node {devices} train.py --parallel {parallel}"],
+    )
+    figures: Literal["auto", "whole"] | Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$")] | Patterns = key(
+        "auto",
+        "Where the figures of a command come from. auto: the reader of `scaleproof audit` that knows its log. A name: "
+        "that reader. A mapping: patterns of your own. whole: two lengths of run, given as work.steps: [50, 150].",
+        "none",
+    )
+    per_step: PerStep | None = key(None, "What one step of a command is, where its log does not say.", "none")
+    rate_of: Literal["all", "device"] | None = key(
+        None, "Whose rate a command prints: of all devices, or of one. null: as its log is known to.", "none"
+    )
+
 
 class Work(Section):
     """How much is done. global_batch = micro_batch x accumulation x world size is checked for every cell."""
@@ -101,6 +138,14 @@ class Work(Section):
         axis="ga",
     )
     steps: int = key(50, "Timed optimizer steps: the window.", "optimizer steps", ge=2, le=10**7)
+    fewer_steps: int | None = key(
+        None,
+        "Of a command that is timed as a whole: steps of a shorter run, whose time is taken off. `steps: [50, 150]` "
+        "gives both.",
+        "optimizer steps",
+        ge=1,
+        le=10**7,
+    )
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
     validation_samples: int = key(
         64,
@@ -115,6 +160,18 @@ class Work(Section):
     schedule: Schedule = key(Schedule(), "The learning-rate schedule.", "none")
     seed: int = key(1, "Seed of the weights and of the order of the samples.", "none", axis="seed", ge=0, lt=2**32)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _two_lengths(cls, data: Any) -> Any:
+        """`steps: [50, 150]` as two keys."""
+        steps = data.get("steps") if isinstance(data, dict) else None
+        if not isinstance(steps, list):
+            return data
+        whole = [step for step in steps if isinstance(step, int) and not isinstance(step, bool)]
+        if len(steps) != 2 or len(whole) != 2 or steps[0] >= steps[1]:
+            raise ValueError("steps: two lengths are two whole numbers, the smaller one first, e.g. [50, 150]")
+        return data | {"fewer_steps": steps[0], "steps": steps[1]}
+
 
 class Execution(Section):
     """How the work is spread over devices."""
@@ -123,6 +180,7 @@ class Execution(Section):
         "ddp",
         "single: one device, no wrapper. dp: nn.DataParallel, one process for all devices of a node. "
         "ddp: DistributedDataParallel, a full replica on each device. fsdp: FSDP2 (fully_shard), everything sharded. "
+        "hsdp: FSDP2 that shards over the devices of a node and replicates over nodes; on one node it is fsdp. "
         "zero0 to zero3: DeepSpeed ZeRO stages; with -offload the optimizer's state and step are on the CPU.",
         "none",
         axis="",
@@ -178,6 +236,13 @@ class Execution(Section):
         axis="prefetch",
         ge=1,
         le=8,
+    )
+    fsdp_reshard: bool = key(
+        True,
+        "Whether fsdp and hsdp free a block's parameters after its forward pass and gather them again for the backward "
+        "pass; false keeps them, as ZeRO-2 does. Without effect on others.",
+        "none",
+        axis="reshard",
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
@@ -247,7 +312,15 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
             wrap(annotation) | None,
             key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
         )
+    # Of a command, its placeholders too: `Campaign` puts them into `settings`.
+    scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _listed else Scalar
+    fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
     return create_model(name, __base__=Section, __doc__=doc, **fields)
+
+
+def _listed(annotation: Any) -> Any:
+    """The type of several values of an axis."""
+    return Annotated[list[annotation], Field(min_length=1)]
 
 
 if TYPE_CHECKING:  # built below: a type checker cannot see their keys
@@ -255,14 +328,18 @@ if TYPE_CHECKING:  # built below: a type checker cannot see their keys
     class Choice(Section):
         """Values of some axes."""
 
+        settings: Mapping[str, Scalar] = key({}, None, "none")
+
     class Vary(Section):
         """Lists of values of some axes."""
+
+        settings: Mapping[str, list[Scalar] | dict[str, Scalar]] = key({}, None, "none")
 
 else:
     Vary = _axis_model(
         "Vary",
         "Axes of the campaign: every combination of their values is a cell.",
-        lambda annotation: Annotated[list[annotation], Field(min_length=1)],
+        _listed,
     )
     Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
@@ -374,8 +451,27 @@ class Campaign(Section):
     def _no_empty_sections(cls, data: Any) -> Any:
         # `vary:` with nothing under it is null in YAML; it means what it looks like: nothing.
         if isinstance(data, dict):
-            return {k: v for k, v in data.items() if v is not None}
+            return _settings_apart({k: v for k, v in data.items() if v is not None})
         return data
+
+
+def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
+    """A campaign in which placeholders of its command stand in `settings`, beside the declared axes."""
+    workload = data.get("workload")
+    command = workload.get("command") if isinstance(workload, dict) else None
+    free = free_axes(command) if isinstance(command, str) else []
+    if not free:
+        return data
+
+    def apart(choice: Any) -> Any:
+        if not isinstance(choice, dict):
+            return choice
+        settings = {name: value for name, value in choice.items() if name in free}
+        rest = {name: value for name, value in choice.items() if name not in free}
+        return rest | {"settings": settings} if settings else rest
+
+    lists = {name: list(map(apart, data[name])) for name in ("cells", "exclude") if isinstance(data.get(name), list)}
+    return data | lists | ({"vary": apart(data["vary"])} if "vary" in data else {})
 
 
 def entries_of(tokenizer: str) -> int:
@@ -383,6 +479,6 @@ def entries_of(tokenizer: str) -> int:
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
-def shape_of(model: str | Shape) -> Shape:
-    """The numbers behind a model's name."""
+def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
+    """The numbers behind a model's name; a model of transformers has none but those of its file."""
     return SHAPES[model] if isinstance(model, str) else model

@@ -57,7 +57,9 @@ class LoadedCampaign:
             for corpus in self._corpora:
                 corpus_called(corpus, "workload.corpus: ")
             for cell in self._all_cells:
-                _check_labels(cell)
+                if cell.command is None:
+                    _check_labels(cell)
+            self._check_command()
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
@@ -94,6 +96,17 @@ class LoadedCampaign:
             return cell.resolved(int(answer["micro_batch"]))
 
         return read_record(path, found)
+
+    def _check_command(self) -> None:
+        """Raises UserError where something is asked of a command that only the trainer does."""
+        if self.campaign.workload.command is None:
+            return
+        if self.traced:
+            raise UserError("trace.cells: a command is not traced; leave it out", ("trace", "cells"))
+        if self.campaign.forecast.enabled:
+            raise UserError("forecast: nothing is known of a command's model; leave it out", ("forecast",))
+        if self.campaign.compare:
+            raise UserError("compare: list both arms of a command under vary; they are paired by repeat", ("compare",))
 
     def _check_search(self) -> None:
         searched = [cell.slug for cell in self.cells if cell.searched]
@@ -177,7 +190,8 @@ class LoadedCampaign:
         """Each geometry with two or more devices, and the first cell in which they communicate, as ranks do."""
         groups: dict[str, str] = {}
         for cell in self.cells:
-            if cell.execution.geometry.n_devices > 1 and cell.execution.strategy != "dp":
+            trained = cell.command is None and cell.execution.strategy != "dp"
+            if cell.execution.geometry.n_devices > 1 and trained:
                 groups.setdefault(str(cell.execution.geometry), cell.slug)
         return groups
 
@@ -246,8 +260,8 @@ class LoadedCampaign:
 
     @property
     def _corpora(self) -> list[str]:
-        """The corpora of all cells, those of comparisons among them."""
-        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells))
+        """The corpora of all cells, those of comparisons among them; none of commands."""
+        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells if cell.command is None))
 
     @property
     def _all_cells(self) -> list[Cell]:
@@ -350,25 +364,31 @@ def tokens_dir(results: Path, cell: Cell) -> Path:
     return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer
 
 
+def tokens_of_run(results: Path, cell: Cell) -> Path:
+    """The folder of the tokens of a cell; a command has none."""
+    return tokens_dir(results, cell) if cell.command is None else Path()
+
+
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`, `better_than`) and by how much one must be better (`by`).
+    """Names of the cells (`is`; `better_than` or `not_slower_than`), and `by`, the part of the rate in question.
 
     Raises UserError where a name means no cell, or several.
     """
     if question is None:
         return None
     subject = _meant("is", question.subject, question, cells).slug
-    base = _meant("better_than", question.better_than, question, cells).slug
+    relation = "better_than" if question.better_than else "not_slower_than"
+    base = _meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
     if subject == base:
-        raise UserError(f"question: {base} is compared with itself", key=("question", "better_than"))
-    return {"is": subject, "better_than": base, "by": question.by}
+        raise UserError(f"question: {base} is compared with itself", key=("question", relation))
+    return {"is": subject, relation: base, "by": question.by}
 
 
 def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
     """The one cell that is meant by a slug or a strategy."""
     exact = [cell for cell in cells if cell.slug == name]
     geometry = None if question.on is None else str(question.on)
-    of_strategy = [cell for cell in cells if cell.execution.strategy == name]
+    of_strategy = [cell for cell in cells if name in _short_names(cell)]
     meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
     if len(meant) == 1:
         return meant[0]
@@ -380,6 +400,13 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
         raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
     if of_strategy:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
-    names = [*dict.fromkeys(cell.execution.strategy for cell in cells), *(cell.slug for cell in cells)]
+    names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]
     on = f" on {geometry}" if geometry else ""
     raise UserError(f'question.{key}: "{name}" is no cell{on}.{nearest(name, names)} Cells: {slugs}', place)
+
+
+def _short_names(cell: Cell) -> list[str]:
+    """By which a question may name a cell: its strategy, or of a command the values of its placeholders."""
+    if cell.command is None:
+        return [cell.execution.strategy]
+    return [setting.label for setting in cell.settings.values()]

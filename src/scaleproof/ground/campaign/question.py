@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.geometry import GeometryKey
@@ -30,7 +30,7 @@ Percent = Annotated[
 
 
 class Question(Section):
-    """Is one cell faster than another? The first line of the report answers exactly this."""
+    """Is one cell faster than another, or not slower? The first line of the report answers exactly this."""
 
     subject: str = Field(
         alias="is",
@@ -38,12 +38,32 @@ class Question(Section):
         examples=["zero2", "zero2-n1x4"],
         json_schema_extra={"unit": "none"},
     )
-    better_than: str = Field(
-        description="The cell that it is compared with: its name, or its strategy.",
+    better_than: str | None = Field(
+        None,
+        description="The cell that it shall be faster than: its name, or its strategy.",
+        examples=["ddp", "ddp-n1x4"],
+        json_schema_extra={"unit": "none"},
+    )
+    not_slower_than: str | None = Field(
+        None,
+        description="Instead of better_than: the cell that it may be slower than by less than `by`.",
         examples=["ddp", "ddp-n1x4"],
         json_schema_extra={"unit": "none"},
     )
     on: GeometryKey | None = key(
         None, "Geometry of both, where strategies are named and there are several.", "nodes x devices"
     )
-    by: Percent = key(0.0, "How much faster it must be shown to be, e.g. 2 %.", "part of the tokens/s")
+    by: Percent = key(
+        0.0,
+        "How much faster it must be shown to be than better_than, e.g. 2 %; how much slower than not_slower_than it "
+        "may be.",
+        "part of the tokens/s",
+    )
+
+    @model_validator(mode="after")
+    def _one_comparison(self) -> "Question":
+        if (self.better_than is None) == (self.not_slower_than is None):
+            raise ValueError("give better_than: CELL, or not_slower_than: CELL with by: 5 %")
+        if self.not_slower_than is not None and self.by == 0:
+            raise ValueError("not_slower_than needs by, the part that it may be slower, e.g. by: 5 %")
+        return self

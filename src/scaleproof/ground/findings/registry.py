@@ -5,13 +5,13 @@
             "window-short",
             "suspect",
             what="A window of a few scheduler ticks measures the machine's mood.",
-            detected="Less than a second.",
+            detected="Less than 0.25 seconds.",
             seen="marin issue 7981: 25-step windows mislead.",
             repair="Raise work.steps.",
         )
     )
     def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-        \"\"\"The window takes a second or more.\"\"\"
+        \"\"\"The window takes long enough.\"\"\"
         if run.metrics.window.wall_time_s < SHORTEST_S:
             yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 
@@ -26,7 +26,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.findings.finding import Concern, Correction, Finding, Severity
-from scaleproof.ground.records.run import MeasuredRun, Run
+from scaleproof.ground.records.run import MeasuredRun, Run, TimedRun
 
 Subject = TypeVar("Subject")
 AT_A_TIME = 50  # runs that all checks on single runs are made of before the next ones; what they share is kept as long
@@ -204,3 +204,6 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
 # Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
 of_run: Register[MeasuredRun] = Register(lambda run: [run])
 of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)
+# Of runs of any evidence level, together; of single runs of somebody's program.
+of_timed: Register[list[TimedRun]] = Register(lambda runs: runs)
+of_printed: Register[TimedRun] = Register(lambda run: [run])

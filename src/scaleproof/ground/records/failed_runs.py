@@ -6,9 +6,8 @@ from pathlib import Path
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.metrics import Failure
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, measure_again, read_run
 from scaleproof.ground.records.unreadable import UNREADABLE
-from scaleproof.ground.snakemake_command import snakemake_command
 
 MOST_NAMES = 3  # of runs with one reason
 # Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
@@ -30,8 +29,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
     for reason, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
-    report = results / loaded.name / "report.html"
-    lines.append(f"Repeat them with: scaleproof retry {loaded.path} && {snakemake_command(report)}")
+    lines.append(f"Repeat them with: {measure_again(loaded.path, (), results)}")
     return "\n".join(lines)
 
 

@@ -1,22 +1,52 @@
-"""`training_metrics.json`, schema 3.2: what one run leaves behind, whether it worked or not.
+"""`training_metrics.json`, schema 3.3: what one run leaves behind, whether it worked or not.
 
 Names that the 2.0 files of the projects before this one used keep their meaning; what those files called an epoch is
 here the window, the only part of a run that is timed. Times are seconds, sizes bytes. Inside the package a quantity in
 seconds ends in `_s`; what the 2.0 files call it stands here alone, as an alias.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    TypeAdapter,
+    field_validator,
+)
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.facts.counts import Inventory
 from scaleproof.ground.records.census import Census, SecondClock
-from scaleproof.ground.records.open_sections import Data, Hardware, Host, Moment, Rank, RecordedConfiguration
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
+from scaleproof.ground.records.open_sections import (
+    AnyConfiguration,
+    Data,
+    Hardware,
+    Host,
+    Moment,
+    Rank,
+    RecordedCommand,
+    RecordedConfiguration,
+)
 
-SCHEMA_VERSION: Literal["3.2"] = "3.2"  # 3.0 has no `validation`; 3.1 no census, no second clock
+# 3.0 has no `validation`; 3.1 no census, no second clock; 3.2 no evidence level: all of its runs are `built`
+SCHEMA_VERSION: Literal["3.3"] = "3.3"
 FailureClass = Literal[
-    "oom", "host_oom", "nan", "timeout", "crash", "hang", "node_fail", "wrong_world", "not_applicable", "unreadable"
+    "oom",
+    "host_oom",
+    "nan",
+    "timeout",
+    "crash",
+    "hang",
+    "node_fail",
+    "wrong_world",
+    "not_applicable",
+    "unreadable",
+    "no_figures",
 ]
 Value = TypeVar("Value")
 LONGEST_S = 1e9  # 30 years: no run is as long
@@ -98,8 +128,27 @@ class Ledger(Part):
         return self.consumed_sha256 == self.planned_sha256 and self.tokens_consumed == self.tokens_planned
 
 
-class Window(Part):
-    """The timed steps. A step's time is the maximum over ranks; rates are all tokens over all time."""
+class TimedWindow(Part):
+    """The timed steps of a run of any evidence level. Rates are all work over all time."""
+
+    wall_time_s: Positive = Field(alias="wall_time_sec", description="Of all timed steps together.")
+    tokens: int = Field(gt=0, alias="tokens_processed_global", description="Or other units of work: `unit`.")
+    tokens_per_s: Positive = Field(alias="tokens_per_sec_global")
+    tokens_per_s_per_device: Positive = Field(alias="tokens_per_sec_per_device")
+    step_time_n: int = Field(gt=0)
+    step_time_mean_s: Positive = Field(alias="step_time_mean_sec")
+    step_time_p50_s: Positive = Field(alias="step_time_p50_sec")
+    step_time_p95_s: Positive | None = Field(alias="step_time_p95_sec", description="null below 20 steps.")
+    step_time_p99_s: Positive | None = Field(alias="step_time_p99_sec", description="null below 100 steps.")
+    step_time_min_s: Positive = Field(alias="step_time_min_sec")
+    step_time_max_s: Positive = Field(alias="step_time_max_sec")
+    train_loss_mean: float | None = Field(alias="train_loss_avg_global", description="null: no loss was printed.")
+    train_loss_first: float | None
+    train_loss_last: float | None
+
+
+class Window(TimedWindow):
+    """The timed steps of a run of the trainer. A step's time is the maximum over ranks."""
 
     wall_time_s: Positive = Field(
         alias="wall_time_sec", description="Longest rank's time from the first step's start to the last step's end."
@@ -110,15 +159,6 @@ class Window(Part):
     tokens: int = Field(
         gt=0, alias="tokens_processed_global", description="From the ledger, not from the configuration."
     )
-    tokens_per_s: Positive = Field(alias="tokens_per_sec_global")
-    tokens_per_s_per_device: Positive = Field(alias="tokens_per_sec_per_device")
-    step_time_n: int = Field(gt=0)
-    step_time_mean_s: Positive = Field(alias="step_time_mean_sec")
-    step_time_p50_s: Positive = Field(alias="step_time_p50_sec")
-    step_time_p95_s: Positive | None = Field(alias="step_time_p95_sec", description="null below 20 steps.")
-    step_time_p99_s: Positive | None = Field(alias="step_time_p99_sec", description="null below 100 steps.")
-    step_time_min_s: Positive = Field(alias="step_time_min_sec")
-    step_time_max_s: Positive = Field(alias="step_time_max_sec")
     data_wait_mean_s: float = Field(
         alias="dataload_time_mean_sec", description="Per step: the longest rank's wait for data."
     )
@@ -126,6 +166,14 @@ class Window(Part):
     train_loss_first: float
     train_loss_last: float
     clock: Literal["monotonic", "cuda_events"]
+
+
+class PrintedWindow(TimedWindow):
+    """The timed steps of somebody's program, as it printed them, or as its whole runs were timed."""
+
+    clock: Literal["printed", "launcher"] = Field(
+        description="printed: the program's own. launcher: whole runs of two lengths, the shorter one taken off."
+    )
 
 
 class Validation(Part):
@@ -211,6 +259,33 @@ class Model(Part):
     matmul_parameters: Count
     flops_per_token: Count
     flops_per_token_causal: Count | None
+    inventory: Inventory | None = Field(
+        None, description="Its tensors, counted on the network; null for a shape, of which formulas say it."
+    )
+
+
+class Reading(Part):
+    """How the figures of a program were read from what it printed."""
+
+    reader: str = Field(description="The reader of its log, `patterns`, or `whole program`.")
+    guessed: bool = Field(description="Whether its lines are those of no known program.")
+    steps: Count = Field(description="Lines with a step that were read, those before the window included.")
+    first_step: int | None = Field(description="Number of the first step of the window, as it was printed.")
+    last_step: int | None
+    first_line_s: float | None = Field(description="Launcher's seconds until the line of the window's first step.")
+    last_line_s: float | None
+    world_size: int | None = Field(description="As the program printed it.")
+    per_step: float | None = Field(description="Work of a step in `unit`, as given or as printed.")
+
+
+class Program(Part):
+    """The program of a run: what was started, and from which files."""
+
+    command: str = Field(description="As it was started; places of this machine are removed.")
+    files: dict[str, str] = Field(description="sha256 of each file of its command line that was there.")
+    git_commit: str = Field(description="Of the folder that it was started in.")
+    git_dirty: bool | None
+    versions: dict[str, str] = Field(description="Of packages in the interpreter that it names.")
 
 
 OLD_NAMES = {"scalebench_version": "scaleproof_version"}  # of variables that records made before a change of name have
@@ -225,14 +300,15 @@ def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
 class Recorded(Part):
     """What is known of every run, whether it has numbers or not."""
 
-    schema_version: Literal["3.0", "3.1", "3.2"] = SCHEMA_VERSION
+    schema_version: Literal["3.0", "3.1", "3.2", "3.3"] = SCHEMA_VERSION
+    evidence: EvidenceLevel = "built"
     run_id: str
     timestamp_utc: Moment = Field(description="Start of the launcher.")
     campaign: str
     cell: str
     repeat: int = Field(ge=1)
     fingerprint: str = Field(description="Hash of `config`.")
-    config: RecordedConfiguration = Field(description="The effective configuration of the cell.")
+    config: AnyConfiguration = Field(description="The effective configuration of the cell.")
     git_commit: str
     git_dirty: bool | None
     code_sha256: str = Field(description="Of the source files that take part in a run; equal where the commit is not.")
@@ -241,8 +317,8 @@ class Recorded(Part):
     host: Host
     hardware: Hardware
     scheduler: dict[str, str] | None = None
-    data: Data = Field(description="tokens.json of the corpus, without its splits' paths.")
-    training_config: TrainingConfig
+    data: Data | None = Field(description="tokens.json of the corpus, without its splits' paths; null for a command.")
+    training_config: TrainingConfig | None = Field(description="null for a command.")
     files: dict[str, str] = Field({}, description="sha256 of the run's other files.")
 
     @field_validator("env", mode="before")
@@ -251,14 +327,44 @@ class Recorded(Part):
         return current_names(env) if isinstance(env, dict) else env
 
 
-class Measured(Recorded):
-    """A run with numbers."""
+class Timed(Recorded):
+    """A run with numbers, of any evidence level."""
 
     status: Literal["ok"] = "ok"
     failure: None = None
+    unit: WorkUnit = Field("tokens", description="Of the work that rates count.")
+    window: TimedWindow
+    ranks: list[Rank] = Field(description="Of each rank: host, devices, cores, and what the hardware did.")
+    total_wall_time_s: float = Field(
+        lt=LONGEST_S, alias="total_wall_time_sec", description="From the launcher's start to the metrics."
+    )
+    second_clock: SecondClock | None = Field(None, description="By the launcher; null in files before 3.2.")
+
+
+class Printed(Timed):
+    """A run of somebody's program: what it printed, and what was seen of it from outside."""
+
+    evidence: Literal["printed"] = "printed"
+    config: RecordedCommand
+    window: PrintedWindow
+    reading: Reading
+    program: Program
+    ranks: list[Rank] = []
+    data: None = None
+    training_config: None = None
+
+
+class Measured(Timed):
+    """A run of the trainer with numbers."""
+
+    evidence: Literal["built"] = "built"
+    unit: Literal["tokens"] = "tokens"
+    config: RecordedConfiguration
+    window: Window
+    data: Data = Field(description="tokens.json of the corpus, without its splits' paths.")
+    training_config: TrainingConfig
     model: Model
     ledger: Ledger
-    window: Window
     validation: Validation | None = Field(None, description="null: validation_samples is 0, or nothing is held out.")
     utilization: Utilization
     energy: Energy
@@ -274,15 +380,11 @@ class Measured(Recorded):
     ranks: list[Rank] = Field(
         min_length=1, description="Of each rank: host, devices, cores, and what the hardware did during the window."
     )
-    total_wall_time_s: float = Field(
-        lt=LONGEST_S, alias="total_wall_time_sec", description="From the launcher's start to the metrics."
-    )
     closing_s: float | None = Field(
         None,
         description="From the end of the validation: a probed step, the gathering of all ranks' figures, this record.",
     )
     census: list[Census] | None = Field(None, description="Of each rank; null in files before 3.2.")
-    second_clock: SecondClock | None = Field(None, description="By the launcher; null in files before 3.2.")
 
     @property
     def n_devices(self) -> int:
@@ -323,15 +425,18 @@ class UnreadableRun(Failed):
     code_sha256: str = "unknown"
     command_line: str = "unknown"
     env: dict[str, str | None] = {}
-    host: dict[str, Any] = {}
-    hardware: dict[str, Any] = {}
-    data: dict[str, Any]
+    host: SkipValidation[Host] = cast(Host, {})
+    hardware: SkipValidation[Hardware] = cast(Hardware, {})
+    data: SkipValidation[Data]
 
 
-Metrics = Annotated[Measured | Failed, Field(discriminator="status")]
-_METRICS: TypeAdapter[Measured | Failed] = TypeAdapter(Metrics)
+_METRICS: TypeAdapter[Measured | Failed] = TypeAdapter(Annotated[Measured | Failed, Field(discriminator="status")])
+_OF_COMMANDS: TypeAdapter[Printed | Failed] = TypeAdapter(Annotated[Printed | Failed, Field(discriminator="status")])
+OF_A_COMMAND = re.compile(rb'"evidence"\s*:\s*"printed"')  # as a key: in a text its quotes have a \ before them
 
 
-def parse_metrics(data: bytes | str) -> Measured | Failed:
+def parse_metrics(data: bytes | str) -> Measured | Printed | Failed:
     """The metrics in the JSON text `data`. Raises pydantic.ValidationError where they are not of schema 3."""
-    return _METRICS.validate_json(data, strict=True)
+    content = data.encode() if isinstance(data, str) else data
+    adapter = _OF_COMMANDS if OF_A_COMMAND.search(content) else _METRICS
+    return adapter.validate_json(content, strict=True)

@@ -1,14 +1,23 @@
 """The sections of a record that are open: what each must have, beside whatever this machine or corpus has to say.
 
-Whoever reads a record may rely on the keys that stand here. To the type checker all but ranks are dictionaries. Of a
-rank, a field with `SkipValidation` is not looked at when a record is read: `rank_fault` names it where a check breaks.
+Whoever reads a record may rely on the keys that stand here, but for those that are `NotRequired`. A field with
+`SkipValidation` is not looked at when a record is read; of a rank, `rank_fault` names it where a check breaks.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, GetCoreSchemaHandler, SkipValidation, with_config
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    SkipValidation,
+    Tag,
+    with_config,
+)
 from pydantic_core.core_schema import CoreSchema, nullable_schema
 from typing_extensions import TypedDict  # pydantic's, before Python 3.12
 
@@ -108,108 +117,172 @@ def rank_fault(ranks: Sequence[Rank]) -> str:
     return ""
 
 
-if TYPE_CHECKING:
-    Host = dict[str, Any]
-    Hardware = dict[str, Any]
-    Data = dict[str, Any]
-    RecordedConfiguration = dict[str, Any]
-else:
+@with_config(OPEN)
+class Host(TypedDict):
+    """The launcher's machine."""
 
-    @with_config(OPEN)
-    class Host(TypedDict):
-        """The launcher's machine."""
+    hostname: str
+    os: str
+    cpu_busy_before: NotRequired[float | None]
 
-        hostname: str
-        os: str
-        cpu_busy_before: NotRequired[float | None]
 
-    @with_config(OPEN)
-    class Hardware(TypedDict):
-        """What that machine is made of."""
+@with_config(OPEN)
+class Hardware(TypedDict):
+    """What that machine is made of."""
 
-        cpu_model: str
-        cpu_allowed: Positive
-        memory_bytes: Positive
-        gpus: NotRequired[list[dict[str, Any]] | None]
-        nodes: NotRequired[dict[str, dict[str, Any]]]
+    cpu_model: str
+    cpu_allowed: Positive
+    memory_bytes: Positive
+    gpus: NotRequired[list[dict[str, Any]] | None]
+    nodes: NotRequired[dict[str, dict[str, Any]]]
+    cpu_count: NotRequired[SkipValidation[int]]
+    cuda_driver: NotRequired[SkipValidation[str]]
+    container: NotRequired[SkipValidation[str]]
+    modules: NotRequired[SkipValidation[list[str]]]
 
-    @with_config(OPEN)
-    class Data(TypedDict):
-        """tokens.json of the corpus."""
 
-        corpus: str
-        revision: str | None
-        licence: str
-        tokenizer: str
-        vocab_size: Positive
-        corpus_sha256: str
-        train_sha256: str
-        replaced_characters: Annotated[int, Field(ge=0)]
-        classes: NotRequired[list[str]]
+@with_config(OPEN)
+class Data(TypedDict):
+    """tokens.json of the corpus."""
 
-    @with_config(OPEN)
-    class Shape(TypedDict):
-        """A model of one's own."""
+    corpus: str
+    revision: str | None
+    licence: str
+    tokenizer: str
+    vocab_size: Positive
+    corpus_sha256: str
+    train_sha256: str
+    replaced_characters: Annotated[int, Field(ge=0)]
+    classes: NotRequired[list[str]]
 
-        layers: Positive
-        heads: Positive
 
-    @with_config(OPEN)
-    class RecordedOptimizer(TypedDict):
-        """What updates the weights."""
+@with_config(OPEN)
+class Shape(TypedDict):
+    """A model of one's own: its numbers, or where a model of transformers comes from."""
 
-        name: str
-        learning_rate: float
-        max_grad_norm: float | None
+    layers: NotRequired[Positive]
+    heads: NotRequired[Positive]
 
-    @with_config(OPEN)
-    class RecordedSchedule(TypedDict):
-        """How its learning rate changes."""
 
-        name: str
+@with_config(OPEN)
+class RecordedOptimizer(TypedDict):
+    """What updates the weights."""
 
-    @with_config(OPEN)
-    class RecordedWorkload(TypedDict):
-        """What is trained on what."""
+    name: str
+    learning_rate: float
+    max_grad_norm: float | None
+    betas: NotRequired[SkipValidation[list[float]]]
+    eps: NotRequired[SkipValidation[float]]
+    weight_decay: NotRequired[SkipValidation[float]]
 
-        task: str
-        model: str | Shape
-        vocab_size: Positive | Literal["derive"]
-        corpus: str
-        tokenizer: str
-        seq_len: Positive
 
-    @with_config(OPEN)
-    class RecordedWork(TypedDict):
-        """How much of it."""
+@with_config(OPEN)
+class RecordedSchedule(TypedDict):
+    """How its learning rate changes."""
 
-        global_batch: Positive
-        micro_batch: Positive
-        accumulation: Positive
-        steps: Positive
-        warmup_steps: Annotated[int, Field(ge=0)]
-        optimizer: RecordedOptimizer
-        schedule: RecordedSchedule
-        seed: int
+    name: str
+    ramp_steps: NotRequired[SkipValidation[int]]
+    final_fraction: NotRequired[SkipValidation[float]]
 
-    @with_config(OPEN)
-    class RecordedExecution(TypedDict):
-        """In which way."""
 
-        strategy: str
-        precision: str
-        geometry: Annotated[str, Field(pattern="^[1-9][0-9]{0,5}x[1-9][0-9]{0,5}$")]
-        threads_per_device: Positive | None
-        attention: str
-        compile: bool | str
-        activation_checkpointing: bool
-        fused_optimizer: bool
-        bucket_elements: int | str
+@with_config(OPEN)
+class RecordedWorkload(TypedDict):
+    """What is trained on what."""
 
-    @with_config(OPEN)
-    class RecordedConfiguration(TypedDict):
-        """The sections of a cell."""
+    task: str
+    model: str | Shape
+    vocab_size: Positive | Literal["derive"]
+    corpus: str
+    tokenizer: str
+    seq_len: Positive
+    model_shape: NotRequired[SkipValidation[dict[str, Any]]]
 
-        workload: RecordedWorkload
-        work: RecordedWork
-        execution: RecordedExecution
+
+@with_config(OPEN)
+class RecordedWork(TypedDict):
+    """How much of it."""
+
+    global_batch: Positive
+    micro_batch: Positive
+    accumulation: Positive
+    steps: Positive
+    warmup_steps: Annotated[int, Field(ge=0)]
+    optimizer: RecordedOptimizer
+    schedule: RecordedSchedule
+    seed: int
+    validation_samples: NotRequired[SkipValidation[int]]
+
+
+@with_config(OPEN)
+class RecordedExecution(TypedDict):
+    """In which way."""
+
+    strategy: str
+    precision: str
+    geometry: Annotated[str, Field(pattern="^[1-9][0-9]{0,5}x[1-9][0-9]{0,5}$")]
+    threads_per_device: Positive | None
+    attention: str
+    compile: bool | str
+    activation_checkpointing: bool
+    fused_optimizer: bool
+    bucket_elements: int | Literal["auto"]
+    loss: NotRequired[SkipValidation[str]]
+    overlap_comm: NotRequired[SkipValidation[bool | Literal["auto"]]]
+    fsdp_prefetch: NotRequired[SkipValidation[int]]
+    fsdp_reshard: NotRequired[SkipValidation[bool]]
+
+
+@with_config(OPEN)
+class RecordedConfiguration(TypedDict):
+    """The sections of a cell."""
+
+    workload: RecordedWorkload
+    work: RecordedWork
+    execution: RecordedExecution
+
+
+@with_config(OPEN)
+class CommandWorkload(TypedDict):
+    """A command, with its placeholders."""
+
+    task: Literal["command"]
+    command: str
+
+
+@with_config(OPEN)
+class CommandWork(TypedDict):
+    """How long a command runs; null for what no placeholder of it sets."""
+
+    global_batch: Positive | None
+    steps: Positive
+    fewer_steps: Positive | None
+    warmup_steps: Annotated[int, Field(ge=0)]
+
+
+@with_config(OPEN)
+class CommandExecution(TypedDict):
+    """On which devices a command runs. `strategy`: its settings in words."""
+
+    strategy: str
+    geometry: Annotated[str, Field(pattern="^[1-9][0-9]{0,5}x[1-9][0-9]{0,5}$")]
+
+
+@with_config(OPEN)
+class RecordedCommand(TypedDict):
+    """The sections of a cell that runs a command; `settings`: its placeholders and what stood there."""
+
+    workload: CommandWorkload
+    work: CommandWork
+    execution: CommandExecution
+    settings: dict[str, str]
+
+
+def _is_of(config: object) -> str:
+    """Which of both a configuration is."""
+    workload = config.get("workload") if isinstance(config, dict) else None
+    return "command" if isinstance(workload, dict) and workload.get("task") == "command" else "model"
+
+
+AnyConfiguration = Annotated[
+    Annotated[RecordedConfiguration, Tag("model")] | Annotated[RecordedCommand, Tag("command")], Discriminator(_is_of)
+]

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular
-from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
+from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
-from scaleproof.ground.snakemake_command import snakemake_command
+from scaleproof.ground.snakemake_command import USUAL, snakemake_command, where
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -36,7 +36,7 @@ class Run:
     """One run: its folder, its metrics, and its raw series, read when asked for. Equal to itself alone."""
 
     folder: Path
-    metrics: Measured | Failed
+    metrics: Timed | Failed
     label: str | None = None  # of an arm of a pair: both arms of an A/A pair have one cell and one number
 
     @property
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        return isinstance(self, MeasuredRun)
+        return isinstance(self, TimedRun)
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -60,7 +60,7 @@ class Run:
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
                 f"measure it again: "
-                f"{measure_again(Path(f'config/campaigns/{self.metrics.campaign}.yaml'), [self.metrics.cell])}"
+                f"{_measure_again(path.parent, self.metrics.campaign, self.metrics.cell)}"
             )
         return data
 
@@ -99,15 +99,10 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRun(Run):
-    """A run with numbers."""
+class TimedRun(Run):
+    """A run with numbers, of any evidence level."""
 
-    metrics: Measured
-
-    @property
-    def n_devices(self) -> int:
-        """Devices that came up, over all ranks."""
-        return self.metrics.n_devices
+    metrics: Timed
 
     @cached_property
     def recomputed(self) -> WindowFigures:
@@ -117,16 +112,44 @@ class MeasuredRun(Run):
         return window_figures(merged, self.metrics.window.wall_time_s)
 
 
+@dataclass(frozen=True, eq=False)
+class MeasuredRun(TimedRun):
+    """A run of the trainer with numbers."""
+
+    metrics: Measured
+
+    @property
+    def n_devices(self) -> int:
+        """Devices that came up, over all ranks."""
+        return self.metrics.n_devices
+
+
 def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
-    """Those of `runs` that have numbers, in their order."""
+    """The runs of the trainer that have numbers, in their order."""
     return [run for run in runs if isinstance(run, MeasuredRun)]
 
 
-def measure_again(campaign: Path, cells: Iterable[str]) -> str:
-    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs."""
+def timed(runs: Iterable[Run]) -> list[TimedRun]:
+    """Those of `runs` that have numbers, of any evidence level, in their order."""
+    return [run for run in runs if isinstance(run, TimedRun)]
+
+
+def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -> str:
+    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs.
+
+    Without cells, what failed.
+    """
     options = "".join(f" --cell {cell}" for cell in cells)
-    report = Path("results") / campaign.stem / "report.html"
-    return f"scaleproof retry {campaign}{options} && {snakemake_command(report)}"
+    report = results / campaign.stem / "report.html"
+    return f"scaleproof retry {campaign}{options}{where(results)} && {snakemake_command(report)}"
+
+
+def _measure_again(folder: Path, campaign: str, cell: str) -> str:
+    """`measure_again` of the cell of a run; results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever it says."""
+    results = USUAL
+    if len(folder.parents) > 3 and folder.parents[1].name == "runs":
+        campaign, results = folder.parents[2].name, folder.parents[3]
+    return measure_again(Path(f"config/campaigns/{campaign}.yaml"), [cell], results)
 
 
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
@@ -136,10 +159,9 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
         other = (metrics.cell, metrics.repeat) != (cell, repeat)
         actual = run.name if other else "a run of another configuration"
-        name = folder.parents[2].name if len(folder.parents) > 2 else metrics.campaign
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
-            f"{measure_again(Path(f'config/campaigns/{name}.yaml'), [cell])}"
+            f"{_measure_again(folder, metrics.campaign, cell)}"
         )
     return run
 
@@ -153,4 +175,6 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except ValidationError as error:
         raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {first_fault(error)}") from None
-    return MeasuredRun(folder, metrics) if isinstance(metrics, Measured) else Run(folder, metrics)
+    if isinstance(metrics, Measured):
+        return MeasuredRun(folder, metrics)
+    return TimedRun(folder, metrics) if isinstance(metrics, Timed) else Run(folder, metrics)

@@ -1,4 +1,4 @@
-"""`scaling_report.json`, schema 5.0: scaling series, the ranking of each size, the formal question of a campaign."""
+"""`scaling_report.json`, schema 5.1: scaling series, the ranking of each size, the formal question of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,9 +6,10 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from scaleproof.ground.files import read_record
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "5.0"
+SCHEMA_VERSION = "5.1"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
 Method = Literal["tukey-blocks", "tukey-kramer"]
@@ -62,6 +63,9 @@ class ScalingPoint(ResultPart):
     tokens_per_sec_median: float | None = None
     window_wall_time_sec: float
     speedup: Estimated | None = Field(description="Over the same series at its smallest number of devices.")
+    speedup_in_answer: Estimated | None = Field(
+        None, description="That with an interval which holds together with all other claims of the answer."
+    )
     scaling_efficiency: Estimated | None
     speedup_by_job_wall_time: Estimated | None
     verdict: str | None
@@ -132,14 +136,16 @@ class SizeRanking(ResultPart):
 
     devices: int
     model: str
-    vocab_size: int
-    corpus: str
-    tokenizer: str
-    seq_len: int
-    global_batch: int
+    vocab_size: int | None = Field(description="null for a command, as what follows.")
+    corpus: str | None
+    tokenizer: str | None
+    seq_len: int | None
+    global_batch: int | None = Field(description="Samples of a step; of a command its work in `unit`, if known.")
     cells: list[RankedCell]
     method: Method | None
-    claims: int = Field(description="Pairs over which the intervals hold together.")
+    claims: int = Field(
+        description="Pairs over which the intervals hold together, those with single devices and baselines included."
+    )
     fastest_shown: bool
     resolve: Resolution | None
     recommendation: Recommendation | None
@@ -159,13 +165,24 @@ class AnsweredQuestion(ResultPart):
     """The formal question of a campaign."""
 
     subject: str = Field(alias="is")
-    better_than: str
+    better_than: str | None = None
+    not_slower_than: str | None = None
     by: float
     status: Literal["yes", "no", "near", "undecided", "incomparable", "unmeasured"] = "unmeasured"
     ratio: Estimated | None = None
     incomparable: list[str] = Field([])
     resolve: Resolution | None = None
     within: float | None = None
+
+    @property
+    def base(self) -> str:
+        """The cell that is compared with."""
+        return self.better_than or self.not_slower_than or ""
+
+    @property
+    def bound(self) -> float:
+        """The ratio that the interval must be above for a yes."""
+        return 1 + self.by if self.better_than else 1 - self.by
 
 
 class LookTaken(ResultPart):
@@ -194,6 +211,8 @@ class ScalingReport(ResultPart):
     title: str
     clock: Literal["window"] = "window"
     confidence: float
+    evidence: EvidenceLevel = Field("built", description="Of the weakest run: all comparisons are at this level.")
+    unit: WorkUnit = Field("tokens", description="Of the work in the rates, whatever their names say.")
     status: Literal["ok", "invalid_comparison"]
     mismatches: list[str]
     seconds_per_repeat: float | None = None

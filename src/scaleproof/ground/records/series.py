@@ -11,7 +11,7 @@ from itertools import accumulate
 import numpy as np
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import TimedRun
 from scaleproof.ground.records.steps import COLUMNS, PHASES, ROW, losses_of, windows_of
 
 TOGETHER = 1 << 20  # bytes of files that are parsed at once
@@ -20,7 +20,7 @@ HEADER = f"{','.join(COLUMNS)}\n".encode()
 WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands below the header
 
 
-def read_series(runs: Iterable[MeasuredRun]) -> None:
+def read_series(runs: Iterable[TimedRun]) -> None:
     """Give each run its raw series.
 
     A run whose file cannot be read, and those parsed together with one of another form, are left alone: each reads its
@@ -28,7 +28,7 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
     """
     if find_spec("pyarrow") is None:
         return
-    contents: dict[MeasuredRun, bytes] = {}
+    contents: dict[TimedRun, bytes] = {}
     size = 0
     for run in runs:
         with contextlib.suppress(UserError, OSError):
@@ -41,7 +41,7 @@ def read_series(runs: Iterable[MeasuredRun]) -> None:
     _parse(contents)
 
 
-def _parse(contents: dict[MeasuredRun, bytes]) -> None:
+def _parse(contents: dict[TimedRun, bytes]) -> None:
     with contextlib.suppress(ValueError):
         rows, ends = parsed(list(contents.values()))
         steps = np.split(rows, ends[:-1])

@@ -5,11 +5,11 @@ from pathlib import Path
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 
 
-def finished_run(folder: Path, cell: Cell) -> Measured | Failed | None:
+def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
     """The metrics of the run in `folder` if it is one of this very cell, made by the code of today; else None."""
     if not (folder / METRICS).exists():
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.files import write_json
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.measure.launch.finished_runs import finished_run
 
 PAIRS = "pairs.json"
@@ -30,7 +30,7 @@ def plan(comparison: Comparison) -> list[dict]:
 
 
 def run_pairs(
-    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Measured | Failed]
+    comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
     """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 

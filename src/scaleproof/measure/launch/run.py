@@ -10,13 +10,15 @@ from pathlib import Path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
 from scaleproof.ground.records.census import SecondClock
-from scaleproof.ground.records.metrics import Failed, Failure, Measured, parse_metrics
+from scaleproof.ground.records.metrics import Failed, Failure, Measured, Printed, Timed, parse_metrics
+from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.run import BENCHMARK, COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.launch import local, slurm_command
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
+from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
 from scaleproof.measure.launch.slurm_node import NODE
@@ -31,8 +33,15 @@ from scaleproof.measure.trainer.request import PlannedRun, Request
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
 
-def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM) -> Measured | Failed:
+def no_reader(log: Path, name: str) -> PrintedLog | None:
+    """Reads no log: of runs of the trainer, which print no figure."""
+    return None
+
+
+def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
     """Make a run and publish it in `out`.
+
+    `program`: the module that each rank runs. `read`: reads the log of a command.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
     moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
@@ -41,13 +50,15 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM) -> Measu
     """
     owner = f"{plan.campaign} {plan.cell.slug}/rep{plan.repeat}"
     with device_lock(devices_of(plan.cell, cuda_devices()), owner):
-        return _run_on_own_devices(plan, out, program)
+        return _run_on_own_devices(plan, out, program, read)
 
 
-def _run_on_own_devices(plan: PlannedRun, out: Path, program: str) -> Measured | Failed:
+def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
+    """As `run_cell`, with the devices locked."""
     cell = plan.cell
     started = datetime.now(UTC)
-    SamplePlan(open_split(plan.tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+    if cell.command is None:
+        SamplePlan(open_split(plan.tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))
@@ -60,7 +71,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str) -> Measured |
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
     try:
-        metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes)
+        metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes, read)
         if nodes and metrics.failure and metrics.failure.failure_class == "crash":
             _unless_the_job_is_over(nodes)
         _publish(request, metrics, outcome, attempt, out)
@@ -73,13 +84,13 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str) -> Measured |
     return metrics
 
 
-def run_one_of_several(plan: PlannedRun, out: Path) -> Measured | Failed:
+def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
     """`run_cell` where further runs of the same job are to follow on the same nodes.
 
     Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
     no failure of the run: nothing is published. Snakemake then sends the job once more.
     """
-    metrics = run_cell(plan, out)
+    metrics = run_cell(plan, out, read=read)
     if metrics.failure and metrics.failure.reason in (TIME_OVER, JOB_OVER):
         (out / METRICS).unlink(missing_ok=True)
         raise Interrupted(f"{metrics.failure.reason}; this run and those that follow are left to the next job", 1)
@@ -96,8 +107,9 @@ def _unless_the_job_is_over(nodes: Allocation) -> None:
 
 
 def _attempt(
-    request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None
-) -> tuple[Measured | Failed, CommandOutcome | None]:
+    request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
+) -> tuple[Timed | Failed, CommandOutcome | None]:
+    """Make the run of a request in the folder `attempt`; its metrics, and how it ended if it was started at all."""
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -106,6 +118,8 @@ def _attempt(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+    if cell.command is not None:
+        return attempt_command(request, attempt, log, nodes, read)
     problem = loopback_problem() if cell.world_size > 1 and not nodes else None
     if problem:
         raise UserError(f"{cell.world_size} ranks cannot meet: {problem}")
@@ -120,13 +134,15 @@ def _attempt(
 
 
 def _publish(
-    request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
+    request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
+    """Move what an attempt has made from its folder into `out`, the metrics last."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
-    metrics = metrics.model_copy(
-        update={"files": {STEPS: sha256_of(attempt / STEPS)}} | _known_at_the_end(metrics, attempt)
-    )
+    files = {STEPS: sha256_of(attempt / STEPS)}
+    if isinstance(metrics, Printed):  # its figures were read from there
+        files[LOG] = sha256_of(out / LOG)
+    metrics = metrics.model_copy(update={"files": files} | _known_at_the_end(metrics, attempt))
     if isinstance(metrics, Measured) and outcome:
         clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
         metrics = metrics.model_copy(update={"second_clock": clock})
@@ -148,7 +164,7 @@ def _publish(
             (attempt / name).replace(out / name)
 
 
-def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
+def _known_at_the_end(metrics: Timed | Failed, attempt: Path) -> dict:
     """What is known of job and nodes at the end: how long it has taken, what each node is."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
@@ -158,7 +174,7 @@ def _known_at_the_end(metrics: Measured | Failed, attempt: Path) -> dict:
     return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
 
 
-def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
+def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()
     return {
@@ -169,7 +185,14 @@ def _launcher_metadata(request: Request, metrics: Measured | Failed, outcome: Co
         "slurm": metrics.scheduler or {},
         "env": {k: v for k, v in recorded.items() if "NCCL" not in k},
         "nccl_env": {k: v for k, v in recorded.items() if "NCCL" in k},
-        "launcher": "srun torchrun" if "nodes" in metrics.hardware else "torchrun",
+        "launcher": _launcher(request, metrics),
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,
     }
+
+
+def _launcher(request: Request, metrics: Timed | Failed) -> str:
+    """What has started the ranks."""
+    if request.cell.command is not None:
+        return "command"
+    return "srun torchrun" if "nodes" in metrics.hardware else "torchrun"

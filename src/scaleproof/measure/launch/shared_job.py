@@ -6,7 +6,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.shared_jobs import SharedJob
 from scaleproof.ground.files import write_json
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS
 from scaleproof.measure.launch.finished_runs import finished_run
 from scaleproof.measure.launch.run import LOST
@@ -15,7 +15,7 @@ from scaleproof.measure.launch.run import LOST
 def run_shared_job(
     job: SharedJob,
     folder_of: Callable[[Cell, int], Path],
-    run: Callable[[Cell, int, Path], Measured | Failed],
+    run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
     """Make the runs of `job` that are not there, then write `record`; returns how many were made.

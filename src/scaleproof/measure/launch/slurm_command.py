@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
@@ -18,13 +19,20 @@ def command(cell: Cell, request: Path, allocation: Allocation, port: int, progra
 
     Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
     """
+    return [
+        *srun(cell, allocation),
+        *(sys.executable, "-m", "scaleproof.measure.launch.slurm_node", str(request), str(port), program),
+    ]
+
+
+def srun(cell: Cell, allocation: Allocation) -> list[str]:
+    """The beginning of a line that starts one task on each of the cell's nodes."""
     nodes = cell.execution.geometry.nodes
     return [
         *("srun", "--kill-on-bad-exit=1"),  # one rank that fails ends all nodes
         *(f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"),
         f"--cpus-per-task={allocation.cores_per_node}",
         f"--nodelist={','.join(allocation.hosts[:nodes])}",
-        *(sys.executable, "-m", "scaleproof.measure.launch.slurm_node", str(request), str(port), program),
     ]
 
 
@@ -41,9 +49,14 @@ def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, prog
 
 def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
     """As on one machine, less what an allocation would make srun assume."""
+    return without_job(local.environment(cell, heartbeat, cores, gpus))
+
+
+def without_job(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment less what an allocation would make srun assume."""
     return {
         name: value
-        for name, value in local.environment(cell, heartbeat, cores, gpus).items()
+        for name, value in environment.items()
         if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
     }
 

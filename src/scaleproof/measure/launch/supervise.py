@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class CommandOutcome:
     ranks_s: float = 0.0  # seconds from its start to its end
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
     resolution_s: float = POLL  # the longest time between two looks at them
+    arrivals: Sequence[float] = ()  # of each line of its output, seconds since its start
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def run_watched(
     }
     driver, kills = _driver(), _memory_kills()
     lines: list[str] = []
+    arrivals = array("d")
     process = subprocess.Popen(
         command,
         env=env,
@@ -81,9 +84,9 @@ def run_watched(
         start_new_session=True,
     )
     ending = threading.Event()
-    copier = threading.Thread(target=_copy, args=(process, log, lines, ending), daemon=True)
-    copier.start()
     began = time.monotonic()
+    copier = threading.Thread(target=_copy, args=(process, log, lines, arrivals, ending), daemon=True)
+    copier.start()
     deadline = began + limit
     timed_out = False
     hung = False
@@ -126,7 +129,10 @@ def run_watched(
     resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
     memory_kills = _memory_kills() - kills
     return CommandOutcome(
-        process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began, window_s, resolution_s
+        *(process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began),
+        window_s=window_s,
+        resolution_s=resolution_s,
+        arrivals=[moment - began for moment in arrivals],
     )
 
 
@@ -134,12 +140,19 @@ def _stopped_by(number: int) -> Interrupted:
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
-def _copy(process: subprocess.Popen[str], log: Path, lines: list[str], ending: threading.Event) -> None:
+def _copy(
+    process: subprocess.Popen[str], log: Path, lines: list[str], arrivals: "array[float]", ending: threading.Event
+) -> None:
+    """Copy the output of `process` into the file `log`, its last lines into `lines`, until it ends.
+
+    `arrivals` takes the moment of each line. What is printed after `ending` is set is read and dropped.
+    """
     assert process.stdout is not None  # run_watched pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         for line in process.stdout:
             if ending.is_set():
                 continue
+            arrivals.append(time.monotonic())
             clean = scrub(line.rstrip("\n"))
             lines.append(clean)
             del lines[:-LOG_LINES]

@@ -31,6 +31,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     if not on_cpu and geometry.devices_per_node > len(gpus):
         needed = f"{geometry.devices_per_node} on each node"
         return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible"
+    if cell.command is not None:  # what else it needs, its program knows
+        return None
     if strategy == "single" and geometry.n_devices > 1:
         return f"single is one device without a wrapper; {geometry} has {geometry.n_devices}"
     if strategy == "dp":

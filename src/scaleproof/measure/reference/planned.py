@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scaleproof.measure.reference.samples import SplitSamples, chain, checksum, step_ids, validation_ids
-from scaleproof.measure.reference.schema import Reference, workload_name
+from scaleproof.measure.reference.schema import Reference, second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
 TIMES = 3  # that the steps are made: once as written, then with the rows of each in two other orders
@@ -93,6 +93,7 @@ class PlannedSteps:
             validation_checksum=checksum(self.validation.rows(self.scored)) if len(self.scored) else None,
             step_checksums={step: checksum(self.train.rows(self.ids(step))) for step in noted},
             window_chain=chain(self.train, self.work["global_batch"], self.work["seed"], window),
+            corpus=second_reading(self.tokens),
             shortened=shortened,
             seconds=0.0,
         )

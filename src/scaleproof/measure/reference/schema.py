@@ -6,16 +6,18 @@ Imports no torch.
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaleproof.ground.errors import UserError, first_fault
-from scaleproof.ground.files import read_regular
+from scaleproof.ground.files import read_record, read_regular
 
 FOLDER = "reference"  # of a campaign's results
+SECOND_READING = "second_reading.json"  # beside the token files
 # Keys of `work` that say how a global batch is cut up, not which samples are in it.
 HOW_IT_IS_CUT = ("micro_batch", "accumulation")
 
@@ -30,12 +32,31 @@ class Repetition(BaseModel):
     validation_loss: float | None = None
 
 
+class CorpusReading(BaseModel):
+    """The token files against the documents that they are made of (`corpus_reader`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: int = Field(description="Of the corpus.")
+    read: int = Field(description="Documents that were tokenised again.")
+    differences: list[str] = Field(description="What differs from the documents and the tokenizer, a sentence each.")
+    distinct_tokens: int = Field(description="Entries of the tokenizer that occur in the training split.")
+    entropy_bits: float = Field(description="Of the training split's tokens, one by one; in bits a token.")
+    repeated_documents: float | None = Field(
+        description="Share of the training documents of 64 tokens and more that stand there more than once, the first "
+        "not counted; null without such documents."
+    )
+    validation_in_training: float | None = Field(
+        description="Share of the validation documents of 64 tokens and more that are training documents as well."
+    )
+
+
 class Reference(BaseModel):
     """The replay of one workload: model, corpus, global batch, optimizer, schedule and seed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal["1.0", "1.1"] = "1.1"
+    schema_version: Literal["1.0", "1.1", "1.2"] = "1.2"
     workload: str = Field(description="Name of the workload: the model and a hash of what makes its steps.")
     train_sha256: str = Field(description="Of the token file that was read.")
     device: str = Field(description="cpu, or the name of the GPU; always strict fp32.")
@@ -63,22 +84,35 @@ class Reference(BaseModel):
     repetitions: list[Repetition] = Field(
         [], description="The replay with the rows of each step in other orders; empty in files of schema 1.0."
     )
+    corpus: CorpusReading | None = Field(None, description="The second reading of the corpus; null before schema 1.2.")
     shortened: str | None = Field(
         None, description="Why there are fewer losses than the budget has room for, or none; null where all are there."
     )
     seconds: float
 
 
-def workload_name(config: dict[str, Any]) -> str:
+def second_reading(tokens: Path) -> CorpusReading | None:
+    """What a second reader says of the token files in the folder `tokens`; None where none has read them.
+
+    Raises UserError where its file is damaged.
+    """
+    path = tokens / SECOND_READING
+    return read_record(path, CorpusReading.model_validate_json) if path.is_file() else None
+
+
+def workload_name(config: Mapping[str, object]) -> str:
     """Name of the reference of a cell with the effective configuration `config`; equal for cells that train alike."""
-    work = {key: value for key, value in config["work"].items() if key not in HOW_IT_IS_CUT}
-    text = json.dumps([config["workload"], work], sort_keys=True, separators=(",", ":"))
-    model = config["workload"]["model"]
+    workload, work = config["workload"], config["work"]
+    assert isinstance(workload, dict)
+    assert isinstance(work, dict)
+    work = {key: value for key, value in work.items() if key not in HOW_IT_IS_CUT}
+    text = json.dumps([workload, work], sort_keys=True, separators=(",", ":"))
+    model = workload["model"]
     prefix = model if isinstance(model, str) else "model"
     return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-def reference_of(run_folder: Path, config: dict[str, Any], train_sha256: str) -> Reference | None:
+def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
     """The reference of the run in `run_folder`, from the results that it is part of; None where there is none.
 
     Raises UserError where the file is damaged.
@@ -117,4 +151,4 @@ def _read(path: Path, changed: int) -> Reference:
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise UserError(f"{path} is not a reference of schema 1.0 or 1.1: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a reference of schema 1.0 to 1.2: {first_fault(error)}") from None

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.command import Setting
 from scaleproof.ground.campaign.config import SECTIONS, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.records.metrics import TrainingConfig
 from scaleproof.measure.corpus.reader import LABELS, samples_in
 
@@ -22,7 +24,7 @@ class PlannedRun:
 
     cell: Cell
     campaign: str
-    tokens: Path  # folder of tokens.json
+    tokens: Path  # folder of tokens.json; without meaning for a command
     time_limit: float  # seconds
     repeat: int = 1
 
@@ -43,6 +45,7 @@ class Request:
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
     gpus: int = 0  # CUDA devices that the launcher saw on its node
+    settings: dict[str, Any] = field(default_factory=dict)  # of a command: name -> label and text
 
     @classmethod
     def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
@@ -50,6 +53,7 @@ class Request:
         return cls(
             slug=cell.slug,
             sections=_sections_of(cell),
+            settings=cell.settings,
             tokens=str(tokens),
             out=str(out),
             started=time.time(),
@@ -60,7 +64,8 @@ class Request:
     @cached_property
     def cell(self) -> Cell:
         sections: dict[str, Any] = {name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()}
-        return Cell(self.slug, **sections)
+        settings = {name: Setting(*labelled) for name, labelled in self.settings.items()}
+        return Cell(self.slug, **sections, settings=settings)
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -69,20 +74,22 @@ class Request:
 
     def known(self) -> dict[str, Any]:
         """The fields of the metrics that are known before the run, and therefore stand in those of a failed run too."""
-        parts = {split: self.description[split] for split in ("train", "val")}
-        splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
-        splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
-        return {
+        names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
             "cell": self.slug,
             "repeat": self.repeat,
             "fingerprint": self.cell.fingerprint,
             "config": self.cell.config,
-            "data": {k: v for k, v in self.description.items() if k not in ("train", "val")} | splits,
-            "training_config": self._training_config(),
             **self.provenance,
         }
+        if self.cell.command is not None:
+            return names | {"evidence": "printed", "data": None, "training_config": None}
+        parts = {split: self.description[split] for split in ("train", "val")}
+        splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
+        splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
+        data = {k: v for k, v in self.description.items() if k not in ("train", "val")} | splits
+        return names | {"data": data, "training_config": self._training_config()}
 
     def _training_config(self) -> TrainingConfig:
         cell = self.cell
@@ -93,6 +100,8 @@ class Request:
                 f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, "
                 f"dim_feedforward={shape.feed_forward}"
             )
+        elif isinstance(shape, TransformersModel):
+            family, size = shape.slug(), str(shape.file)
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig.of(

@@ -5,41 +5,14 @@ import re
 import pytest
 import yaml
 from result_models import comparison, paired, scaling
-from synthetic import cells, rewrite, write_run
 
-from scaleproof.conclude.analysis.campaign_findings import campaign_findings
-from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.conclude.report.sentences.next_step import rounded_up
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import duration, estimate
 
-STEADY = (1.0, 1.01, 0.99, 1.005, 0.995)  # a cell's step times relative to their mean, repeat by repeat
-
 UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
-
-
-@pytest.fixture
-def campaign(tmp_path):
-    """Runs of cells, (strategy, geometry) -> step time in seconds, or one for each repeat."""
-
-    def make(times, repeats=5, question=None, change=None, repeat_until=None):
-        runs = []
-        for k, ((strategy, geometry), given) in enumerate(times.items()):
-            (cell,) = cells(vary={"strategy": [strategy], "geometry": [geometry]})
-            per_repeat = (
-                given if isinstance(given, tuple) else tuple(given * s for s in STEADY[k % 2 :] + STEADY[: k % 2])
-            )
-            for repeat, seconds in enumerate(per_repeat[:repeats], start=1):
-                run = write_run(tmp_path / "runs", cell, repeat, seconds, spread=0)
-                runs.append(rewrite(run, change) if change and (strategy, geometry) == list(times)[-1] else run)
-        findings = campaign_findings("demo", runs)
-        sound = [f for f in findings.findings if f.code != "traffic-differs"]  # synthetic traffic is ddp's
-        findings = findings.model_copy(update={"findings": sound})
-        return scaling_report("demo", "Does it pay off?", runs, findings, question=question, repeat_until=repeat_until)
-
-    return make
 
 
 def topics(answer):
@@ -69,7 +42,7 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
 def test_the_simpler_cell_is_recommended_where_it_is_shown_to_lose_little(campaign):
     answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.0605, ("zero2", "1x2"): 0.06}))
     assert answer.verdict.startswith("ddp-n1x2 pays off")
-    assert "Recommended: ddp-n1x2, the simplest shown to be within 5 % of the fastest" in answer.text
+    assert "Recommended: ddp-n1x2, the simplest shown to be within 5 % of the fastest: at most " in answer.text
 
 
 def test_noise_is_not_rewarded_with_a_recommendation(campaign):
@@ -85,7 +58,7 @@ def test_noise_is_not_rewarded_with_a_recommendation(campaign):
     )
     assert stated, text
     assert 5 < int(stated[1]) < 50
-    assert text.endswith("(simplest first: ddp, zero2; by the 95 % CIs of all pairs, n=5)")
+    assert text.endswith("(simplest first: ddp, zero2; 95 % bounds on the loss against the best, n=5)")
 
 
 def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(campaign):
@@ -162,7 +135,7 @@ def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
     answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}))
     assert not text_of(answer, "one-device")
     scaling = text_of(answer, "scaling")
-    assert "Scaling: ddp is 1.67x faster on 2 devices than on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
+    assert "Scaling: ddp on 2 devices is faster: 1.67x its rate on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
 
 
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
@@ -194,7 +167,7 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
     ("disturbed", "command"),
     [
         (1, "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2, then snakemake --cores 2 results/demo/"),
-        (2, "remove results/demo/runs, then snakemake --cores 2 results/demo/report.html"),
+        (2, "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2 --cell zero2-n1x2, then snakemake "),
     ],
 )
 def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
@@ -235,6 +208,31 @@ def test_too_few_repeats_are_said_so(campaign):
     assert 'Next: set "repeats: 3" in config/campaigns/demo.yaml and run snakemake --cores 2' in text_of(answer, "next")
     assert "n=2: too few for an interval" in text_of(answer, "fastest")
     assert "Recommended: none; 3 repeats per cell are needed" in text_of(answer, "recommended")
+
+
+def test_two_repeats_of_a_series_claim_nothing(campaign):
+    answer = conclude(campaign({("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): (0.06, 0.0601)}, repeats=2))
+    assert answer.verdict == "No clear answer yet: 2 repeats per cell, 3 are needed"
+    assert "nothing is claimed" in text_of(answer, "scaling")
+
+
+def test_what_pairing_cancels_withholds_no_recommendation(campaign):
+    """The machine slows down by 10 % over the repeats, under all cells alike."""
+    drift = (1.0, 1.02, 1.05, 1.08, 1.1)
+    times = {("ddp", "1x2"): tuple(0.06 * t for t in drift), ("zero1", "1x2"): tuple(0.066 * t for t in drift)}
+    answer = conclude(campaign({**times, ("zero2", "1x2"): tuple(0.07 * t for t in drift)}))
+    assert "drift-over-repeats" in answer.text
+    assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
+    assert "remove" not in answer.text
+
+
+def test_a_run_that_stands_out_withholds_the_recommendation_of_its_cell(campaign):
+    times = {("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06), ("zero1", "1x2"): (0.06, 0.061, 0.06, 0.12, 0.06)}
+    answer = conclude(campaign(times))
+    assert answer.verdict == "No clear winner yet: the runs were disturbed"
+    assert {"--cell ddp-n1x2", "--cell zero1-n1x2"} <= set(
+        re.findall(r"--cell \S+", text_of(answer, "next").replace(",", ""))
+    )
 
 
 def test_one_run_claims_nothing(campaign):
@@ -286,34 +284,6 @@ def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
     assert "zero2" not in text_of(answer, "fastest")
 
 
-@pytest.mark.parametrize(
-    ("by", "time", "verdict"),
-    [
-        (0.02, 0.05, "Yes: zero2-n1x2 is 1.20x faster than ddp-n1x2"),
-        (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
-        (0.02, 0.059, "No clear answer yet: zero2-n1x2 runs at 1.02x the tokens/s of ddp-n1x2"),
-    ],
-)
-def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
-    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": by}
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
-    assert answer.verdict.startswith(verdict)
-    assert topics(answer)[0] == "question"
-
-
-def test_a_question_about_incomparable_cells(campaign):
-    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
-    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
-    answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
-    assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
-
-
-def test_a_question_is_not_answered_by_two_repeats(campaign):
-    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
-    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
-
-
 def test_why_repeats_ended_is_the_last_bullet(campaign):
     until = RepeatUntil(resolve=0.03, at_most=5)
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
@@ -332,14 +302,6 @@ def test_a_budget_that_did_not_suffice_is_said(campaign):
     assert not answer.decided
 
 
-def test_a_difference_that_does_not_matter_is_an_answer(campaign):
-    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
-    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
-    answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
-    assert answer.verdict.startswith("No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00")
-    assert answer.decided
-
-
 def test_invalid_numbers_answer_nothing(campaign):
     times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}
     answer = conclude(campaign(times, change=lambda d: d["window"].update(tokens_per_sec_global=1e9)))
@@ -353,7 +315,7 @@ def test_nothing_measured_and_nothing_to_compare(campaign):
     alone = campaign({("ddp", "1x1"): 0.1})
     assert conclude(alone).verdict.startswith("No answer yet: one cell alone")
     answer = conclude(alone, [ab("faster")])
-    assert answer.verdict == "y is faster than x: 1.05x"
+    assert answer.verdict == "y is faster than x: 1.05x its tokens/s"
     assert topics(answer) == ["comparison"]
 
 
@@ -365,14 +327,14 @@ def ab(claim=None, status="ok", why=None, **changes):
 def test_a_comparison_claims_what_its_pairs_support():
     text = ab_sentence(ab("faster"))
     assert text == (
-        "fused: y is 1.05x faster than x in tokens/s (95 % CI 1.03-1.07, n=8 pairs). "
+        "fused: y is faster than x: 1.05x its tokens/s (95 % CI 1.03-1.07, n=8 pairs). "
         "Noise, by 4 A/A pairs: the mean of 8 pairs without an effect may be off by up to 1.0 %."
     )
     assert "tends to be overstated" in ab_sentence(ab("faster", overstated=True))
     text = ab_sentence(ab(low=0.99, high=1.11))
     assert "y cannot be told apart from x: 1.05x its" in text
     assert "8 pairs detect an effect of 2.0 % to 6.0 %, depending on the true noise, 4 times in 5; an effect" in text
-    assert "an effect of 2 % needs 10-44 pairs." in text
+    assert "an effect of 2 % needs up to 44 pairs." in text
     assert "within the noise: nothing is claimed" in ab_sentence(ab())
     assert "From 6 pairs on, it is estimated how many an effect of 2 % needs." in ab_sentence(ab(low=0.99, n=4))
     assert "more than 1,000 pairs" in ab_sentence(ab(low=0.99, pairs_low=None, pairs_high=None))

@@ -56,7 +56,10 @@ def draw(
     more = {"forecasts": forecasts} if chart.banded else {}
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
     inches = 1.4 + chart.row * rows if chart.row else HEIGHT
-    write_chart(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), chart.panels)
+    write_chart(
+        *(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), chart.panels),
+        unit=report.unit,
+    )
 
 
 def draw_comparison(entries: Sequence[AbComparison], folder: Path) -> None:

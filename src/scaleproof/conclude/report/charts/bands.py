@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import BESIDE, bar, tip
 from scaleproof.ground.findings.forecast_report import ForecastRow
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.scaling_report import ScalingSeries
 
 HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
@@ -56,6 +56,9 @@ def draw_bands(
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
             what = f"{number(band.value / base, 4)}, {what}"
-        tip(span, f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({100 * band.level:.0f} %)")
+        tip(
+            span,
+            f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({fixed(100 * band.level, 0)} %)",
+        )
     if bands and LABEL not in axes.get_legend_handles_labels()[1]:
         axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar("0.4", 0.3))

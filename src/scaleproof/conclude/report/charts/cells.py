@@ -16,7 +16,7 @@ from scaleproof.conclude.report.charts.style import (
     thousands,
     tip,
 )
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import fixed, number, significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
@@ -34,10 +34,12 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
         (box,) = axes.barh(i, third - first, left=first, height=0.5, **bar(colour(row["strategy"])))
         axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
         quartiles = f"25-75 %: {number(first, 4)}-{number(third, 4)} ms"
-        tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {row['steps']:.0f} steps")
-    counts = sorted({f"{steps:.0f}" for steps in cells["steps"]})
+        tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {fixed(row['steps'], 0)} steps")
+    counts = sorted({fixed(steps, 0) for steps in cells["steps"]})
     alike = len(counts) == 1
-    labels = [row["cell"] if alike else f"{row['cell']}\n{row['steps']:.0f} steps" for row in cells.to_dict("records")]
+    labels = [
+        row["cell"] if alike else f"{row['cell']}\n{fixed(row['steps'], 0)} steps" for row in cells.to_dict("records")
+    ]
     _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
     axes.set_title(f"Step times ({title}{f', {counts[0]} steps per cell' if alike else ''})")
 
@@ -92,7 +94,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar(colour(row["strategy"])))
-        tip(load, f"{row['cell']}: {100 * row['device_load']:.3g} % busy")
+        tip(load, f"{row['cell']}: {significant(100 * row['device_load'])} % busy")
     known = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(known) else None
     axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)

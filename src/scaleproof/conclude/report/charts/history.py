@@ -15,7 +15,7 @@ from scaleproof.conclude.report.charts.style import (
     tip,
     write_chart,
 )
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import fixed, number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
 Track = Mapping[int, Rate]  # place in the order of sessions -> rate
@@ -44,7 +44,7 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
                 axes.plot([i, i], [100 * (low / first - 1), 100 * (high / first - 1)], color=shade, lw=1, alpha=0.5)
             (mark,) = axes.plot([i], [value], MARKERS[nth % len(MARKERS)], color=shade, ms=6, mec="white", mew=0.6)
             mark.set_label(cell if i == places[0] else None)
-            tip(mark, f"{cell}, {labels[i]}: {number(rate, 4)} tokens/s, {value:+.2f} %")
+            tip(mark, f"{cell}, {labels[i]}: {number(rate, 4)} tokens/s, {fixed(value, 2, signed=True)} %")
     for place in sorted({place for of_series in steps.values() for place in of_series}):
         axes.axvline(place - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)

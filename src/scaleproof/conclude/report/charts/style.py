@@ -16,19 +16,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from scaleproof.ground.files import whole_file, write_atomic
-from scaleproof.ground.number_format import integer, is_useless, number
+from scaleproof.ground.number_format import in_unit, integer, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
 # strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
 # page, where charts are shown inverted.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B", "#8F5A3C")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0", "hsdp")
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
 DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}
@@ -93,7 +94,13 @@ def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
 
 
 def colour(strategy: str) -> str:
-    return COLOURS[STRATEGIES.index(strategy.removesuffix("-offload"))]
+    return COLOURS[_place(strategy)]
+
+
+def _place(strategy: str) -> int:
+    """Which of the colours and markers a strategy has; settings of a command have one by their letters."""
+    name = strategy.removesuffix("-offload")
+    return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
@@ -102,7 +109,7 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
     looks = []
     for strategy in strategies:
         nth = seen[strategy] = seen.get(strategy, -1) + 1
-        place = STRATEGIES.index(strategy.removesuffix("-offload"))
+        place = _place(strategy)
         hollow = {"markerfacecolor": "white"} if nth else {}
         looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
     return looks
@@ -214,7 +221,7 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
 
 
 def thousands(axis: Any) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.10g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
 
 
 def empty(axes: Axes, why: str) -> None:
@@ -227,17 +234,19 @@ def count(cells: pd.DataFrame) -> str:
     return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}" if counts else "n=0"
 
 
-def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1) -> None:
+def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1, unit: str = "tokens") -> None:
     """Write `path`.svg and .png; the same data makes the same bytes.
 
     `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one
-    below the other.
+    below the other. `unit`: of the work in its rates.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with style():
         figure = Figure(figsize=(WIDTH, height * panels))
         axes = figure.subplots(panels, 1)
         fill(axes if panels == 1 else list(axes))
+        for text in figure.findobj(Text):
+            text.set_text(in_unit(text.get_text(), unit))
         if panels == 1:  # the title begins where the chart does, not where its axes do: there is more room
             only = figure.axes[0]  # a scale of colours beside it has axes too
             title = textwrap.fill(only.get_title(), TITLE_WIDTH)
@@ -251,10 +260,10 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
             figure.set_figheight(height * panels + 0.25 * -(-len(handles) // columns))
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
-        _save(figure, path)
+        _save(figure, path, unit)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _save(figure: Figure, path: Path, unit: str) -> None:
     """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each."""
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
@@ -266,7 +275,7 @@ def _save(figure: Figure, path: Path) -> None:
     for ground in grounds:  # the page's own shines through
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
-    write_atomic(path.with_suffix(".svg"), _with_titles(drawing.getvalue()))
+    write_atomic(path.with_suffix(".svg"), in_unit(_with_titles(drawing.getvalue()), unit))
     for ground in grounds:
         ground.set_visible(True)
     figure.set_dpi(DOTS_PER_INCH)  # that of SVG is 72

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import count, empty, styles, thousands
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 # Columns that follow from the swept one, so that they do not make another line.
@@ -59,7 +60,7 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
     ticks = sorted(set(pd.concat(lines)[swept]))
     for axes, name in ((time, "step time (ms), 5-95 %"), (rate, "tokens/s, 95 % interval")):
         axes.set_xscale("log", base=2)
-        axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        axes.set_xticks(ticks, [significant(t, 6) for t in ticks])
         axes.minorticks_off()
         axes.set_xlabel(unit)
         axes.set_ylabel(name)

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, tip, write_chart
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
@@ -47,9 +48,9 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, t.communication_ms, height=0.36, color=SKY, label=total)
-        tip(bar, f"{t.cell}: communication {t.communication_ms:.3g} ms per step")
+        tip(bar, f"{t.cell}: communication {significant(t.communication_ms)} ms per step")
         (bar,) = axes.barh(i + 0.2, t.exposed_ms, height=0.36, label=exposed, **_look(ORANGE, "//"))
-        tip(bar, f"{t.cell}: exposed {t.exposed_ms:.3g} ms per step")
+        tip(bar, f"{t.cell}: exposed {significant(t.exposed_ms)} ms per step")
     _cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
@@ -69,7 +70,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
         for name, (what, colour, hatch) in PARTS.items():
             ms = getattr(t, name)
             (bar,) = axes.barh(i, ms, left=left, height=0.6, **_look(colour, hatch))
-            tip(bar, f"{t.cell}: {what} {ms:.3g} ms per step")
+            tip(bar, f"{t.cell}: {what} {significant(ms)} ms per step")
             left += ms
         if t.overhead:
             timed = t.overhead.timed_step_ms
@@ -99,7 +100,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
         colour = CLASSES.get(k.kind, ORANGE)
         hatch = "//" if k.kind == "communication" else ""
         (bar,) = axes.barh(i, k.total_ms, height=0.65, **_look(colour, hatch))
-        tip(bar, f"{k.name}: {k.total_ms:.3g} ms per step and rank")
+        tip(bar, f"{k.name}: {significant(k.total_ms)} ms per step and rank")
     axes.set_yticks(range(len(top)), [_short(k.name) for k in top], fontsize=SMALL)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)

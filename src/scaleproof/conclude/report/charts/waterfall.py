@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import SMALL, bar, colour, empty, thousands
+from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 MOST_CELLS = 4  # those with the fewest unknown parts; the table has all
@@ -51,7 +52,7 @@ def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on; returns the row after it."""
     end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar("0.4"))
-    _say(axes, end, row, f"{end:.3g}")
+    _say(axes, end, row, significant(end))
     look: dict[str, Any] = {"color": colour(cell.strategy)}
     rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
     for ms, look in [*((part.ms, look) for part in cell.parts), (cell.unexplained_ms, rest)]:
@@ -63,7 +64,7 @@ def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
         _say(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
     axes.barh(row + 1, cell.measured_ms, height=0.7, **bar(colour(cell.strategy)))
-    _say(axes, cell.measured_ms, row + 1, f"{cell.measured_ms:.3g}")
+    _say(axes, cell.measured_ms, row + 1, significant(cell.measured_ms))
     return row + 2
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
-from scaleproof.conclude.analysis.recommend import SIMPLICITY
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import next_step, rounded_up
+from scaleproof.conclude.report.sentences.next_step import next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
+from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, listed, named, recommendation
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
@@ -24,7 +24,6 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
-MOST_NAMED = 5  # cells that are named; of more, their number
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are no sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
@@ -117,10 +116,15 @@ def _question(question: AnsweredQuestion | None) -> list[Bullet]:
     if not question or not question.ratio:
         return []
     ratio = question.ratio
-    text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.better_than}"
-    text += f"; asked: more than {percent(question.by)} faster" if question.by else "; asked: faster"
+    text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.base}"
+    if question.not_slower_than:
+        text += f"; asked: not more than {percent(question.by)} slower"
+    elif question.by:
+        text += f"; asked: more than {percent(question.by)} faster"
+    else:
+        text += "; asked: faster"
     interval = interval_text(ratio.low, ratio.high, ratio.n)
-    return [Bullet("question", "Measured", text, interval, (question.subject, question.better_than))]
+    return [Bullet("question", "Measured", text, interval, (question.subject, question.base))]
 
 
 def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
@@ -193,25 +197,33 @@ def _to_fastest(group: SizeRanking, entries: list[RankedCell]) -> tuple[str, str
     ratios = [(entry.cell, entry.ratio) for entry in entries]
     wide = all(_too_wide(ratio) for _, ratio in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    return _ratios(ratios, " its rate"), f"{level}, n={n}, corrected for {group.claims} comparisons"
+    return _ratios(ratios, " its rate"), f"{level}, n={n}, {_corrected(group)}"
+
+
+def _corrected(group: SizeRanking) -> str:
+    return f"corrected for {group.claims} comparisons"
 
 
 def _efficiency_of(report: ScalingReport, cell: str) -> str:
-    """Scaling efficiency of the cell, with a leading separator; empty where it has none, or one above 100 %."""
-    efficiency = next((point.scaling_efficiency for point in report.points if point.cell == cell), None)
+    """Scaling efficiency of the fastest cell, with a leading separator; empty where it has none, or one above 100 %.
+
+    Its interval is that of the speed-up in the answer: of several cells it was picked because it looked best.
+    """
+    point = next(point for point in report.points if point.cell == cell)
+    efficiency, speedup = point.scaling_efficiency, point.speedup_in_answer
     if not efficiency or not 0 < efficiency.value <= 1:
         return ""
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.value, 2)} %"
-    if efficiency.bounds is None:
+    if not speedup or speedup.bounds is None:
         return text
-    low, high = (number(100 * bound, 2) for bound in efficiency.bounds)
+    low, high = (number(100 * bound * efficiency.value / speedup.value, 2) for bound in speedup.bounds)
     return f"{text} ({low}-{high} %)"
 
 
 def _ratios(pairs: Sequence[tuple[str, Estimated]], of: str = "") -> str:
     """Each cell with its ratio and the interval of that; of many, the first and the last. `of`: behind the first."""
     texts = [f"{cell} at {_with_bounds(ratio, of if k == 0 else '')}" for k, (cell, ratio) in enumerate(pairs)]
-    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else _and(texts)
+    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
 
 
 def _with_bounds(ratio: Estimated, of: str) -> str:
@@ -243,60 +255,12 @@ def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     text += _efficiency_of(report, group.cells[0].cell)
     n = runs_text(*sorted({ratio.n for _, ratio in known}))
     cells = tuple(cell for cell, _ in known)
-    return [Bullet("one-device", "Against one device", text, f"simultaneous 95 % CIs of the ratios, n={n}", cells)]
+    basis = f"95 % CIs, n={n}, {_corrected(group)}"
+    return [Bullet("one-device", "Against one device", text, basis, cells)]
 
 
 def _recommended(group: SizeRanking) -> list[Bullet]:
-    advice = group.advice
-    margin = percent(advice.margin)
-    if advice.cell:
-        basis = None
-        if advice.cell == advice.fastest and group.fastest_shown:
-            text = f"{advice.cell}, the fastest"
-        else:
-            text = f"{advice.cell}, the simplest shown to be within {margin} of the fastest"
-            basis = _simplest_first(group)
-        if advice.simpler:
-            text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
-            basis = _simplest_first(group)
-        return [Bullet("recommended", "Recommended", text, basis, (advice.cell,))]
-    if candidate := advice.candidate:
-        first, *others = group.comparable
-        if candidate == first.cell:
-            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
-            text = f"{candidate} for now, the highest rate and the simplest candidate; not confirmed: "
-            text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
-        else:
-            worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
-            text = f"none yet; {candidate}, the simplest candidate, may be {worst}; "
-            text += f"the campaign accepts a choice up to {margin} slower"
-        return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
-    reasons: dict[str | None, str] = {
-        "too-few-repeats": "3 repeats per cell are needed",
-        "none-beats-one-device": "no cell is shown to beat one device",
-        "disturbed": f"runs of {_named(advice.disturbed)} were disturbed",
-    }
-    text = f"none; {reasons[advice.why]}"
-    return [Bullet("recommended", "Recommended", text, cells=tuple(advice.disturbed))]
-
-
-def _may_be_faster(rivals: list[RankedCell]) -> str:
-    """Cells with the part by which each may be faster than the fastest; of many, their number."""
-    if len(rivals) > MOST_NAMED:
-        return f"{len(rivals)} cells may be faster"
-    parts = [f"{number(100 * ((entry.ratio.high or 0) - 1), 2)} %" for entry in rivals]
-    (first, *others) = [f"{entry.cell} up to {part}" for entry, part in zip(rivals, parts, strict=True)]
-    return ", ".join([f"{first.replace(' up to', ' may be up to')} faster", *others])
-
-
-def _simplest_first(group: SizeRanking) -> str:
-    """What "simple" is said by, from the strategy with the least to configure, and what "as fast" is said by."""
-    n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-    pairs = f"by the 95 % CIs of all pairs, n={n}"
-    strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
-    if len(strategies) < 2:
-        return pairs
-    return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {pairs}"
+    return [Bullet("recommended", "Recommended", *recommendation(group))]
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
@@ -322,8 +286,11 @@ def _forecast(forecast: ForecastReport) -> list[Bullet]:
 
 
 def _leading(report: ScalingReport) -> list[ScalingSeries]:
-    """The series whose scaling is stated: all where there are few, else that of the fastest cell."""
-    several = [s for s in report.series if len(s.runs) > 1]
+    """The series whose scaling is stated: all where there are few, else that of the fastest cell.
+
+    Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
+    """
+    several = [s for s in report.series if len(s.runs) > 1 and s.points[-1].speedup_in_answer]
     if len(several) < 3:
         return several
     fastest = report.ranking[-1].cells[0].cell
@@ -334,21 +301,21 @@ def _scaling(series: ScalingSeries, one_device: list[Bullet]) -> list[Bullet]:
     """The speed-up of a series, unless the bullet on one device has it."""
     points = series.points
     base, last = points[0], points[-1]
-    speedup = last.speedup
+    speedup = last.speedup_in_answer
     if not speedup or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
         return []
     n = runs_text(base.n, last.n)
     interval = interval_text(speedup.low, speedup.high, n)
-    sizes = f"on {devices(last.devices)} than on {base.devices}"
-    value = number(speedup.value)
+    where = f"{series.name} on {devices(last.devices)}"
+    ratio = f"{number(speedup.value)}x its rate on {base.devices}"
     if speedup.low is None:
-        text = f"{series.name} ran at {value}x {sizes.replace('than', 'relative to')}; nothing is claimed"
+        text = f"{where} ran at {ratio}; nothing is claimed"
     elif speedup.spans():
-        text = f"{series.name} on {devices(last.devices)} cannot be told apart from {base.devices}: {value}x"
+        text = f"{where} cannot be told apart from {base.devices}: {ratio}"
     elif speedup.value > 1:
-        text = f"{series.name} is {value}x faster {sizes}{_efficiency(last)}"
+        text = f"{where} is faster: {ratio}{_efficiency(last)}"
     else:
-        text = f"{series.name} is slower {sizes}: {value}x"
+        text = f"{where} is slower: {ratio}"
     return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell))]
 
 
@@ -359,18 +326,8 @@ def _efficiency(point: ScalingPoint) -> str:
     return f", at {number(100 * efficiency.value, 2)} % scaling efficiency" if efficiency and sound else ""
 
 
-def _named(cells: list[str]) -> str:
-    if len(cells) > MOST_NAMED:
-        return f"{len(cells)} cells"
-    return _and(cells)
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
-
-
 def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
-    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else _named(list(cells))
+    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else named(list(cells))
 
 
 def _reservations(report: ScalingReport) -> list[Bullet]:
@@ -390,7 +347,7 @@ def _reservations(report: ScalingReport) -> list[Bullet]:
     by_cells: dict[tuple[str, ...], list[str]] = {}
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)
-    text = "; ".join(f"{_and(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
+    text = "; ".join(f"{listed(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))

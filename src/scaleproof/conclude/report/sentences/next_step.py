@@ -2,7 +2,8 @@
 
 import math
 
-from scaleproof.conclude.analysis.simultaneous import FEWEST, MOST_TIMES
+from scaleproof.conclude.analysis.simultaneous import MOST_TIMES
+from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
@@ -38,23 +39,20 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
 
 def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
-    """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance."""
-    if len(disturbed) == 1:
-        return (
-            f"on a quiet machine, scaleproof retry {_file(report)} --cell {disturbed[0]}, then {command(report)}",
-            None,
-        )
-    folder = f"results/{report.campaign}"
-    looks = f" and {folder}/looks" if report.repeats else ""
-    return f"on a quiet machine, remove {folder}/runs{looks}, then {command(report)}", None
+    """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
+
+    All disturbed cells are named: a comparison with one that stays as it is would be no better.
+    """
+    cells = " ".join(f"--cell {cell}" for cell in disturbed)
+    return f"on a quiet machine, scaleproof retry {_file(report)} {cells}, then {command(report)}", None
 
 
 def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Which repeats settle what, as a line of the campaign file. `n`: repeats so far, of the cell with the fewest."""
     if resolve is None:
-        if not 0 < n < FEWEST:
+        if not 0 < n < FEWEST_REPEATS:
             return None
-        return f'set "repeats: {FEWEST}" in {_file(report)} and {_again(report, n, FEWEST)}', None
+        return f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_again(report, n, FEWEST_REPEATS)}', None
     effect = rounded_up(resolve.effect)
     further = resolve.further
     enough = resolve.repeats
@@ -85,7 +83,7 @@ def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
 def _again(report: ScalingReport, n: int, repeats: int) -> str:
     """The command, and what the further repeats cost."""
     cells = len({point.cell for point in report.points})
-    most = "at most " if repeats > FEWEST else ""
+    most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
     return f"run {command(report)} again: {cost}{_time(report, repeats - n)}"
 

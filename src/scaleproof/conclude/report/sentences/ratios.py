@@ -20,7 +20,10 @@ def runs_text(*counts: int) -> str:
 def ratio_sentence(
     subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
 ) -> str:
-    """`subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is one."""
+    """`subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is one.
+
+    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it.
+    """
     if low is None or high is None:
         return (
             f"{subject} runs at {number(value)}x the {unit} of {base}; without an interval nothing is claimed (n={n})."
@@ -29,7 +32,7 @@ def ratio_sentence(
     if low <= 1 <= high:
         return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
     if value > 1:
-        return f"{subject} is {number(value)}x faster than {base} in {unit} ({interval})."
+        return f"{subject} is faster than {base}: {number(value)}x its {unit} ({interval})."
     return f"{subject} is slower than {base}: {number(value)}x its {unit} ({interval})."
 
 
@@ -102,6 +105,4 @@ def _power(e: "Paired") -> str:
 def _pairs(low: int | None, high: int | None) -> str:
     if low is None:
         return "more than 1,000 pairs"
-    if high is None:
-        return f"{low} pairs or more, perhaps above 1,000"
-    return f"{low} pairs" if low == high else f"{low}-{high} pairs"
+    return f"{low} pairs or more, perhaps above 1,000" if high is None else f"up to {high} pairs"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaleproof.conclude.analysis.ranking import largest_group
-from scaleproof.conclude.analysis.simultaneous import FEWEST
 from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.number_format import number
@@ -74,7 +74,7 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
                 "A difference that is called faster or slower is significant even so: its interval excludes 1x."
             )
         n = min((point.n for point in report.points), default=0)
-        return f"none yet, {FEWEST} repeats per cell are needed (n={n})." if 0 < n < FEWEST else ""
+        return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
     estimate = next((c.estimate for c in comparisons if c.estimate), None)
     if not estimate:
         return ""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scaleproof.conclude.analysis.ranking import single_device_ratio
-from scaleproof.conclude.analysis.simultaneous import FEWEST
+from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison
@@ -26,7 +26,7 @@ def verdict_on(
     for c in comparisons:
         e = c.estimate
         if e and e.claim:
-            return f"{c.b} is {e.claim} than {c.a}: {number(e.ratio)}x", True
+            return f"{c.b} is {e.claim} than {c.a}: {number(e.ratio)}x its tokens/s", True
         if e:
             return f"No clear winner yet: {c.b} runs at {number(e.ratio)}x the tokens/s of {c.a}", False
     return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
@@ -34,26 +34,29 @@ def verdict_on(
 
 def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
     subject = question.subject
-    base = question.better_than
+    base = question.base
     by = percent(question.by)
     if question.status == "incomparable":
         return f"No answer: {subject} and {base} differ in {', '.join(question.incomparable)}", False
     if question.ratio is None:
         return f"No answer yet: {subject} or {base} has no numbers", False
-    value = number(question.ratio.value)
+    ratio = f"{number(question.ratio.value)}x its tokens/s"
     if question.status == "yes":
-        return f"Yes: {subject} is {value}x faster than {base}", True
+        relation = f"at most {by} slower" if question.not_slower_than else "faster"
+        return f"Yes: {subject} is {relation} than {base}: {ratio}", True
     if question.status == "no":
+        if question.not_slower_than:
+            return f"No: {subject} is more than {by} slower than {base}: {ratio}", True
         aim = f" by {by}" if question.by else ""
-        return f"No: {subject} is not faster than {base}{aim}: {value}x", True
+        return f"No: {subject} is not faster than {base}{aim}: {ratio}", True
     if question.status == "near":
         within = percent(question.within or 0.0)
         if question.by:
-            return f"Too near to call: {subject} is {value}x as fast as {base}, within {within} of the {by} asked", True
-        return f"No: {subject} is as fast as {base} within {within}: {value}x", True
-    if question.ratio.n < FEWEST:
+            return f"Too near to call: {subject} against {base}: {ratio}, within {within} of the {by} asked", True
+        return f"No: {subject} is as fast as {base} within {within}: {ratio}", True
+    if question.ratio.n < FEWEST_REPEATS:
         return _too_few(question.ratio.n), False
-    return f"No clear answer yet: {subject} runs at {value}x the tokens/s of {base}", False
+    return f"No clear answer yet: {subject} against {base}: {ratio}", False
 
 
 def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, bool]:
@@ -85,11 +88,12 @@ def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, b
 
 def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
     points = series.points
-    speedup, last = points[-1].speedup, points[-1]
+    last = points[-1]
+    speedup = last.speedup_in_answer
     if not speedup:
         return f"No answer: {last.cell} and {points[0].cell} are not comparable", False
     if speedup.low is None:
-        return "No clear answer yet: one run per cell has no interval", False
+        return _too_few(speedup.n).replace("winner", "answer"), False
     where = f"on {devices(last.devices)}"
     if speedup.above():
         return f"{series.name} pays off: {number(speedup.value)}x {where}", True
@@ -99,7 +103,7 @@ def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
 
 
 def _too_few(n: int) -> str:
-    return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST} are needed"
+    return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST_REPEATS} are needed"
 
 
 def percent(part: float) -> str:

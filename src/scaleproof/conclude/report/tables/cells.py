@@ -92,6 +92,7 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
             text[name] = "1 (baseline)"
     if why := row["time_to_loss_why"]:
         text["time_to_loss_s"] = "in the warm-up" if why.startswith("reached in the warm-up") else "not reached"
+        text["time_to_loss_s"] = UNKNOWN if why.startswith("no loss") else text["time_to_loss_s"]
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
         text["samples_per_s"] = UNKNOWN
     return text
@@ -130,6 +131,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         narrow=[label for label in human.columns if label in narrow],
         below=below,
         notes=" ".join(below),
+        unit=report.unit,
     ).write(folder)
 
 
@@ -173,5 +175,5 @@ def _note(report: ScalingReport) -> str:
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
         "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
         "for all pairs together (3 repeats or more). Vs fastest: relative to the fastest cell of that size, with "
-        "these intervals; vs fastest 1-device: where several cells of one size have it, with such intervals, too."
+        "these intervals; vs fastest 1-device: in one family with them, so that both hold together."
     )

@@ -7,10 +7,10 @@ import pandas as pd
 
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.findings.forecast_report import ForecastRow
-from scaleproof.ground.number_format import number
+from scaleproof.ground.number_format import fixed, number
 
 COLUMNS = (
-    *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
+    *("cell", "strategy", "devices", "value", "low", "high", "level", "likely_low", "likely_high", "construction", "n"),
     *("measured_s", "error", "inside", "refusal", "measure", "made_utc"),
 )
 
@@ -21,12 +21,16 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     for row in rows:
         known, measured = row.forecast, row.measured_s
         value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
+        likely = "–"
+        if row.likely_low is not None and row.likely_high is not None:
+            likely = f"[{number(1e3 * row.likely_low)},\u00a0{number(1e3 * row.likely_high)}]"
         table.append(
             {
                 "cell": row.cell,
                 "forecast (ms)": "–" if row.wide else value,
+                "80 % (ms)": likely,
                 "interval (ms)": f"[{low},\u00a0{high}]" if known else "–",
-                "level": f"{100 * known.level:.0f} %" if known else "–",
+                "level": f"{fixed(100 * known.level, 0)} %" if known else "–",
                 "measured (ms)": "–" if measured is None else number(1e3 * measured),
                 "inside": {True: "yes", False: "no", None: "–"}[row.inside],
                 "from": row.construction if known else f"refused: {row.refusal}",

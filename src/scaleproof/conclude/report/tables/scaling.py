@@ -72,6 +72,7 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
         below=laws,
         notes=" ".join([*laws, NOTES]),
         none=f"No series of {kind} scaling.",
+        unit=report.unit,
     ).write(folder)
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from scaleproof.conclude.report.tables.latex import latex
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.number_format import in_unit
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Table:
     below: Sequence[str] = ()  # paragraphs below the Markdown table
     notes: str = ""  # of the LaTeX table
     none: str = ""
+    unit: str = "tokens"  # of the work in its rates
 
     def write(self, folder: Path) -> None:
         """Write `folder`/`name`.csv, .md and .tex."""
@@ -36,7 +38,8 @@ class Table:
             write_atomic(folder / f"{self.name}.tex", f"% {self.none}\n")
             return
         markdown = self.human.to_markdown(index=False, disable_numparse=True)
-        write_atomic(folder / f"{self.name}.md", "\n\n".join([markdown, *self.below]) + "\n")
+        text = "\n\n".join([markdown, *self.below]) + "\n"
+        write_atomic(folder / f"{self.name}.md", in_unit(text, self.unit))
         fitting = self.human if self.narrow is None else self.human[list(self.narrow)]
         tex = latex(fitting, self.caption, self.label, self.notes, tuple(self.numeric))
-        write_atomic(folder / f"{self.name}.tex", tex)
+        write_atomic(folder / f"{self.name}.tex", in_unit(tex, self.unit))

@@ -1,0 +1,60 @@
+"""A log as its figures, for whoever ran the program itself: what `scaleproof audit` reads, in the ground's words."""
+
+from pathlib import Path
+from typing import Literal
+
+from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read.logs.base import LogReader
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep
+
+LOOKED_AT = 4 << 20  # characters of a log in which a program's own lines are looked for
+
+
+def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
+    """The last run in the log at `path`; None where no reader knows a line of it.
+
+    `reader`: the name of a class of readers, or "auto". Raises NoSuchReader.
+    """
+    lines = [text_files.CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
+    text = "\n".join(lines)[:LOOKED_AT]
+    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else _named(reader)
+    if kind is None:
+        return None
+    runs = [run for run in logs.read_log(path.name, kind, enumerate(lines, start=1)) if run.is_timed]
+    return _as_printed(kind, runs[-1], len(runs)) if runs else None
+
+
+def _named(reader: str) -> type[LogReader]:
+    """The reader of this name. Raises NoSuchReader."""
+    known = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
+    if reader not in known:
+        raise NoSuchReader(list(known))
+    return known[reader]
+
+
+def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:
+    scope: dict[str | None, Literal["all", "device"]] = {"global": "all", "rank": "device"}
+    tokens = run.details.get("tokens_per_step")
+    if tokens is None and run.global_batch and run.seq_len:
+        tokens = run.global_batch * run.seq_len
+    return PrintedLog(
+        reader=kind.__name__,
+        guessed=run.guessed is not None,
+        steps=[
+            PrintedStep(step.step, step.line, step.seconds, step.tokens_per_s, step.samples_per_s, step.loss)
+            for step in run.logged_steps
+        ],
+        spans=[
+            PrintedSpan(
+                *(span.seconds, span.tokens, span.tokens_per_s, span.samples_per_s),
+                *(span.optimizer_steps, span.train_loss),
+            )
+            for span in run.timed_spans
+        ],
+        runs=runs,
+        world_size=run.world_size,
+        tokens_per_step=tokens,
+        samples_per_step=run.global_batch,
+        rate_of=scope.get(run.rate_scope),
+    )

@@ -1,0 +1,141 @@
+"""Checks of somebody's program: what it printed against what was seen of it from outside."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+import numpy as np
+
+from scaleproof.ground.findings.registry import Code, Flag, of_printed, of_timed
+from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import TimedRun
+
+TOO_LONG = 1.05  # printed time over the launcher's, above which it cannot be
+TOO_LONG_S = 0.2
+COVERED = 0.9  # of the launcher's time, below which the rest is worth a note
+APART = 1.1  # ratio of what two cells cover
+FEWEST_LOSSES = 10  # lines
+FEWEST_DIGITS = 3  # behind the point of a loss: with fewer, small steps are rounded away
+LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
+
+
+@of_printed.check(
+    Code(
+        "printed-time-too-long",
+        "invalid",
+        what="A program printed more time than passed: its step times, and the rates made of them, are wrong.",
+        detected="Printed times of consecutive steps, added up, against the time between their lines as the launcher "
+        f"received them (above {percent(TOO_LONG - 1)} + {TOO_LONG_S:g} s).",
+        seen="Step times that add up the ranks; milliseconds printed as seconds.",
+        repair="Look at what starts and stops the program's timer. Compare whole runs meanwhile (figures: whole).",
+    ),
+    Code(
+        "printed-time-incomplete",
+        "note",
+        what="A program's clock stands still for part of its training: what it leaves out (evaluation, data, "
+        "checkpoints, kernels that were only queued) is not in the rates that are compared.",
+        detected=f"Printed times of consecutive steps, added up, are less than {percent(COVERED)} of the time between "
+        "their lines.",
+        seen="time.time() around code that queues CUDA kernels; loops that print before they evaluate.",
+        repair="Synchronise before reading the clock, or compare whole runs (figures: whole).",
+    ),
+)
+def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
+    """The printed times of the window are the time in which it was printed."""
+    cover = _covered(run)
+    if cover is None:
+        return
+    printed_s, launcher_s = cover
+    both = f"its steps took {seconds(printed_s)} as printed, and {seconds(launcher_s)} passed between their lines"
+    if printed_s > TOO_LONG * launcher_s + TOO_LONG_S:
+        yield Flag(both, code="printed-time-too-long")
+    elif printed_s < COVERED * launcher_s:
+        share = percent(printed_s / launcher_s)
+        yield Flag(f"{both}: {share} of it is in the figures", code="printed-time-incomplete")
+
+
+def _covered(run: TimedRun) -> tuple[float, float] | None:
+    """Seconds of the window by the program and by the launcher, from its first line to its last.
+
+    None where lines do not tell: not every step was printed, or all of them arrived at once.
+    """
+    metrics = run.metrics
+    if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
+        return None
+    reading, launcher_s = metrics.reading, metrics.second_clock.window_s
+    if reading.first_step is None or reading.last_step is None or launcher_s is None or launcher_s < LEAST_S:
+        return None
+    times = run.window["step_time_s"]
+    if reading.last_step - reading.first_step != len(times) - 1:
+        return None
+    return float(times[1:].sum()), launcher_s  # the first line stands at the end of its step
+
+
+@of_printed.check(
+    Code(
+        "did-not-train",
+        "invalid",
+        what="The loss does not move at all: nothing is trained, so that no speed of training was measured.",
+        detected=f"One and the same loss, with {FEWEST_DIGITS} digits or more behind the point, in every one of "
+        f"{FEWEST_LOSSES} or more lines of the window.",
+        seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
+        repair="See that gradients reach the weights and that the optimizer steps; then run the cell again.",
+    )
+)
+def loss_moves(run: TimedRun) -> Iterator[Flag]:
+    """The printed loss is not one number throughout."""
+    losses = run.window["loss"]
+    if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all() or np.ptp(losses) > 0:
+        return
+    loss = float(losses[0])
+    if round(loss, FEWEST_DIGITS - 1) != loss:
+        yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")
+
+
+@of_timed.check(
+    Code(
+        "clocks-rank-differently",
+        "suspect",
+        what="Two cells leave different parts of their time out of what they print: the one that leaves out more "
+        "seems faster than it is.",
+        detected=f"The median part of the launcher's time that printed times cover, {APART:g} times apart between two "
+        "cells.",
+        seen="A variant that evaluates, or waits for its queued kernels, outside of its own timer.",
+        repair="Compare whole runs (figures: whole), or synchronise before the program reads its clock.",
+    )
+)
+def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Printed times cover the same part of the launcher's time in all cells."""
+    parts: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        if cover := _covered(run):
+            parts[run.metrics.cell].append(cover[0] / cover[1])
+    middle = {cell: median(values) for cell, values in parts.items()}
+    if len(middle) < 2:
+        return
+    least, most = min(middle, key=middle.__getitem__), max(middle, key=middle.__getitem__)
+    if middle[most] > APART * middle[least]:
+        yield Flag(
+            f"printed times cover {percent(middle[least])} of the time of {least} and {percent(middle[most])} of that "
+            f"of {most}",
+            cells=[least, most],
+            about=[run for run in runs if run.metrics.cell in (least, most)],
+        )
+
+
+@of_printed.check(
+    Code(
+        "start-up-timed",
+        "note",
+        what="A program was timed from start to end, start-up included: a ratio of such times is nearer to 1 than that "
+        "of the training alone.",
+        detected="workload.figures: whole without two lengths of run.",
+        seen="",
+        repair="Give two lengths, work: {steps: [50, 150]}, with {steps} in the command.",
+    )
+)
+def start_up_is_left_out(run: TimedRun) -> Iterator[Flag]:
+    """Rates are not of whole runs."""
+    if run.metrics.unit == "runs":
+        yield Flag(f"the whole run of {seconds(run.metrics.window.wall_time_s)} was timed, its start-up with it")

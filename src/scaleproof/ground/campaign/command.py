@@ -1,0 +1,160 @@
+"""A command as the workload: its placeholders, and what they stand for in a cell."""
+
+import contextlib
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from scaleproof.ground.campaign.field import Section, key
+from scaleproof.ground.errors import UserError, nearest
+
+LARGEST_FILE = 64 << 20  # bytes; a larger one is data
+PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+# What a placeholder of the command means without standing under `vary`.
+OF_GEOMETRY = ("devices", "nodes", "devices_per_node")
+OF_WORK = ("steps", "global_batch", "micro_batch", "accumulation", "seed")
+OF_EXECUTION = ("threads_per_device",)
+OF_RUN = ("repeat", "host", "port")  # host and port: where the ranks of several nodes meet
+BUILT_IN = (*OF_GEOMETRY, *OF_WORK, *OF_EXECUTION, *OF_RUN)
+
+Scalar = str | int | float | bool
+Amount = Annotated[int, Field(ge=1, le=10**15)] | Annotated[str, Field(min_length=1)]
+
+
+class Setting(NamedTuple):
+    """A value of a free axis. `label`: in names of cells; `text`: what stands in the command."""
+
+    label: str
+    text: str
+
+    @classmethod
+    def of(cls, name: str, value: Scalar) -> "Setting":
+        """The setting that a plain value of the axis `name` is; a number alone would name nothing."""
+        if isinstance(value, bool):
+            return cls(name if value else f"no{name}", str(value).lower())
+        label = value if isinstance(value, str) else f"{name}{value}"
+        return cls(str(label), str(value))
+
+
+class Patterns(Section):
+    """Figures by regular expressions, each with one group, looked for in every line of what the command prints."""
+
+    tokens_per_s: str | None = key(None, "Tokens per second.", "none")
+    samples_per_s: str | None = key(None, "Samples per second.", "none")
+    step_ms: str | None = key(None, "Milliseconds of one step.", "none")
+    step_s: str | None = key(None, "Seconds of one step.", "none")
+    loss: str | None = key(None, "The training loss; on the same line, or the last one before it.", "none")
+    step: str | None = key(None, "The number of the step on the same line; counted where it is not given.", "none")
+
+    @model_validator(mode="after")
+    def _usable(self) -> "Patterns":
+        given = self.model_dump(exclude_none=True)
+        for name, pattern in given.items():
+            try:
+                groups = re.compile(pattern).groups
+            except re.error as error:
+                raise ValueError(f"{name}: {pattern} is no regular expression: {error}") from None
+            if groups != 1:
+                raise ValueError(
+                    f"{name}: {pattern} has {groups} groups in parentheses; exactly one, around the number"
+                )
+        if not {"tokens_per_s", "samples_per_s", "step_ms", "step_s"} & set(given):
+            raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms or step_s is needed")
+        return self
+
+
+class PerStep(Section):
+    """The work of one optimizer step over all devices: a number, or a product such as "{micro_batch} * {devices}"."""
+
+    tokens: Amount | None = key(None, "Tokens of a step.", "tokens")
+    samples: Amount | None = key(None, "Samples of a step, where nothing counts tokens.", "samples")
+    steps: Literal[1] | None = key(None, "1: steps are compared, whatever they are.", "steps")
+
+    @model_validator(mode="after")
+    def _one(self) -> "PerStep":
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("give one of tokens, samples and steps")
+        return self
+
+    @property
+    def unit(self) -> Literal["tokens", "samples", "steps"]:
+        if self.tokens is not None:
+            return "tokens"
+        return "steps" if self.samples is None else "samples"
+
+    @property
+    def amount(self) -> Amount:
+        return self.tokens or self.samples or 1
+
+
+def placeholders(text: str) -> list[str]:
+    """The names in braces, each once, in their order."""
+    return list(dict.fromkeys(PLACEHOLDER.findall(text)))
+
+
+def free_axes(command: str) -> list[str]:
+    """The placeholders of a command that mean nothing by themselves: axes of the campaign."""
+    return [name for name in placeholders(command) if name not in BUILT_IN]
+
+
+def check_axes(command: str, settings: Iterable[str]) -> None:
+    """Raises UserError where an axis is no placeholder of the command, or a placeholder has no value."""
+    free = free_axes(command)
+    for name in settings:
+        if name not in free:
+            raise UserError(
+                f'"{name}" is no placeholder of workload.command.{nearest(name, free)} Placeholders: '
+                f"{', '.join(f'{{{one}}}' for one in free) or 'none'}",
+                ("vary", name),
+            )
+    for name in free:
+        if name not in settings:
+            raise UserError(
+                f"workload.command: {{{name}}} has no value; list its values under vary ({name}: [..., ...])."
+                f"{nearest(name, BUILT_IN)}",
+                ("workload", "command"),
+            )
+
+
+def filled(text: str, values: Mapping[str, object]) -> str:
+    """The text with every placeholder that has a value replaced; other braces stay."""
+    return PLACEHOLDER.sub(lambda found_at: str(values.get(found_at[1], found_at[0])), text)
+
+
+def words_of(command: str) -> list[str]:
+    """A command in words, as a shell reads it; nothing of it is expanded. Raises UserError where a quote is open."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"workload.command: {command}: {error}", ("workload", "command")) from None
+    if not words:
+        raise UserError("workload.command is empty", ("workload", "command"))
+    return words
+
+
+def files_of(words: Iterable[str]) -> list[str]:
+    """The words of a command that name files which are there: scripts and configurations, no interpreter."""
+    files = []
+    for word in words:
+        with contextlib.suppress(OSError, ValueError):  # a word that no file can be called
+            path = Path(word)
+            if path.is_file() and path.stat().st_size <= LARGEST_FILE and not path.name.startswith("python"):
+                files.append(word)
+    return list(dict.fromkeys(files))
+
+
+def product(text: Amount, values: Mapping[str, object]) -> int:
+    """A number, or a product of numbers and placeholders. Raises UserError."""
+    factors = filled(str(text), values).split("*")
+    try:
+        return math.prod(int(factor.strip()) for factor in factors)
+    except ValueError:
+        raise UserError(
+            f'workload.per_step: "{text}" is no product of whole numbers and placeholders of the command',
+            ("workload", "per_step"),
+        ) from None

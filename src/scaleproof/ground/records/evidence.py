@@ -1,0 +1,21 @@
+"""Evidence levels: what stands behind a figure, and what each level cannot exclude."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+EvidenceLevel = Literal["printed", "watched", "built"]
+WorkUnit = Literal["tokens", "samples", "steps", "runs"]  # of the work that a rate counts
+LEVELS: tuple[EvidenceLevel, ...] = ("printed", "watched", "built")  # the weakest first
+MEANING: dict[EvidenceLevel, str] = {
+    "printed": "the program says so: clocks outside of it, repeats and its own figures agree; a program that trains "
+    "less than it says is not excluded",
+    "watched": "this project's clock, counts and norms in the program's process: fewer steps, repeated batches and "
+    "missing updates are excluded; wrong arithmetic is not",
+    "built": "this project's trainer: work is counted, losses are replayed by other code, traffic and memory agree "
+    "with formulas; what all of these share, such as the library below them, is not excluded",
+}
+
+
+def lowest(levels: Iterable[EvidenceLevel]) -> EvidenceLevel:
+    """The weakest of some levels: a comparison is worth no more than its weaker side. Without any, `built`."""
+    return min(levels, key=LEVELS.index, default="built")

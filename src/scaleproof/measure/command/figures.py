@@ -1,0 +1,227 @@
+"""From what a program printed to the rows of steps.csv: which of its steps count, and how much work each is."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.command import Patterns
+from scaleproof.ground.errors import plural
+from scaleproof.ground.records.evidence import WorkUnit
+from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
+from scaleproof.ground.records.steps import ROW
+
+NUMBER_ENDS = ",."  # of a figure at the end of a sentence
+
+
+class NoFigures(Exception):
+    """Why a run that ended well has no figures: one sentence, with the keys of the campaign that would help."""
+
+
+@dataclass(frozen=True)
+class TimedWork:
+    """The figures of a run. `rows`: of steps.csv, an array of ROW; `amount`: of `unit`, of each row of the window."""
+
+    log: PrintedLog
+    unit: WorkUnit
+    rows: np.ndarray
+    window: list[PrintedStep]  # the steps that are counted; none where something was timed as a whole
+    per_step: float | None
+
+
+def read_figures(log: Path, cell: Cell, read: ReadLog) -> TimedWork:
+    """The figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
+
+    `read`: reads logs of known programs; patterns of the campaign are applied here.
+    """
+    printed = _printed(log, cell, read)
+    devices = cell.execution.geometry.n_devices
+    if printed.world_size not in (None, devices):
+        raise NoFigures(
+            f"its log says {plural(printed.world_size, 'rank')}, and the geometry is {cell.execution.geometry}; use "
+            "{devices} in workload.command"
+        )
+    if printed.runs > 1:
+        raise NoFigures(f"its log has {printed.runs} runs, each with steps of its own; one command must train once")
+    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
+    if steps:
+        return _of_steps(printed, steps, cell)
+    if printed.spans:
+        return _of_spans(printed, cell)
+    raise NoFigures(_unread(cell))
+
+
+def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog:
+    figures = cell.workload.figures
+    if isinstance(figures, Patterns):
+        printed: PrintedLog | None = by_patterns(log, figures)
+    else:
+        try:
+            printed = read(log, figures)
+        except NoSuchReader as error:
+            raise NoFigures(
+                f'workload.figures: there is no reader "{figures}"; allowed: auto, whole, {error}'
+            ) from None
+    if printed is None or not (printed.steps or printed.spans):
+        raise NoFigures(_unread(cell))
+    return printed
+
+
+def _unread(cell: Cell) -> str:
+    """What to say where no figure was understood."""
+    what = "the patterns of workload.figures match no line of its log"
+    if not isinstance(cell.workload.figures, Patterns):
+        what = "no figure in its log is understood: neither the time of a step nor a rate"
+    return (
+        f"{what}. Give patterns (workload.figures: {{step_ms: 'time ([\\d.]+)ms'}}), or time whole runs "
+        "(figures: whole, with work.steps: [50, 150] and {steps} in the command)"
+    )
+
+
+def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
+    """The steps of a log in which `patterns` match; a step for each line with a time or a rate."""
+    search = {name: re.compile(text).search for name, text in patterns.model_dump(exclude_none=True).items()}
+    steps: list[PrintedStep] = []
+    loss: float | None = None
+    for number, line in enumerate(log.read_text("utf-8", "replace").split("\n"), start=1):
+        figures = {name: _figure(match[1]) for name, find in search.items() if (match := find(line))}
+        loss = figures.get("loss", loss)
+        milliseconds, seconds = figures.get("step_ms"), figures.get("step_s")
+        step = PrintedStep(
+            step=int(figures.get("step") or len(steps)),
+            line=number,
+            seconds=milliseconds / 1e3 if milliseconds else seconds,
+            tokens_per_s=figures.get("tokens_per_s"),
+            samples_per_s=figures.get("samples_per_s"),
+            loss=loss,
+        )
+        if step.seconds or step.tokens_per_s or step.samples_per_s:
+            steps.append(step)
+    return PrintedLog("patterns", steps=steps)
+
+
+def _figure(text: str) -> float | None:
+    """A number as it is printed, with commas between thousands; None for what is none."""
+    try:
+        return float(text.strip().rstrip(NUMBER_ENDS).replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
+    """The figures of a log that has lines about steps."""
+    unit, per_step = _work_of_a_step(printed, steps, cell)
+    factor = _devices_of_a_rate(printed, steps, cell, per_step)
+    timed = [replace(step, seconds=_seconds(step, unit, per_step, factor)) for step in steps]
+    first = steps[0].step
+    warm = [step for step in timed if step.step - first < cell.work.warmup_steps]
+    window = timed[len(warm) :]
+    if not window:
+        raise NoFigures(
+            f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
+            f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps"
+        )
+    rows = [
+        (phase, place, 0, step.seconds, 0.0, _loss(step.loss), 1, _amount(step, unit, per_step, factor))
+        for place, (phase, step) in enumerate([*(("warmup", s) for s in warm), *(("window", s) for s in window)])
+    ]
+    return TimedWork(printed, unit, np.array(rows, ROW), window, per_step)
+
+
+def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
+    """The unit of work, and how much of it a step is where that is known. Raises NoFigures."""
+    given = cell.workload.per_step
+    if given:
+        return given.unit, float(cell.per_step or 1)
+    if printed.tokens_per_step:
+        return "tokens", printed.tokens_per_step
+    if all(step.seconds and step.tokens_per_s for step in steps):
+        return "tokens", None
+    if printed.samples_per_step:
+        return "samples", float(printed.samples_per_step)
+    if all(step.seconds and step.samples_per_s for step in steps):
+        return "samples", None
+    has = "the time of each step" if all(step.seconds for step in steps) else "a rate without the time of a step"
+    raise NoFigures(
+        f"its log has {has}, but not how much work a step is: give workload.per_step, e.g. {{tokens: 8192}}, "
+        '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s'
+    )
+
+
+def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
+    """By how much a printed rate is multiplied to be that of all devices. Raises NoFigures where that is not known."""
+    devices = cell.execution.geometry.n_devices
+    rate_of = cell.workload.rate_of or printed.rate_of
+    if devices == 1 or rate_of == "all" or (per_step and all(step.seconds for step in steps)):
+        return 1
+    if rate_of is None:
+        raise NoFigures(
+            f"its log has a rate, and not whether it is that of one device or of all {devices}: give workload.rate_of "
+            "(all, device)"
+        )
+    return devices
+
+
+def _rate(step: PrintedStep, unit: WorkUnit) -> float | None:
+    return step.tokens_per_s if unit == "tokens" else step.samples_per_s
+
+
+def _seconds(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> float:
+    """Of a step: as printed, else its work over its rate. Raises NoFigures."""
+    if step.seconds:
+        return step.seconds
+    rate = _rate(step, unit)
+    if not rate or per_step is None:
+        raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
+    return per_step / (rate * devices)
+
+
+def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> int:
+    """The work of a step: as known, else its rate times its time, of which rounding is no work at all."""
+    if per_step is not None:
+        return max(1, round(per_step))
+    return max(1, round((_rate(step, unit) or 0.0) * devices * (step.seconds or 0.0)))
+
+
+def _loss(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:
+    """The figures of a log that has times or rates of epochs, or of its whole training, each a row of the window."""
+    spans = [span for span in printed.spans if span.seconds]
+    if not spans:
+        raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
+    unit = _unit_of_spans(spans, cell)
+    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or printed.rate_of) == "device" else 1
+    rows = [
+        ("window", place, 0, span.seconds, 0.0, _loss(span.loss), 1, _span_amount(span, unit, devices, cell))
+        for place, span in enumerate(spans)
+    ]
+    return TimedWork(printed, unit, np.array(rows, ROW), [], None)
+
+
+def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
+    """Raises NoFigures where the work of a span is not known."""
+    if all(span.tokens or span.tokens_per_s for span in spans):
+        return "tokens"
+    if all(span.samples_per_s for span in spans):
+        return "samples"
+    if cell.workload.per_step and all(span.steps for span in spans):
+        return cell.workload.per_step.unit
+    raise NoFigures(
+        "its log has times of whole epochs, and not how much work they are; print a rate, or time whole runs "
+        "(figures: whole)"
+    )
+
+
+def _span_amount(span: PrintedSpan, unit: WorkUnit, devices: int, cell: Cell) -> int:
+    rate = span.tokens_per_s if unit == "tokens" else span.samples_per_s
+    if span.tokens and unit == "tokens":
+        return span.tokens
+    if rate:
+        return max(1, round(rate * devices * (span.seconds or 0.0)))
+    return max(1, (span.steps or 1) * (cell.per_step or 1))

@@ -1,0 +1,87 @@
+"""Which program a command starts: its files, their state in git, the versions that its interpreter has."""
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scaleproof.ground.campaign.command import files_of
+from scaleproof.ground.files import scrub, sha256_of
+from scaleproof.ground.records.metrics import Program
+
+PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")
+# Asked of the program's own interpreter, which may be another one than ours.
+ASK = (
+    "import importlib.metadata as m, json, sys\n"
+    "have = {d.metadata['Name'] for d in m.distributions()}\n"
+    "print(json.dumps({'python': sys.version.split()[0]} | {p: m.version(p) for p in sys.argv[1:] if p in have}))\n"
+)
+
+
+def program_of(words: Sequence[str]) -> Program:
+    """What is known of a command before it is started: in the folder that this process works in."""
+    files = {word: sha256_of(Path(word)) for word in files_of(words)}
+    return Program(
+        command=scrub(" ".join(words)),
+        files={scrub(name): digest for name, digest in files.items()},
+        git_commit=_git("rev-parse", "HEAD") or "unknown",
+        git_dirty=None if (status := _git("status", "--porcelain", "--untracked-files=no")) is None else bool(status),
+        versions=_versions(words),
+    )
+
+
+def _git(*arguments: str) -> str | None:
+    """Output of git about the folder that the program is started in; None where there is no repository or no git."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def interpreter_of(words: Sequence[str]) -> Path | None:
+    """The Python that a command runs: named by it, or in the first line of the script that it starts."""
+    program = shutil.which(words[0])
+    if program is None:
+        return None
+    if Path(program).name.startswith("python"):
+        return Path(program)
+    with Path(program).open("rb") as file:
+        first = file.readline(4096)
+    if not first.startswith(b"#!"):
+        return None
+    named = first[2:].decode("utf-8", "replace").split()
+    if named and Path(named[0]).name == "env":
+        named = [shutil.which(named[-1]) or ""]
+    return Path(named[0]) if named and "python" in Path(named[0]).name else None
+
+
+def _versions(words: Sequence[str]) -> dict[str, str]:
+    """Versions of Python and of packages that the program may use; empty where it runs no Python that can be asked."""
+    interpreter = interpreter_of(words)
+    if interpreter is None:
+        return {}
+    if interpreter.resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
+        return _own_versions()
+    try:
+        done = subprocess.run(
+            [str(interpreter), "-c", ASK, *PACKAGES], capture_output=True, text=True, timeout=60, check=True
+        )
+        versions: dict[str, str] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    return versions
+
+
+def _own_versions() -> dict[str, str]:
+    """Of this interpreter, without starting it again."""
+    versions = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,178 @@
+"""A run of somebody's command: started, supervised, its output read."""
+
+import math
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from scaleproof.ground.campaign.command import filled, words_of
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.census import SecondClock
+from scaleproof.ground.records.metrics import Failed, Failure, FailureClass, Printed, PrintedWindow, Program, Reading
+from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
+from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
+from scaleproof.ground.records.run import STEPS
+from scaleproof.ground.records.steps import ROW, write_steps
+from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures
+from scaleproof.measure.command.program import program_of
+from scaleproof.measure.launch import slurm_command
+from scaleproof.measure.launch.failure import TAIL, failed, failure
+from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
+from scaleproof.measure.machine.slurm import Allocation, signal_steps
+from scaleproof.measure.trainer.request import Request
+
+OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
+WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
+
+
+def attempt_command(
+    request: Request, attempt: Path, log: Path, nodes: Allocation | None, read: ReadLog
+) -> tuple[Printed | Failed, CommandOutcome]:
+    """Run the command of the request's cell, once or in two lengths, and read its figures.
+
+    Writes steps.csv into the folder `attempt` and all output into the file `log`. Raises UserError where there is no
+    such program, Interrupted where the run was stopped.
+    """
+    cell = request.cell
+    lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
+    seconds: list[float] = []
+    deadline = time.monotonic() + request.time_limit
+    program = program_of(_words(request, nodes, cell.work.steps))
+    for steps in lengths:
+        outcome = _start(request, nodes, _words(request, nodes, steps), log, deadline - time.monotonic())
+        seconds.append(outcome.ranks_s)
+        if outcome.exit_code or outcome.timed_out:
+            return failed(request, _why(request, attempt, outcome)), outcome
+    try:
+        work = _whole(request, seconds) if cell.workload.figures == WHOLE else read_figures(log, cell, read)
+    except NoFigures as error:
+        reason = Failure(failure_class="no_figures", reason=str(error), log_tail=outcome.tail[-TAIL:])
+        return failed(request, reason), outcome
+    write_steps(work.rows, attempt / STEPS)
+    return _record(request, program, work, outcome), outcome
+
+
+def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
+    """The command line of a run of `steps` steps."""
+    cell = request.cell
+    assert cell.command is not None
+    meet = {"host": nodes.hosts[0], "port": slurm_command.free_port(nodes.job)} if nodes else _meet_here(cell.command)
+    return words_of(filled(cell.command, cell.values_of_command(request.repeat) | {"steps": steps} | meet))
+
+
+def _meet_here(command: str) -> dict[str, object]:
+    """Where the ranks of one machine meet; a port that is free now, if the command asks for one."""
+    if "{port}" not in command:
+        return {"host": "127.0.0.1"}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return {"host": "127.0.0.1", "port": probe.getsockname()[1]}
+
+
+def _start(request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float) -> CommandOutcome:
+    """Run a command here, or once on each node of an allocation. Raises UserError where there is no such program."""
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}  # so that lines arrive when they are printed
+    remote = None
+    if nodes and request.cell.execution.geometry.nodes > 1:
+        words = [*slurm_command.srun(request.cell, nodes), *words]
+        environment = slurm_command.without_job(environment)
+        remote = Reach(partial(signal_steps, nodes.job))
+    try:
+        return run_watched(list(words), environment, log, limit, remote=remote)
+    except (FileNotFoundError, PermissionError) as error:
+        raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
+
+
+def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
+    """Class and reason of a command that failed."""
+    reason = failure(request, attempt, outcome)
+    if reason.failure_class != "crash":
+        return reason
+    tail = "\n".join(outcome.tail)
+    code = outcome.exit_code
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and outcome.memory_kills:
+        return _as(reason, "host_oom", "the kernel ended a process of the command: the machine's memory ran out")
+    if match := OUT_OF_MEMORY.search(tail):
+        return _as(reason, "oom", f"the command ended with exit code {code} after printing {match[0]}")
+    return _as(reason, "crash", reason.reason.replace("the ranks ended", "the command ended"))
+
+
+def _as(failure_: Failure, kind: FailureClass, reason: str) -> Failure:
+    return failure_.model_copy(update={"failure_class": kind, "reason": reason})
+
+
+def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
+    """The work of a program that was timed from outside. `seconds`: of the whole run, or of a shorter and a longer one.
+
+    Raises NoFigures where the longer one took no longer.
+    """
+    cell = request.cell
+    log = PrintedLog("whole program")
+    if cell.work.fewer_steps is None:
+        row = ("window", 0, 0, seconds[0], 0.0, math.nan, 1, 1)
+        return TimedWork(log, "runs", np.array([row], ROW), [], None)
+    shorter, longer = seconds
+    steps = cell.work.steps - cell.work.fewer_steps
+    if longer <= shorter:
+        raise NoFigures(
+            f"{cell.work.steps} steps took {longer:.3g} s and {cell.work.fewer_steps} steps {shorter:.3g} s: the "
+            "difference is noise, or {steps} changes nothing; give lengths that are further apart"
+        )
+    unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
+    row = ("window", 0, 0, longer - shorter, 0.0, math.nan, 1, steps * (cell.per_step or 1))
+    return TimedWork(log, unit, np.array([row], ROW), [], cell.per_step)
+
+
+def _record(request: Request, program: Program, work: TimedWork, outcome: CommandOutcome) -> Printed:
+    """The record of a run with figures."""
+    cell, log = request.cell, work.log
+    first, last = (work.window[0], work.window[-1]) if work.window else (None, None)
+    begun, ended = (_arrival(outcome, step.line if step else None) for step in (first, last))
+    rows = work.rows[work.rows["phase"] == "window"]
+    seconds = float(rows["step_time_s"].sum())
+    figures = vars(window_figures(merged_steps(zip(*(rows[name].tolist() for name in STEP), strict=True)), seconds))
+    losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
+    del figures["data_wait_mean_s"]  # nothing knows it
+    return Printed(
+        unit=work.unit,
+        window=PrintedWindow(
+            **figures | losses,
+            wall_time_s=seconds,
+            tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
+            clock="launcher" if log.reader == "whole program" else "printed",
+        ),
+        reading=Reading(
+            reader=log.reader,
+            guessed=log.guessed,
+            steps=len(log.steps),
+            first_step=first.step if first else None,
+            last_step=last.step if last else None,
+            first_line_s=begun,
+            last_line_s=ended,
+            world_size=log.world_size,
+            per_step=work.per_step,
+        ),
+        program=program,
+        total_wall_time_s=time.time() - request.started,
+        second_clock=SecondClock(
+            ranks_s=outcome.ranks_s,
+            window_s=ended - begun if begun is not None and ended is not None else None,
+            resolution_s=outcome.resolution_s,
+        ),
+        **{name: value for name, value in request.known().items() if name not in ("data", "training_config")},
+    )
+
+
+STEP = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # columns, as `merged_steps` takes them
+
+
+def _arrival(outcome: CommandOutcome, line: int | None) -> float | None:
+    """Seconds from the start of the command until it printed a line of its log, counted from 1."""
+    return outcome.arrivals[line - 1] if line is not None and line <= len(outcome.arrivals) else None

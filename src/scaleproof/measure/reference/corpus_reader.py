@@ -1,0 +1,218 @@
+"""The token files, read a second time: against the documents that they are made of.
+
+The tokens of some documents are made anew by the tokenizer's own library, and looked for where the written rule puts
+them. Imports nothing of `measure/corpus`, which wrote the files.
+
+**Rule.** Of n documents, those numbered `numpy.random.RandomState(0).permutation(n)[:v]` are the validation split, with
+v = max(1, round(n x validation_fraction)); the others are the training split. A split holds its documents in their
+order, each followed by one end-of-text.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tiktoken
+
+from scaleproof.ground.errors import damaged, missing, shortened
+from scaleproof.ground.files import read_record
+from scaleproof.ground.number_format import integer
+from scaleproof.measure.reference.schema import CorpusReading
+
+READ = 32  # documents of each split that are tokenised again
+LONGEST = 200_000  # characters of a document that are
+UNSURE = 64  # tokens before a cut that the rest of the text could change
+CHUNK = 1 << 24  # tokens in memory at a time
+STATISTICS = 1 << 26  # tokens at the start of the training split that are counted by entry
+OPENING = 64  # tokens that, with its length, tell a document from others; shorter ones repeat by chance
+Tokens = npt.NDArray[np.unsignedinteger[Any]]
+
+
+def read_corpus(folder: Path) -> CorpusReading:
+    """The second reading of the token files in `folder`, results/corpora/<corpus>/<tokenizer>.
+
+    Raises UserError where a file is missing or damaged.
+    """
+    described = read_record(folder / "tokens.json", json.loads)
+    splits = {name: _Split(folder, described, name) for name in ("train", "val")}
+    corpus = read_record(folder.parent / "corpus.json", json.loads)
+    source = _Source(folder.parent / "documents.parquet", corpus["validation_fraction"])
+    table = read_record(folder / "tokenizer.json", json.loads)
+    encoding = _encoding(table)
+    differences = [
+        *_table_differences(described, len(table["tokens"]) + 1, splits),
+        *_count_differences(source, splits),
+    ]
+    read = 0
+    for name, split in splits.items():
+        for document in source.some_of(name, READ):
+            read += 1
+            differences += _document_differences(split, document, encoding)
+    return CorpusReading(documents=source.documents, read=read, differences=differences, **_statistics(splits))
+
+
+class _Split:
+    """The tokens of a split, and where its documents end."""
+
+    def __init__(self, folder: Path, described: dict[str, Any], name: str) -> None:
+        tokens: Tokens = np.memmap(folder / described[name]["file"], dtype=described["dtype"], mode="r")
+        self.name, self.tokens = name, tokens
+        self.end_of_text = int(described["end_of_text"])
+        self.largest = 0
+        ends = []
+        for first in range(0, len(tokens), CHUNK):
+            chunk = np.asarray(tokens[first : first + CHUNK])
+            self.largest = max(self.largest, int(chunk.max()))
+            ends.append(np.flatnonzero(chunk == self.end_of_text) + first)
+        self.ends = np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each document begins."""
+        return np.concatenate([[0], self.ends[:-1] + 1]).astype(np.int64)[: len(self.ends)]
+
+    def document(self, place: int) -> Tokens:
+        """The tokens of the document in place `place` of this split, without its end-of-text."""
+        return self.tokens[int(self.starts[place]) : int(self.ends[place])]
+
+    @cached_property
+    def openings(self) -> npt.NDArray[np.uint64]:
+        """A hash of the length and the first tokens of each document that has as many as that."""
+        lengths = self.ends - self.starts
+        starts, lengths = self.starts[lengths >= OPENING], lengths[lengths >= OPENING]
+        powers = np.cumprod(np.full(OPENING, 0x9E3779B97F4A7C15, dtype=np.uint64), dtype=np.uint64)
+        hashes = []
+        for first in range(0, len(starts), CHUNK // OPENING):
+            places = starts[first : first + CHUNK // OPENING, None] + np.arange(OPENING)
+            hashes.append((self.tokens[places].astype(np.uint64) * powers).sum(axis=1, dtype=np.uint64))
+        hashed = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
+        return hashed * np.uint64(2654435761) + lengths.astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A document of the corpus: its number there, its place in its split, its text."""
+
+    number: int
+    place: int
+    text: str
+
+
+@dataclass
+class _Source:
+    """The documents of a corpus, by their number."""
+
+    store: Path
+    validation_fraction: float
+
+    @cached_property
+    def row_groups(self) -> list[int]:
+        """How many documents each row group of the file has. Raises UserError where it is missing or cut off."""
+        if not self.store.is_file():
+            raise missing(self.store)
+        try:
+            metadata = pq.read_metadata(self.store)
+        except pa.ArrowException as error:
+            raise damaged(self.store, shortened(str(error), 200)) from None
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    @property
+    def documents(self) -> int:
+        return sum(self.row_groups)
+
+    @cached_property
+    def held_out(self) -> npt.NDArray[np.bool_]:
+        """True for the documents of the validation split."""
+        held = np.zeros(self.documents, dtype=bool)
+        count = max(1, round(self.documents * self.validation_fraction))
+        held[np.random.RandomState(0).permutation(self.documents)[:count]] = True
+        return held
+
+    def numbers(self, split: str) -> npt.NDArray[np.int64]:
+        """The numbers of the documents of a split, in order."""
+        return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
+
+    def some_of(self, split: str, count: int) -> Iterator[_Document]:
+        """At most `count` documents of a split, chosen at random."""
+        numbers = self.numbers(split)
+        places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
+        for place in places:
+            yield _Document(int(numbers[place]), int(place), self._text(int(numbers[place])))
+
+    def _text(self, number: int) -> str:
+        for group, rows in enumerate(self.row_groups):
+            if number < rows:
+                with pq.ParquetFile(self.store) as file:
+                    return str(file.read_row_group(group, columns=["text"], use_threads=False)["text"][number].as_py())
+            number -= rows
+        raise IndexError(number)
+
+
+def _encoding(table: dict[str, Any]) -> tiktoken.Encoding:
+    """The tokenizer of tokenizer.json: its entries in hexadecimal, in the order of their ids."""
+    ranks = {bytes.fromhex(entry): rank for rank, entry in enumerate(table["tokens"])}
+    return tiktoken.Encoding("second reading", pat_str=table["pattern"], mergeable_ranks=ranks, special_tokens={})
+
+
+def _table_differences(described: dict[str, Any], entries: int, splits: dict[str, _Split]) -> Iterator[str]:
+    """What tokens.json says of the tokenizer's table, against the table."""
+    if described["vocab_size"] != entries:
+        described_size = integer(described["vocab_size"])
+        yield f"tokens.json describes a table of {described_size} entries, the tokenizer has {integer(entries)}"
+    for name, split in splits.items():
+        if split.largest >= entries:
+            yield f"{name}.bin has the id {integer(split.largest)}, the tokenizer's last is {integer(entries - 1)}"
+
+
+def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
+    """Ends of text in each split, against the documents that belong there."""
+    for name, split in splits.items():
+        expected = len(source.numbers(name))
+        if len(split.ends) != expected:
+            ends = integer(len(split.ends))
+            yield f"{name}.bin has {ends} ends of text, the corpus has {integer(expected)} documents for it"
+
+
+def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
+    """The tokens in a document's place, against its text. A place that there is not is a difference of the counts."""
+    if document.place >= len(split.ends):
+        return
+    expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
+    tokens = split.document(document.place).astype(np.int64)
+    if len(document.text) > LONGEST:
+        expected = expected[:-UNSURE]
+        tokens = tokens[: len(expected)]
+    common = min(len(tokens), len(expected))
+    apart = np.flatnonzero(tokens[:common] != expected[:common])
+    if len(apart) or len(tokens) != len(expected):
+        first = int(apart[0]) if len(apart) else common
+        yield (
+            f"document {integer(document.number)}, number {integer(document.place)} of {split.name}.bin, has "
+            f"{integer(len(tokens))} tokens there and {integer(len(expected))} by its tokenizer; "
+            f"they differ from token {integer(first)} on"
+        )
+
+
+def _statistics(splits: dict[str, _Split]) -> dict[str, Any]:
+    """Fields of the reading that need no documents."""
+    train, validation = splits["train"], splits["val"]
+    counts = np.bincount(np.asarray(train.tokens[:STATISTICS]))
+    shares = counts[counts > 0] / max(1, counts.sum())
+    repeated = seen = None
+    if len(train.openings):
+        repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
+        if len(validation.openings):
+            seen = float(np.isin(validation.openings, train.openings).mean())
+    return {
+        "distinct_tokens": int((counts > 0).sum()),
+        "entropy_bits": float(-(shares * np.log2(shares)).sum()),
+        "repeated_documents": repeated,
+        "validation_in_training": seen,
+    }

@@ -1,0 +1,116 @@
+"""The list of all files of the package with their tests, docs/map.md: `python tests/code_map.py`.
+
+An entry says what a file is about, by its docstring, which findings it makes, and which tests import it or name one of
+these findings: what fails first when it is wrong.
+"""
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+PAGE = ROOT / "docs/map.md"
+SHOWN = 3  # tests in a line; the others are counted
+HEAD = """# Every file, and its tests
+
+Written by `python tests/code_map.py`, and compared with the code by a test. Search it for the word of your change; then
+read [architecture.md](architecture.md#where-is-it-and-what-witnesses-it), which says what belongs together.
+Paths are from `src/scaleproof/`; the tests after an arrow import the file themselves or name one of its findings, its
+own test first. A file without an arrow is tested through those that use it.
+"""
+
+
+def page() -> str:
+    """The whole page: a section for each room, a line for each file."""
+    imported, texts = tests_by_module(), test_texts()
+    sections = [HEAD]
+    for folder in rooms():
+        files = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py" or _has_code(path)]
+        if files:
+            title = folder.relative_to(SOURCE / "scaleproof").as_posix()
+            lines = [_entry(path, imported.get(module_name(path), set()), texts) for path in files]
+            sections.append("\n".join([f"## {title}\n", *lines]) + "\n")
+    return "\n".join(sections)
+
+
+def rooms() -> list[Path]:
+    """The houses and their rooms, in alphabetical order."""
+    package = SOURCE / "scaleproof"
+    return sorted({path.parent for path in package.rglob("*.py")} - {package})
+
+
+def module_name(path: Path) -> str:
+    """`scaleproof.ground.files` of src/scaleproof/ground/files.py."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_texts() -> dict[str, str]:
+    """What stands in each test file, by its path from the top."""
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+
+
+def tests_by_module() -> dict[str, set[str]]:
+    """Test files by the module that they import."""
+    witnesses: dict[str, set[str]] = {}
+    for test, text in test_texts().items():
+        for name in imported_names(ast.parse(text)):
+            witnesses.setdefault(name, set()).add(test)
+    return witnesses
+
+
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """Everything that could be a module: `a.b` and `a.b.c` of `from a.b import c`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def _has_code(path: Path) -> bool:
+    """Whether an `__init__.py` holds more than its docstring and `__all__`."""
+    return any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in ast.parse(path.read_text()).body)
+
+
+def _entry(path: Path, tests: set[str], texts: dict[str, str]) -> str:
+    tree = ast.parse(path.read_text())
+    about = ast.get_docstring(tree) or ""
+    sentence = re.split(r"(?<=[.:?]) |\n\n", about, maxsplit=1)[0].replace("\n", " ").rstrip(".:")
+    codes = codes_raised(tree)
+    named = f" ({', '.join(f'`{code}`' for code in codes)})" if codes else ""
+    naming = {test for test, text in texts.items() if any(f'"{code}"' in text for code in codes)}
+    return "\n".join([_wrapped(f"- `{path.name}`: {sentence}{named}"), *_arrow(path, tests | naming)])
+
+
+def codes_raised(tree: ast.AST) -> list[str]:
+    """The codes of the findings that a file describes: the first argument of each `Code(...)`."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Code"]
+    return [ast.literal_eval(call.args[0]) for call in calls if call.args and isinstance(call.args[0], ast.Constant)]
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _arrow(path: Path, tests: set[str]) -> list[str]:
+    """The line of a file's tests, or none: the test of its name first, then those of its own room."""
+    room = path.parent.relative_to(SOURCE / "scaleproof").as_posix()
+
+    def distance(test: str) -> tuple[bool, bool, str]:
+        return Path(test).stem != f"test_{path.stem}", not test.startswith(f"tests/{room}/"), test
+
+    nearest = sorted(tests, key=distance)
+    others = f" and {len(nearest) - SHOWN} more" if len(nearest) > SHOWN else ""
+    if not nearest:
+        return []
+    return ["  " + _wrapped("→ " + ", ".join(f"`{test}`" for test in nearest[:SHOWN]) + others).replace("\n", "\n  ")]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,79 @@
+"""Checks of somebody's program: each fires on its fault and on nothing else."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import small_programs
+from patience import HANGS
+
+from scaleproof.auditor.read.printed_log import printed_log
+from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.records.run import TimedRun, read_run
+from scaleproof.measure.launch.run import run_cell
+from scaleproof.measure.trainer.request import PlannedRun
+
+OWN = {"printed-time-too-long", "printed-time-incomplete", "did-not-train", "clocks-rank-differently", "start-up-timed"}
+ARGUMENTS = {
+    "sound": "--ms 30",
+    "hidden": "--ms 16 --hidden-ms 16",
+    "constant": "--ms 16 --loss 3.1234",
+    "coarse": "--ms 16 --loss 3.1",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, TimedRun]:
+    """A run of each kind of program, by its name."""
+    folder = small_programs.write(tmp_path_factory.mktemp("programs"))
+    command = f"{shlex.quote(sys.executable)} {folder}/nanogpt.py {{kind}}"
+    campaign = {"title": "x", "workload": {"command": command}, "vary": {"kind": ARGUMENTS}}
+    return {cell.slug.removesuffix("-n1x1"): _run(cell, folder) for cell in expand(Campaign.model_validate(campaign))}
+
+
+def _run(cell: Cell, folder: Path) -> TimedRun:
+    run_cell(PlannedRun(cell, "mine", folder, HANGS), folder / cell.slug / "rep1", read=printed_log)
+    run = read_run(folder / cell.slug / "rep1")
+    assert isinstance(run, TimedRun)
+    return run
+
+
+def codes(*runs: TimedRun) -> set[str]:
+    return OWN & {finding.code for finding in audit("mine", runs).findings}
+
+
+def with_clock(run: TimedRun, seconds: float) -> TimedRun:
+    """The run as if the launcher had seen its window take so long."""
+    clock = run.metrics.second_clock.model_copy(update={"window_s": seconds})
+    return TimedRun(run.folder, run.metrics.model_copy(update={"second_clock": clock}))
+
+
+def test_a_sound_program_has_no_finding(runs):
+    assert codes(with_clock(runs["sound"], runs["sound"].step_times[1:].sum() * 1.05)) == set()
+
+
+def test_a_printed_time_that_cannot_be(runs):
+    assert codes(with_clock(runs["sound"], 0.4)) == set()  # too short to say
+    assert codes(with_clock(runs["sound"], 0.55)) == {"printed-time-too-long"}
+
+
+def test_time_that_a_program_leaves_out(runs):
+    assert codes(runs["hidden"]) == {"printed-time-incomplete"}
+    alike = with_clock(runs["sound"], runs["sound"].step_times[1:].sum())
+    assert "clocks-rank-differently" in codes(alike, runs["hidden"])
+
+
+def test_a_loss_that_does_not_move(runs):
+    assert "did-not-train" in codes(runs["constant"])
+    assert "did-not-train" not in codes(runs["coarse"])  # small steps may be rounded away
+
+
+def test_programs_that_changed_between_runs_are_named(runs):
+    program = runs["sound"].metrics.program
+    other = program.model_copy(update={"files": dict.fromkeys(program.files, "0" * 64)})
+    edited = TimedRun(runs["sound"].folder, runs["sound"].metrics.model_copy(update={"program": other, "repeat": 2}))
+    found_codes = {f.code: f.evidence for f in audit("mine", [runs["sound"], edited]).findings}
+    assert "nanogpt.py" in found_codes["provenance-differs"]

@@ -1,0 +1,91 @@
+"""A command as the workload: placeholders are axes, and what cannot run is refused."""
+
+import pytest
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError
+
+
+def cells(command: str, **keys):
+    workload = {"command": command} | keys.pop("workload", {})
+    return expand(Campaign.model_validate({"title": "x", "workload": workload} | keys))
+
+
+def test_each_placeholder_is_an_axis():
+    every = cells(
+        "torchrun --nproc-per-node {devices} train.py --parallel {parallel} --bs {micro_batch}",
+        vary={"parallel": ["ddp", "fsdp"], "micro_batch": [2], "geometry": ["1x1", "1x2"]},
+    )
+    slugs = {cell.slug for cell in every}
+    assert slugs == {"ddp-n1x1-mb2", "ddp-n1x2-mb2", "fsdp-n1x1-mb2", "fsdp-n1x2-mb2"}
+    last = next(cell for cell in every if cell.slug == "fsdp-n1x2-mb2")
+    assert last.words == ["torchrun", "--nproc-per-node", "2", "train.py", "--parallel", "fsdp", "--bs", "2"]
+
+
+def test_values_may_have_names_of_their_own():
+    a, b = cells("{program}", vary={"program": {"old": "python a.py --x 1", "new": "python b.py"}})
+    assert (a.slug, b.slug) == ("old-n1x1", "new-n1x1")
+    assert a.words == ["python", "a.py", "--x", "1"]
+
+
+def test_numbers_and_switches_are_named_after_their_axis():
+    slugs = [cell.slug for cell in cells("p {layers} {fused}", vary={"layers": [2, 4], "fused": [True, False]})]
+    assert slugs == ["layers2-fused-n1x1", "layers2-nofused-n1x1", "layers4-fused-n1x1", "layers4-nofused-n1x1"]
+
+
+def test_other_braces_stay():
+    (cell,) = cells("python -c 'print({1: 2}, {})'")
+    assert cell.words == ["python", "-c", "print({1: 2}, {})"]
+
+
+def test_two_settings_have_two_fingerprints_and_one_work():
+    a, b = cells("p {x}", vary={"x": [1, 2]}, workload={"per_step": {"tokens": "8 * {devices}"}})
+    assert a.fingerprint != b.fingerprint
+    assert (a.per_step, b.per_step) == (8, 8)
+
+
+def test_two_lengths():
+    (cell,) = cells("p {steps}", work={"steps": [50, 150]}, workload={"figures": "whole"})
+    assert (cell.work.fewer_steps, cell.work.steps) == (50, 150)
+
+
+def test_cells_and_exclude_take_placeholders():
+    slugs = [c.slug for c in cells("p {x}", vary={"x": [1, 2]}, cells=[{"x": 3}], exclude=[{"x": 2}])]
+    assert slugs == ["x1-n1x1", "x3-n1x1"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"command": "p {paralel}", "vary": {}}, r"{paralel} has no value; list its values under vary"),
+        ({"command": "p 'open"}, "No closing quotation"),
+        ({"command": "p", "work": {"steps": [50, 150]}}, "has no {steps}"),
+        ({"command": "p {steps}", "work": {"steps": [50, 150]}}, "two lengths are for workload.figures: whole"),
+        ({"command": "p", "workload": {"per_step": {"tokens": "2 + 2"}}}, "no product of whole numbers"),
+        ({"command": "p {x}", "vary": {"x": [1]}, "cells": [{}]}, "has no value"),
+        ({"command": "p", "work": {"micro_batch": "largest"}}, "a command needs a number"),
+    ],
+)
+def test_what_cannot_run_is_refused(keys, message):
+    with pytest.raises(UserError, match=message):
+        cells(**keys)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"figures": {"step_ms": r"time [\d.]+ms"}},
+        {"figures": {"step_ms": "("}},
+        {"figures": {"loss": r"loss ([\d.]+)"}},
+        {"per_step": {"tokens": 1, "samples": 1}},
+    ],
+)
+def test_figures_that_cannot_be_read_are_refused(workload):
+    with pytest.raises(ValueError, match=r"groups|regular expression|is needed|one of"):
+        cells("p", workload=workload)
+
+
+def test_a_name_that_is_no_placeholder_is_refused():
+    with pytest.raises(ValueError, match="Extra inputs"):
+        cells("p {x}", vary={"x": [1], "y": [2]})

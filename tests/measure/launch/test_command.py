@@ -1,0 +1,81 @@
+"""A run of somebody's program: its record, and what becomes of those that fail."""
+
+import shlex
+import sys
+
+import pytest
+import small_programs
+from patience import HANGS
+
+from scaleproof.auditor.read.printed_log import printed_log
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import TimedRun, read_run
+from scaleproof.measure.launch.run import run_cell
+from scaleproof.measure.trainer.request import PlannedRun
+
+PYTHON = shlex.quote(sys.executable)
+
+
+def run(folder, command: str, limit: float = HANGS, work: dict | None = None, **workload):
+    (cell,) = expand(
+        Campaign.model_validate({"title": "x", "workload": {"command": command} | workload, "work": work or {}})
+    )
+    run_cell(PlannedRun(cell, "mine", folder, limit), folder / "rep1", read=printed_log)
+    return read_run(folder / "rep1")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return small_programs.write(tmp_path)
+
+
+def test_the_record_of_a_run(here):
+    made = run(here, f"{PYTHON} nanogpt.py --ms 4")
+    assert type(made) is TimedRun
+    metrics = made.metrics
+    assert isinstance(metrics, Printed)
+    assert (metrics.evidence, metrics.unit, metrics.reading.reader) == ("printed", "tokens", "NanoGPT")
+    assert metrics.window.tokens_per_s == pytest.approx(256 / made.step_times.mean())
+    assert list(metrics.program.files) == ["nanogpt.py"]
+    assert metrics.program.versions["python"]
+    # The launcher's clock saw the same steps: it received each line when it was printed.
+    assert metrics.second_clock.window_s == pytest.approx(metrics.window.wall_time_s, rel=0.5)
+    assert set(metrics.files) == {"steps.csv", "train.log"}
+
+
+def test_two_lengths_take_the_start_off(here):
+    made = run(here, f"{PYTHON} silent.py {{steps}}", work={"steps": [10, 60]}, figures="whole")
+    window = made.metrics.window
+    assert (made.metrics.unit, window.tokens, window.clock) == ("steps", 50, "launcher")
+    assert window.wall_time_s == pytest.approx(50 * 0.002, rel=0.9)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "reason"),
+    [
+        ("nanogpt.py --end 3 --steps 2", "crash", "the command ended with exit code 3"),
+        ("nanogpt.py --no-tokens", "no_figures", "give workload.per_step"),
+        ("silent.py 1", "no_figures", "no figure in its log is understood"),
+        ("-c 'raise MemoryError'", "oom", "after printing MemoryError"),
+    ],
+)
+def test_a_run_that_fails_says_why(here, command, kind, reason):
+    made = run(here, f"{PYTHON} {command}")
+    failure = made.metrics.failure
+    assert failure.failure_class == kind
+    assert reason in failure.reason
+    assert made.metrics.evidence == "printed"
+
+
+def test_a_program_that_goes_on_for_ever_is_stopped(here):
+    made = run(here, f"{PYTHON} nanogpt.py --ms 100 --steps 100000", limit=1.0)
+    assert made.metrics.failure.failure_class == "timeout"
+
+
+def test_a_program_that_is_not_there_ends_the_campaign(here):
+    with pytest.raises(UserError, match="no-such-program cannot be started"):
+        run(here, "no-such-program --fast")

@@ -62,12 +62,15 @@ class Machine:
             text=True,
         )
 
-    def run(self, program: str, world: int = 1, **arguments: Any) -> list[Any]:
-        """What each rank of a program of ranks.py returns. Raises AssertionError with its log where one fails."""
+    def run(self, program: str, world: int = 1, watched: list[str] | None = None, **arguments: Any) -> list[Any]:
+        """What each rank of a program of ranks.py returns. Raises AssertionError with its log where one fails.
+
+        `watched`: files; each rank returns which of their lines have run instead.
+        """
         self.jobs += 1
         folder = self.folder / f"job{self.jobs}"
         folder.mkdir()
-        job = {"program": program, "world": world, "folder": str(folder), "arguments": arguments}
+        job = {"program": program, "world": world, "folder": str(folder), "arguments": arguments, "watched": watched}
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(job) + "\n")

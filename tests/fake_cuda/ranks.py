@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fake_cuda import played
+from fake_cuda.lines import watch
 
 played.play(devices=8)
 
@@ -97,7 +98,11 @@ def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     signal.alarm(LIMIT_S)
     try:
+        executed = watch(job["watched"]) if job["watched"] else None
         result = PROGRAMS[job["program"]](folder, **job["arguments"])
+        if executed is not None:
+            sys.settrace(None)
+            result = {name: sorted(lines) for name, lines in executed.items()}
         (folder / f"rank{rank}.json").write_text(json.dumps(result))
         failed = False
     except BaseException:

@@ -1,8 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md);
-`workflow_file` is for Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs
-nothing.
+The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, and for training loops
+`watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is
+called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as of typing, whose import takes as long as a command has until it can be interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+    from typing import TypeVar
+
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
     import pandas as pd
 
@@ -20,9 +24,23 @@ if TYPE_CHECKING:
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
+    from scaleproof.measure.watch.loop import Watched
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
+
+    Batch = TypeVar("Batch")
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "to_frame", "workflow_file"]
+__all__ = [
+    "audit",
+    "columns",
+    "compare",
+    "load_runs",
+    "read_trace",
+    "to_frame",
+    "watch",
+    "watch_callback",
+    "workflow_file",
+]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -105,6 +123,26 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
+
+
+def watch(
+    batches: Iterable[Batch], model: Module, optimizer: Optimizer, folder: str | Path | None = None
+) -> Watched[Batch]:
+    """The `batches`, to iterate over in a training loop in their place; what the loop does is written into `folder`.
+
+    `model` and `optimizer`: those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where it
+    is set, else scaleproof-watch; `scaleproof watched` reads it.
+    """
+    from scaleproof.measure.watch.loop import watch as watch_loop
+
+    return watch_loop(batches, model, optimizer, folder)
+
+
+def watch_callback(folder: str | Path | None = None) -> WatchCallback:
+    """For the Trainer of transformers what `watch` is for a loop: `Trainer(..., callbacks=[watch_callback()])`."""
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
+
+    return WatchCallback(folder)
 
 
 def workflow_file() -> str:

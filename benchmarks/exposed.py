@@ -27,7 +27,7 @@ def rank(folder: Path) -> None:
 
     from scaleproof.ground.campaign.cells import expand
     from scaleproof.ground.campaign.config import Campaign
-    from scaleproof.measure.model.gpt2 import build
+    from scaleproof.measure.model.build import build
     from scaleproof.measure.strategy import strategy_class
     from scaleproof.measure.trainer.session import Session
 

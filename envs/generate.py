@@ -24,7 +24,7 @@ READING = ["pydantic", "PyYAML", "ruamel.yaml"]  # campaigns
 # tests/envs/test_generated.py compares them with what the stage's code imports.
 STAGES = {
     "driver": [*READING, "snakemake*", "pygments", "tabulate", "psutil", "nvidia-ml-py", "tqdm"],
-    "data": [*READING, "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
+    "data": [*READING, "datasets", "requests", "urllib3", "pyarrow", "tokenizers", "tiktoken", "numpy", "tqdm"],
     "train": [
         *(*READING, "torch", "transformers", "deepspeed", "numpy", "scipy", "pandas", "tabulate"),
         *("psutil", "nvidia-ml-py", "tqdm"),

@@ -1,109 +1,173 @@
-"""Published series (`tests/forecast/series`), forecast from their smaller sizes: what tests and a benchmark share.
+"""Published series and peaks (`tests/conclude/forecast/series`), forecast from their smaller sizes.
 
-Every error is forecast / measured - 1.
+Errors are forecast / measured - 1. What tests and `benchmarks/forecast.py` share.
 """
 
+import csv
+import hashlib
 import json
 import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.compute import Compute, Sample
-from scaleproof.conclude.forecast.interval import conformal, doublings
+from scaleproof.conclude.forecast.interval import HalfWidths, conformal
+from scaleproof.conclude.forecast.law import MeasuredStep, Target, Unsupported, check_support, expected_rate, sizes_for
 from scaleproof.conclude.forecast.memory import Held, Peak, fit_memory
-from scaleproof.conclude.forecast.residual import Point, carried
+from scaleproof.conclude.forecast.public_series import half_widths
+from scaleproof.conclude.forecast.table_forecast import group_of_size
 
 SERIES = Path(__file__).parent / "conclude/forecast/series"
 # Everything but the slope is in the measured part: the file of memory names no shape.
 NOTHING_KNOWN = Held("single", "fp32", 0, 0, 0, 0, 1)
+MOST_DOUBLINGS = 3
+Table = tuple[str, str, str]  # repository and commit, file, line
 
 
 def published(name: str) -> dict:
     return json.loads((SERIES / f"{name}.json").read_text())
 
 
-def fsdp_series() -> dict[str, list[Point]]:
-    """Series name -> seconds of a step by nodes."""
-    data = published("llm_foundry")
-    return {
-        series["name"]: [
-            Point(Group(int(n) // data["devices_per_node"], 8), series["tokens_per_device_step"] * int(n) / rate)
-            for n, rate in series["tokens_per_s"].items()
-        ]
-        for series in data["series"]
-    }
+@dataclass(frozen=True)
+class PublicForecast:
+    """A size of a public series, forecast from the `sizes` below it; `error` is None where it was refused."""
+
+    table: Table
+    sizes: tuple[MeasuredStep, ...]
+    target: MeasuredStep
+    error: float | None
+    refusal: str = ""
+
+    @property
+    def known(self) -> int:
+        """Measured sizes that count: one, or two."""
+        return min(len(self.sizes), 2)
+
+    @property
+    def doublings(self) -> int:
+        return round(math.log2(self.target.group.size / self.sizes[-1].group.size))
+
+    @property
+    def residual(self) -> float:
+        """|log(measured / forecast)|."""
+        return abs(math.log1p(self.error))
+
+    @property
+    def half_widths(self) -> HalfWidths:
+        return half_widths(self.sizes, self.target.group)
+
+    def error_of(self, law: Callable[[Sequence[MeasuredStep], int], float]) -> float:
+        """Of the step time, by another law of a device's rate."""
+        return self.target.rate / law(self.sizes, self.target.group.size) - 1
 
 
-def sound() -> list[list[Point]]:
-    """Those that are not super-linear."""
-    return [points for name, points in fsdp_series().items() if name != "a100-1b"]
+def public_tables(domain: str = "language") -> dict[Table, list[list[MeasuredStep]]]:
+    """Table -> its series, each from few to many devices."""
+    tables: dict[Table, list[list[MeasuredStep]]] = {}
+    with (SERIES / "public.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["domain"] == domain:
+                table = (row["source"], row["file"], row["line"])
+                pairs = (pair.split(":") for pair in row["rates"].split())
+                per_node = int(row["devices_per_node"])
+                steps = [
+                    MeasuredStep(group_of_size(int(n), per_node), 1, 1, seconds=int(n) / float(rate))
+                    for n, rate in pairs
+                ]
+                tables.setdefault(table, []).append(steps)
+    return tables
 
 
-def errors(points: list[Point], ahead: int) -> list[float]:
-    """Of each size, from the sizes up to `ahead` steps below it, two at least."""
-    return [
-        carried(points[: i - ahead + 1], points[i].group)[0] / points[i].seconds - 1
-        for i in range(1 + ahead, len(points))
-    ]
+def public_forecasts(domain: str = "language") -> list[PublicForecast]:
+    """Each size of each series from the sizes below it, up to three doublings ahead."""
+    made = []
+    for table, every in public_tables(domain).items():
+        for steps in every:
+            for place, target in enumerate(steps):
+                for last in range(place):
+                    sizes = tuple(steps[: last + 1])
+                    if target.group.size <= 2 ** (MOST_DOUBLINGS + 0.2) * sizes[-1].group.size:
+                        made.append(_forecast(table, sizes, target))
+    return made
 
 
-def fsdp_errors(ahead: int) -> list[float]:
-    """FSDP over 16 to 512 devices, `ahead` doublings."""
-    return [error for points in sound() for error in errors(points, ahead)]
+def _forecast(table: Table, sizes: tuple[MeasuredStep, ...], target: MeasuredStep) -> PublicForecast:
+    at = Target(target.group, 1, 1)
+    nearest = sizes_for(sizes, at)
+    try:
+        check_support("it", nearest, at)
+    except Unsupported as refusal:
+        return PublicForecast(table, sizes, target, None, refusal.code)
+    return PublicForecast(table, sizes, target, target.rate / expected_rate(nearest, target.group.size) - 1)
 
 
-def fsdp_inside(level: float) -> list[bool]:
-    """Whether a conformal interval from the other series holds the next doubling."""
-    series = sound()
-    largest = [max((abs(e) for e in errors(points, 1)), default=None) for points in series]
-    inside = []
-    for i, points in enumerate(series):
-        others = [value for j, value in enumerate(largest) if j != i and value is not None]
-        for place in range(2, len(points)):
-            value = carried(points[:place], points[place].group)[0]
-            interval = conformal(value, others, doublings(2, 1), level)
-            inside.append(interval.level >= level and interval.holds(points[place].seconds))
-    return inside
+def is_held_back(forecast: PublicForecast) -> bool:
+    """Half of the files with tables, by a hash of their names: the law was chosen on the other half."""
+    source, file, _ = forecast.table
+    return bool(int(hashlib.sha256(f"{source}{file}".encode()).hexdigest(), 16) % 2)
 
 
-def ddp_compute() -> Compute:
-    data = published("gpt2_ddp_h100")
-    tokens = data["micro_batch"] * data["seq_len"]
-    samples = [Sample(64, int(a), int(a) * tokens / rate) for a, rate in data["single"].items()]
-    return Compute(tuple(samples))
+def weighted_quantile(values: Sequence[float], tables: Iterable[Table], share: float) -> float:
+    """The smallest value at or below which `share` of all lies, each table counted once."""
+    names = list(tables)
+    weights = np.array([1 / names.count(name) for name in names])
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(np.asarray(values)[order][min(int(np.searchsorted(reached, share)), len(order) - 1)])
 
 
-def ddp_strong_errors() -> dict[int, float]:
-    """GPT-2 124M by DDP on 4 and 8 H100, from 1 and 2; the global batch stays."""
-    data, compute = published("gpt2_ddp_h100"), ddp_compute()
-    step = {n: 524_288 / int(n) / rate for n, rate in data["strong"].items()}
-    alone = {n: compute.step(64, a) for n, a in data["strong_accumulation"].items()}
-    points = [Point(Group(1, 2), step["2"], alone["2"])]
-    return {int(n): (alone[n] + carried(points, Group(1, int(n)))[0]) / step[n] - 1 for n in ("4", "8")}
+def unchanged(sizes: Sequence[MeasuredStep], devices: int) -> float:
+    """The simplest law: a device's rate stays as it is."""
+    return sizes[-1].rate
 
 
-def ddp_multiplied_errors() -> dict[int, float]:
-    """The same by the law that was not chosen: what two devices lose is lost in proportion to the computing."""
-    data, compute = published("gpt2_ddp_h100"), ddp_compute()
-    step = {n: 524_288 / int(n) / rate for n, rate in data["strong"].items()}
-    alone = {n: compute.step(64, a) for n, a in data["strong_accumulation"].items()}
-    return {int(n): alone[n] * step["2"] / alone["2"] / step[n] - 1 for n in ("4", "8")}
-
-
-def ddp_weak_errors() -> dict[int, float]:
-    """The same; the global batch grows with the devices."""
-    data, one = published("gpt2_ddp_h100"), ddp_compute().step(64, 1)
-    step = {n: one / efficiency for n, efficiency in data["weak_efficiency"].items()}
-    points = [Point(Group(1, 2), step["2"], one)]
-    return {int(n): (one + carried(points, Group(1, int(n)))[0]) / step[n] - 1 for n in ("4", "8")}
+def half_log_slope(sizes: Sequence[MeasuredStep], devices: int) -> float:
+    """The law to beat: through the last two points, with half of their slope in logarithms."""
+    if len(sizes) < 2:
+        return sizes[-1].rate
+    before, last = sizes[-2:]
+    slope = math.log(last.rate / before.rate) / math.log(last.group.size / before.group.size)
+    return last.rate * (devices / last.group.size) ** (slope / 2)
 
 
 def v100_error() -> float:
-    """GPT-2 small by DDP on 4 V100, from 1 and 2."""
+    """GPT-2 small by DDP on 4 V100, from 1 and 2; the global batch stays."""
     data = published("gpt2_v100")
-    step = {int(n): data["tokens_per_step"] / rate for n, rate in data["tokens_per_s"].items()}
-    point = Point(Group(1, 2), step[2], step[1] / 2)
-    return (step[1] / 4 + carried([point], Group(1, 4))[0]) / step[4] - 1
+    steps = [_step(int(n), rate) for n, rate in data["tokens_per_s"].items()]
+    return steps[2].rate / expected_rate(steps[:2], 4) - 1
+
+
+def ddp_errors(kind: str) -> dict[int, float]:
+    """GPT-2 124M by DDP on 4 and 8 H100, from 1 and 2; `kind`: strong or weak."""
+    data = published("gpt2_ddp_h100")
+    if kind == "strong":
+        steps = [_step(int(n), int(n) * rate) for n, rate in data["strong"].items()]
+    else:
+        steps = [_step(int(n), int(n) * efficiency) for n, efficiency in data["weak_efficiency"].items()]
+    known = [step for step in steps if step.group.size <= 2]
+    return {s.group.size: s.rate / expected_rate(known, s.group.size) - 1 for s in steps if s.group.size > 2}
+
+
+def _step(devices: int, rate: float) -> MeasuredStep:
+    """Of a node, with one sample a device."""
+    return MeasuredStep(Group(1, devices), 1, 1, seconds=devices / rate)
+
+
+def simumax_inside() -> tuple[list[float], list[bool]]:
+    """43 analytical predictions with the bias of the other 42 taken out: errors, and whether 95 % intervals hold."""
+    rows = published("b200_simumax")["predicted_and_measured_ms"]
+    logs = [math.log(measured / predicted) for predicted, measured in rows]
+    errors, inside = [], []
+    for i, own in enumerate(logs):
+        others = logs[:i] + logs[i + 1 :]
+        bias = sum(others) / len(others)
+        half = conformal([abs(value - bias) for value in others], 1.0)
+        errors.append(math.expm1(bias - own))
+        inside.append(abs(own - bias) <= half.nearly_all)
+    return errors, inside
 
 
 def memory_errors(stage: str) -> list[float]:
@@ -112,17 +176,3 @@ def memory_errors(stage: str) -> list[float]:
     sizes = sorted(peaks)
     model = fit_memory(NOTHING_KNOWN, [Peak(b, 1, peaks[b]) for b in sizes[:3]])  # 1 is left out
     return [model.at(size, 1) / peaks[size] - 1 for size in sizes[3:] if size <= 4 * sizes[2]]
-
-
-def simumax_corrected(level: float) -> tuple[list[float], list[bool]]:
-    """43 analytical predictions with the bias of the other 42 taken out: errors, and whether intervals hold."""
-    rows = published("b200_simumax")["predicted_and_measured_ms"]
-    logs = [math.log(measured / predicted) for predicted, measured in rows]
-    corrected, inside = [], []
-    for i, (predicted, measured) in enumerate(rows):
-        others = logs[:i] + logs[i + 1 :]
-        bias = sum(others) / len(others)
-        interval = conformal(predicted * math.exp(bias), [abs(value - bias) for value in others], 1.0, level)
-        corrected.append(interval.value / measured - 1)
-        inside.append(interval.holds(measured))
-    return corrected, inside

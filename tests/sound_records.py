@@ -15,7 +15,7 @@ from scaleproof.conclude.checks.census import linear_flops, parameters_of
 from scaleproof.conclude.checks.updates import learning_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import shape_of
-from scaleproof.ground.facts.counts import block_parameters
+from scaleproof.ground.facts.counts import inventory_of_shape
 from scaleproof.ground.facts.peaks import peak as peak_of
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of
@@ -346,8 +346,7 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
             "train_loss_first": float(losses[0]),
             "train_loss_last": float(losses[-1]),
         }
-        shape = shape_of(cell.workload.model)
-        blocks = shape.layers * block_parameters(shape)
+        blocks = sum(inventory_of_shape(shape_of(cell.workload.model), cell.vocab_size).blocks)
         batch, parameters = cell.batch, data["model"]["parameters"]
         traffic = step_traffic(execution.strategy, execution.precision, batch.accumulation, parameters, blocks)
         data["collectives"] = {

@@ -11,7 +11,7 @@ import pandas as pd
 
 from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.campaign.config import Campaign, shape_of
-from scaleproof.ground.facts.counts import block_parameters, count
+from scaleproof.ground.facts.counts import count, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of, write_json
@@ -246,7 +246,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             state_bytes_predicted=predicted,
             max_rss_bytes=700_000_000,
         ),
-        collectives=collectives_of(cell, parameters, shape.layers * block_parameters(shape)),
+        collectives=collectives_of(cell, parameters, sum(inventory_of_shape(shape, cell.vocab_size).blocks)),
         dtypes={"products": "float32", "float32_matmul": "highest"},
         ranks=[
             {"rank": r, "host": "node", "devices": ["cpu"], "device_name": "cpu", "cores": [r], "cpu_load": 0.9}

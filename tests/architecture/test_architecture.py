@@ -59,6 +59,7 @@ FINDING = {
     "ground/campaign/question.py",
     "ground/campaign/repeats.py",
     "ground/campaign/shared_jobs.py",
+    "ground/campaign/transformers_model.py",
     "driver/slurm_request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",

@@ -33,7 +33,7 @@ def test_every_argument_is_explained(name):
 @pytest.mark.parametrize("name", FOR_PEOPLE)
 def test_a_command_for_people_has_an_example_that_parses(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for file in ("nccl.log", "topo.xml", "all_reduce.json", "all_gather.json"):  # that examples read
+    for file in ("nccl.log", "topo.xml", "all_reduce.json", "all_gather.json", "scaling.csv"):  # that examples read
         Path(file).touch()
     epilog = COMMANDS[name].epilog or ""
     lines = [line.partition("#")[0].strip() for line in epilog.splitlines()]

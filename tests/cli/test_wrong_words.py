@@ -47,6 +47,12 @@ def test_words_of_a_code_may_be_apart(tmp_path):
     assert 'Did you mean "machine-busy"?' in scaleproof("explain", "machine", "bussy", cwd=tmp_path).stderr
 
 
+def test_words_and_columns_of_a_report_are_explained(tmp_path):
+    assert scaleproof("explain", "undecided", cwd=tmp_path).stdout.startswith("The interval of the ratio contains 1")
+    assert scaleproof("explain", "vs", "fastest", cwd=tmp_path).stdout.startswith("tokens/s over that of the fastest")
+    assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A folder with the results of one campaign, two runs of a cell."""

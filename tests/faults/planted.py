@@ -263,13 +263,13 @@ def model(change: Callable[[Any], Any]) -> Callable[[], None]:
 
 
 def one_layer(network: Any) -> None:
-    network.gpt2.transformer.h = network.gpt2.transformer.h[:1]
+    network.network.transformer.h = network.network.transformer.h[:1]
 
 
 def untied(network: Any) -> None:
     from torch import nn
 
-    network.gpt2.lm_head.weight = nn.Parameter(network.gpt2.lm_head.weight.detach().clone())
+    network.network.lm_head.weight = nn.Parameter(network.network.lm_head.weight.detach().clone())
 
 
 def frozen(part: str) -> Callable[[Any], None]:
@@ -282,33 +282,33 @@ def frozen(part: str) -> Callable[[Any], None]:
 
 
 def detached(network: Any) -> None:
-    network.gpt2.transformer.h[1].register_forward_pre_hook(lambda module, inputs: (inputs[0].detach(), *inputs[1:]))
+    network.network.transformer.h[1].register_forward_pre_hook(lambda module, inputs: (inputs[0].detach(), *inputs[1:]))
 
 
 def dropout(network: Any) -> None:
-    network.gpt2.transformer.drop.p = 0.1
+    network.network.transformer.drop.p = 0.1
 
 
 def attention(kind: str) -> Callable[[Any], None]:
     def change(network: Any) -> None:
-        network.gpt2.config._attn_implementation = kind
+        network.network.config._attn_implementation = kind
 
     return change
 
 
 def recomputing(network: Any) -> None:
-    network.gpt2.gradient_checkpointing_enable({"use_reentrant": False})
+    network.network.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def not_recomputing(network: Any) -> None:
-    network.gpt2.gradient_checkpointing_disable()
+    network.network.gradient_checkpointing_disable()
 
 
 def other_weights(network: Any) -> None:
     import torch
 
     with torch.no_grad():
-        network.gpt2.transformer.h[0].mlp.c_fc.weight *= 1.02
+        network.network.transformer.h[0].mlp.c_fc.weight *= 1.02
 
 
 fault("a layer fewer", TWO, "model-differs", fast=True)(model(one_layer))

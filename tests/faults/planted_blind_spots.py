@@ -44,7 +44,7 @@ def own_group(network: Any) -> dict[str, Any]:
 def one_bias_ignored(network: Any) -> dict[str, Any]:
     from torch.nn.parallel import DistributedDataParallel
 
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(network, ["gpt2.transformer.ln_f.bias"])
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(network, ["network.transformer.ln_f.bias"])
     return {}
 
 
@@ -112,7 +112,7 @@ def counted(change: Callable[[Any, int], None]) -> Callable[[], None]:
 
 
 def recompute_in_window(strategy: Any, number: int) -> None:
-    network = next(module for module in strategy.module.modules() if hasattr(module, "gpt2")).gpt2
+    network = next(module for module in strategy.module.modules() if hasattr(module, "network")).network
     if number == 4:
         network.gradient_checkpointing_enable({"use_reentrant": False})
     if number == 28:

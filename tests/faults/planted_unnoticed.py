@@ -173,7 +173,7 @@ def shifted_positions(network: Any) -> None:
         length = keywords["input_ids"].shape[1]
         return arguments, keywords | {"position_ids": 1 + torch.arange(length)[None]}
 
-    network.gpt2.transformer.register_forward_pre_hook(shift, with_kwargs=True)
+    network.network.transformer.register_forward_pre_hook(shift, with_kwargs=True)
 
 
 def sees_the_future(network: Any) -> None:

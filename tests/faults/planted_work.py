@@ -99,7 +99,7 @@ fault("two updates in a step", ONE, "updates-differ-from-steps")(in_update(twice
 
 
 def other_epsilon(network: Any) -> None:
-    network.gpt2.transformer.ln_f.eps = 1e-3
+    network.network.transformer.ln_f.eps = 1e-3
 
 
 def repeated_half(original: Any) -> Any:

@@ -21,7 +21,7 @@ class Copy:
         self.root = root
         self.server = server
         for name in ("src", "workflow", "config", "profiles", "envs"):
-            shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("*.egg-info"))
         shutil.copy(repository / "Snakefile", root)
         (root / "prose.txt").write_text("\n".join(sentences))
         with (root / "config/corpora.yaml").open("a") as table:

@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict
 from scaleproof.auditor.checks.all_checks import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.overview import OverviewLine, readings
+from scaleproof.auditor.checks.scaling_lines import ScalingLine, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather
 from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding
@@ -21,16 +23,31 @@ from scaleproof.ground.records.run import Run, read_run
 OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
 
 
+QUIET = ("claim-unverifiable", "spread-missing")  # notes that are true of most publications: shown on request
+
+
+class FigureCount(BaseModel):
+    """How many figures of tables were understood, and under which headings others stand."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    read: int
+    not_understood: int
+    headings: list[str]
+
+
 class Audit(BaseModel):
     """What was read and what was found; `scaleproof audit --json`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal["1.1"] = "1.1"
+    schema_version: Literal["1.2"] = "1.2"
     source: str
     runs: list[str]
     formats: dict[str, int]
+    scaling: list[ScalingLine]
     readings: list[OverviewLine]
+    figures: FigureCount
     traces: list[str]
     not_read: dict[str, list[str]]  # kind -> files, each with its reason
     not_recognised: list[str]
@@ -41,6 +58,10 @@ class Audit(BaseModel):
     @property
     def clean(self) -> bool:
         return all(finding.severity == "note" for finding in self.findings)
+
+    def with_findings_that_matter(self) -> "Audit":
+        """The same without the notes that are true of most publications."""
+        return self.model_copy(update={"findings": [f for f in self.findings if f.code not in QUIET]})
 
     def count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
@@ -74,7 +95,9 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
         source=source,
         runs=[*names, *(run.name for run in evidence.runs)],
         formats={name: count for name, count in formats.items() if count},
+        scaling=scaling_lines(context, findings),
         readings=readings(context, findings),
+        figures=_figures(evidence.tables),
         traces=evidence.traces,
         not_read=_not_read(evidence),
         not_recognised=evidence.ignored,
@@ -83,6 +106,21 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
         ],
         checks=[*(check_names() if names else []), *(check.name for check in of_evidence)],
         findings=findings,
+    )
+
+
+def _figures(tables: list[ReportedTable]) -> FigureCount:
+    """The figures of tables: those that are understood, and cells with digits that are not."""
+    unknown: Counter[str] = Counter()
+    for table in tables:
+        headings = set(table.not_understood)
+        for row in table.rows:
+            missed = {name for name in headings if any(c.isdigit() for c in row.texts.get(name, ""))}
+            unknown.update(missed | row.not_understood.keys())
+    return FigureCount(
+        read=sum(len(row.figures) for table in tables for row in table.rows),
+        not_understood=unknown.total(),
+        headings=[heading for heading, _ in unknown.most_common()],
     )
 
 

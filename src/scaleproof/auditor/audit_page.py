@@ -1,7 +1,17 @@
 """The audit as one HTML page that needs nothing but itself."""
 
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.audit_text import HEADINGS, cells, grouped, names_of, one_line, summary
+from scaleproof.auditor.audit_text import (
+    HEADINGS,
+    SCALING,
+    cells,
+    grouped,
+    names_of,
+    one_line,
+    reading,
+    scaling_cells,
+    verdict,
+)
 from scaleproof.ground.findings.catalog import pages as code_pages
 from scaleproof.ground.html import environment
 
@@ -14,15 +24,18 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         file, _, line = place.rpartition(":")
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 
-    template = environment("scaleproof.auditor", line=one_line, names=names_of, cells=cells, link=link).get_template(
-        "audit.html.j2"
+    html = environment(
+        "scaleproof.auditor", line=one_line, names=names_of, cells=cells, scaling_cells=scaling_cells, link=link
     )
+    template = html.get_template("audit.html.j2")
     return template.render(
         audit=audit,
         date=date,
         base=base,
-        summary=summary(audit),
+        verdict=verdict(audit),
+        reading=reading(audit),
         groups=grouped(audit.findings),
         pages=code_pages(),
         headings=HEADINGS,
+        scaling_headings=SCALING,
     )

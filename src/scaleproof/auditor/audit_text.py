@@ -2,11 +2,13 @@
 
 import textwrap
 from collections.abc import Iterator
+from itertools import takewhile
 
 from tabulate import tabulate
 
 from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine
+from scaleproof.auditor.checks.scaling_lines import ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys, own_only, pages
@@ -17,22 +19,48 @@ NAMES = 3  # runs named in the heading of a finding
 ROWS = 40  # of what was read
 EACH = 12  # findings of one kind, and files of one kind
 CELL = 34  # characters of a cell on a console
+SCALING = ("configuration", "devices", "rate", "speed-up", "efficiency", "over", "beside", "mark")
 HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", "corrected", "mark")
 
 
-def audit_text(audit: Audit) -> str:
-    """What was read, then the findings, those of one kind together, most severe first, then what was not read."""
-    lines = [summary(audit)]
-    if audit.readings:
-        rows = [[_cut(cell) for cell in cells(reading)] for reading in audit.readings[:ROWS]]
-        lines += ["", tabulate(rows, HEADINGS, tablefmt="simple", disable_numparse=True)]
-        if len(audit.readings) > ROWS:
-            lines.append(f"and {len(audit.readings) - ROWS:,} more (--json has all)")
+def audit_text(audit: Audit, width: int = WIDTH) -> str:
+    """The verdict, then the findings, those of one kind together, most severe first; then scaling and what was read,
+    in lines of `width` characters, and what was not read.
+    """
+    lines = [verdict(audit), reading(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += ["", *_of_one_kind(severity, code, findings)]
+    if audit.scaling:
+        lines += ["", "scaling:", *_table(SCALING, [scaling_cells(line) for line in audit.scaling], width)]
+    if audit.readings:
+        lines += ["", "read:", *_table(HEADINGS, [cells(line) for line in audit.readings], width)]
     if not_read := list(_not_read(audit)):
         lines += ["", "not read:", *not_read]
     return "\n".join(lines)
+
+
+def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list[str]:
+    """A table of the first rows. Columns that are empty are left out; the first one has what width the others leave."""
+    first = rows[:ROWS]
+    used = [k for k in range(len(headings)) if any(row[k] for row in first)]
+    others = sum(min(CELL, max(len(row[k]) for row in first)) + 2 for k in used[1:])
+    names = shortened_names([row[0] for row in first], max(CELL, width - others))
+    body = [[name, *(_cut(row[k], CELL) for k in used[1:])] for name, row in zip(names, first, strict=True)]
+    text = tabulate(body, [headings[k] for k in used], tablefmt="simple", disable_numparse=True)
+    return [text] + [f"and {len(rows) - ROWS:,} more (--json has all)"] * (len(rows) > ROWS)
+
+
+def shortened_names(names: list[str], width: int) -> list[str]:
+    """Names in `width` characters as far as they stay apart: without the folders that all have, then without the
+    beginning, which tells paths apart the least.
+    """
+    start = 0
+    if len(set(names)) > 1 and max(map(len, names)) > width:
+        folders = zip(*(name.split("/")[:-1] for name in names), strict=False)
+        start = sum(len(parts[0]) + 1 for parts in takewhile(lambda parts: len(set(parts)) == 1, folders))
+    bare = [name[start:] for name in names]
+    cut = [name if len(name) <= width else f"...{name[3 - width :]}" for name in bare]
+    return cut if len(set(cut)) == len(set(names)) else bare
 
 
 def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[str]:
@@ -51,35 +79,43 @@ def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[
 
 def audit_markdown(audit: Audit) -> str:
     """The same for an issue on GitHub."""
-    lines = [f"## Audit of `{one_line(audit.source)}`", "", summary(audit), ""]
-    if audit.readings:
-        rows = [[cell.replace("|", "\\|") for cell in cells(reading)] for reading in audit.readings[:ROWS]]
-        lines += [tabulate(rows, HEADINGS, tablefmt="github", disable_numparse=True), ""]
+    lines = [f"## Audit of `{one_line(audit.source)}`", "", f"**{verdict(audit)}**", "", reading(audit), ""]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += [f"### {severity}: `{code}`", "", one_line(pages()[code].what) if code in pages() else "", ""]
         for finding in findings[:EACH]:
             corrected = f" **Corrected: {one_line(finding.corrected)}.**" if finding.corrected else ""
             lines.append(f"- `{names_of(finding)}`: {one_line(finding.evidence)}.{corrected}")
-        lines += [f"- and {len(findings) - EACH:,} more like these"] if len(findings) > EACH else []
+        if len(findings) > EACH:
+            lines.append(f"- and {len(findings) - EACH:,} more like these")
         lines += ["", f"What to do: {one_line(findings[0].advice)}", ""]
-    not_read = list(_not_read(audit))
-    lines += (
-        ["<details><summary>Not read</summary>", "", *(f"- {line.strip()}" for line in not_read), "", "</details>"]
-        if not_read
-        else []
-    )
+    for title, headings, rows in (
+        ("Scaling", SCALING, [scaling_cells(line) for line in audit.scaling[:ROWS]]),
+        ("Read", HEADINGS, [cells(line) for line in audit.readings[:ROWS]]),
+    ):
+        if rows:
+            escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+            lines += [f"### {title}", "", tabulate(escaped, headings, tablefmt="github", disable_numparse=True), ""]
+    if not_read := list(_not_read(audit)):
+        items = (f"- {line.strip()}" for line in not_read)
+        lines += ["<details><summary>Not read</summary>", "", *items, "", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def cells(reading: OverviewLine) -> list[str]:
+def cells(line: OverviewLine) -> list[str]:
     """The cells of a line of what was read."""
-    devices = "" if reading.devices is None else str(reading.devices)
-    texts = (reading.work, reading.rate, reading.published, reading.recomputed, reading.corrected, reading.mark)
-    return [one_line(reading.name), devices, *map(one_line, texts)]
+    devices = "" if line.devices is None else str(line.devices)
+    texts = (line.work, line.rate, line.published, line.recomputed, line.corrected, line.mark)
+    return [one_line(line.name), devices, *map(one_line, texts)]
 
 
-def _cut(cell: str) -> str:
-    return cell if len(cell) <= CELL else f"{cell[: CELL // 2 - 2]}...{cell[-CELL // 2 + 1 :]}"
+def scaling_cells(line: ScalingLine) -> list[str]:
+    """The cells of a size of a configuration."""
+    figures = (line.rate, line.speedup, line.efficiency, line.baseline, line.beside, line.mark)
+    return [one_line(line.configuration), str(line.devices), *map(one_line, figures)]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 3]}..."
 
 
 def _not_read(audit: Audit) -> Iterator[str]:
@@ -124,12 +160,22 @@ def one_line(text: object, indent: str = "") -> str:
     return indent + "".join(c if c.isprintable() else printable(c) for c in str(text)).strip()
 
 
-def summary(audit: Audit) -> str:
-    """One sentence: how many runs of which formats, how many findings."""
-    read = ", ".join(f"{name} ({n:,})" for name, n in audit.formats.items())
+def verdict(audit: Audit) -> str:
+    """One sentence: how many findings of which severity."""
     counts = {"invalid": audit.count("invalid"), "suspect": audit.count("suspect"), "note": audit.count("note")}
-    findings = ", ".join(counted(n, word) for word, n in counts.items() if n)
-    return f"read: {read or 'nothing'}; found: {findings or 'nothing'}"
+    return "found: " + (", ".join(counted(n, word) for word, n in counts.items() if n) or "nothing")
+
+
+def reading(audit: Audit) -> str:
+    """One sentence: how many runs and tables of which formats, how many of their figures were understood."""
+    formats = ", ".join(f"{name} ({n:,})" for name, n in audit.formats.items())
+    figures = audit.figures
+    text = f"read: {formats or 'nothing'}"
+    if not figures.not_understood:
+        return text
+    count = figures.read + figures.not_understood
+    names = one_line(", ".join(figures.headings[:EACH]) + ", ..." * (len(figures.headings) > EACH))
+    return f"{text}; figures read: {figures.read:,} of {count:,}, {figures.not_understood:,} not understood: {names}"
 
 
 def index() -> str:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaleproof.cli.arguments import Group, fingerprints_option, on_campaign, results_option
+from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option
 from scaleproof.cli.prepare import drawn
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-
-    from scaleproof.conclude.forecast import sweep as making
     from scaleproof.conclude.forecast.collective import Group as Ranks
+    from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure
     from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merged, pair_rows
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign)
-    groups = making.groups_of(loaded)
+    groups = groups_of(loaded)
     if args.group:
-        chosen, cell = making.group_called(loaded, args.group)
+        chosen, cell = group_called(loaded, args.group)
         groups = {chosen: cell}
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
@@ -44,23 +43,30 @@ def sweep_groups(args: argparse.Namespace) -> None:
         return
     for ranks, cell in groups.items():
         with stoppable("the sweep will be made again"):
-            made = making.measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+            made = measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
         draw_node_pairs(pair_rows(made), folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
-    from scaleproof.conclude.forecast import sweep as making
+    from scaleproof.conclude.forecast.sweep import group_called, measure
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    group, cell = making.group_called(loaded, args.group)
+    group, cell = group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
-        made = making.measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+        made = measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
     _publish_sweep(made, args.out)
 
 
 def forecast_cells(args: argparse.Namespace) -> None:
+    """From a campaign's runs, or from a table."""
+    if args.table:
+        _forecast_table(args)
+        return
+    if args.campaign is None:
+        raise UserError("forecast needs a campaign file, or --from TABLE.csv")
+
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
     from scaleproof.conclude.forecast.text import forecasts_text
@@ -71,6 +77,14 @@ def forecast_cells(args: argparse.Namespace) -> None:
     print(forecasts_text(made))
     print(f"\nwritten before its runs: {written}")
     _score(evidence, args.results)
+
+
+def _forecast_table(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.forecast.table_forecast import forecast_table, table_text
+
+    if args.campaign is not None:
+        raise UserError("a forecast is made from a campaign or from a table (--from), not from both")
+    print(table_text(forecast_table(args.table, args.devices or (), args.devices_per_node)))
 
 
 def forecast(args: argparse.Namespace) -> None:
@@ -260,7 +274,18 @@ def add(commands: Group) -> None:
     results_option(made)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
-    ahead = on_campaign(commands, "forecast", forecast_cells, doc, "scaleproof forecast config/campaigns/demo.yaml")
+    example = (
+        "scaleproof forecast config/campaigns/demo.yaml\n"
+        "scaleproof forecast --from scaling.csv --devices 64 128 --devices-per-node 8"
+    )
+    ahead = command(commands, "forecast", forecast_cells, doc, example)
+    ahead.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
+    words = "instead: a CSV file with a column of devices and one of rates; its other columns tell series apart"
+    ahead.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE.csv", help=words)
+    words = "with --from: forecast so many devices (default: twice and four times the largest)"
+    ahead.add_argument("--devices", type=count, nargs="+", metavar="N", help=words)
+    words = "with --from: where links between nodes begin (default: 8)"
+    ahead.add_argument("--devices-per-node", type=count, default=8, metavar="N", help=words)
     results_option(ahead)
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
@@ -308,6 +333,6 @@ def add_stages(stages: Group) -> None:
     held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
     results_option(held)
 
-    doc = "forecast.json: forecasts with bands, scores, what-if rows"
+    doc = "forecast.json: forecasts with bands, scores"
     data = on_campaign(stages, "forecast_report", forecast_report, doc)
     results_option(data)

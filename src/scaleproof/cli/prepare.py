@@ -51,6 +51,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     """The campaign with its corpora opened. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.corpus.check import check_corpus
+    from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
     searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
@@ -61,16 +62,24 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         )
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
+    for cell in loaded.cells:
+        try:
+            inventory_of(cell)
+        except UserError as error:
+            raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
     return loaded
 
 
 def stale(args: argparse.Namespace) -> None:
     from scaleproof.driver.stale import stale_runs, stale_text
-    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
     paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
     answers = [stale_runs(path, args.results) for path in paths]
-    print("\n".join(stale_text(answer) for answer in answers) or f"{args.results}: no campaign has results")
+    print(
+        "\n".join(stale_text(answer) for answer in answers)
+        or f"{args.results}: no campaign has results{other_folder()}"
+    )
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 
@@ -101,10 +110,22 @@ def corpus_list(args: argparse.Namespace) -> None:
 
 def corpus_check(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import check_corpus
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus
+    from scaleproof.measure.corpus.remote import Remote
 
-    check_corpus(args.corpus, corpus_called(args.corpus))
-    print(f"{args.corpus}: valid")
+    corpus = corpus_called(args.corpus)
+    check_corpus(args.corpus, corpus)
+    answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
+    print(f"{args.corpus}: valid{f'; {answer}' if answer else ''}")
+
+
+def model_fetch(args: argparse.Namespace) -> None:
+    from scaleproof.measure.corpus.remote import Remote
+    from scaleproof.measure.model.fetch import fetch_config
+
+    remote = Remote.of(os.environ, Path())
+    line = fetch_config(args.model, args.revision, remote.endpoint, remote.token)
+    print(f"write into the campaign, under workload:\n  {line}")
 
 
 def corpus_fetch(args: argparse.Namespace) -> None:
@@ -168,10 +189,16 @@ def add(commands: Group) -> None:
     files = ("campaign", "corpora")
     schema.add_argument("what", choices=files, nargs="?", default="campaign", help="of which file (default: campaign)")
 
+    model = subcommands(commands, "model", "look at models of the Hugging Face hub")
+    doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
+    fetched = command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
+    fetched.add_argument("model", help="owner/name on the hub, or on HF_ENDPOINT")
+    fetched.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
+
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"
     command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
-    doc = "open the files of a corpus and check that they hold what its row says"
+    doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
     check = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
     check.add_argument("corpus", help="a name in config/corpora.yaml")
     old = command(

@@ -18,4 +18,5 @@ __all__ = [
     "records",
     "snakemake_command",
     "verdict",
+    "words",
 ]

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import fdtrc, stdtrit  # tail of F, quantile of Student's t; scipy.stats takes a second to import
+from scipy.special import chdtrc, fdtrc, stdtrit  # scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
 FEWEST_REPEATS = 3  # of which a ratio has an interval
-OWN_NOISE = 0.2  # level at which a pair is taken to be noisier than the other cells
+UNEQUAL_NOISE = 0.1  # level at which cells are taken not to be equally noisy
+OWN_NOISE = 0.2  # and at which one of them is taken to be noisier than the others
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     machine has two states, or a slow run now and then, the interval of a cell alone holds the truth in a third of
     campaigns. The variance of a run is therefore that of all cells with the same repeats about their means. Part of it
     is shared by a round, part is each run's own; Satterthwaite's degrees of freedom (1946) count both. A cell that is
-    noisier than the others (`_is_noisier`) keeps its own interval.
+    noisier than the others (`_is_noisier`) keeps its own interval; a quiet one may be in one of two states by chance.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
@@ -117,11 +118,12 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
 
     `logs`: logarithms of rates, cells x rounds. It is that of all cells about their means and those of the rounds
     (randomised complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with three
-    repeats of six cells, which is an interval 1.6 times as wide. A pair that is noisier than the others has its own
-    variance (`_is_noisier`).
+    repeats of six cells, which is an interval 1.6 times as wide. Where cells are not
+    equally noisy (`are_unequal`) a pair has its own variance, and so has one that is noisier (`_is_noisier`).
     """
     cells, rounds = logs.shape
-    all_squares = float((_residual(logs) ** 2).sum())
+    squares = (_residual(logs) ** 2).sum(axis=1)
+    all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
     own = float((logs[0] - logs[1]).var(ddof=1)) / 2
     own_freedom = rounds - 1
@@ -129,7 +131,8 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     if rest_freedom == 0:
         return own, own_freedom
     rest = (all_squares - own * own_freedom) / rest_freedom
-    if _is_noisier(own, own_freedom, rest, rest_freedom):
+    unequal = are_unequal(squares, np.full(cells, rounds - 1.0), UNEQUAL_NOISE)
+    if unequal or _is_noisier(own, own_freedom, rest, rest_freedom):
         return own, own_freedom
     return all_squares / all_freedom, all_freedom
 
@@ -138,6 +141,22 @@ def _residual(logs: np.ndarray) -> np.ndarray:
     """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
     residual: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     return residual
+
+
+def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
+    """Bartlett's test (1937): are the variances of three or more cells unequal?
+
+    `squares`: sums of squares, `freedom`: degrees of freedom of each cell.
+    """
+    cells = len(squares)
+    total = float(freedom.sum())
+    pooled = float(squares.sum()) / total
+    if cells < 3 or pooled <= 0:
+        return False
+    variance = np.maximum(squares / freedom, np.finfo(float).tiny)
+    statistic = total * math.log(pooled) - float((freedom * np.log(variance)).sum())
+    correction = 1 + (float((1 / freedom).sum()) - 1 / total) / (3 * (cells - 1))
+    return float(chdtrc(cells - 1, statistic / correction)) < level
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:

@@ -112,6 +112,11 @@ def size(count_: float) -> str:
     return f"{count_:.3g} {UNITS[power]}"
 
 
+def times(ratio: float) -> str:
+    """How many times as much: "1.95x"."""
+    return f"{ratio:.3g}x"
+
+
 def in_unit(text: str, unit: str) -> str:
     """A text about rates, with the unit of the work that they count in place of tokens."""
     return text if unit == "tokens" else text.replace("tokens/s", f"{unit}/s")

@@ -79,7 +79,7 @@ EPOCHS = rows("GPUs | Epochs | Epoch time (s)", "1 | 5 | 40.1", "2 | 5 | 61.2")
 
 
 def test_an_epoch_that_takes_longer_on_more_devices_is_noted(tmp_path):
-    assert "0.655x over 1 devices with 2 times" in notes(tmp_path, EPOCHS)["slower-with-more"].evidence
+    assert "0.655x over 1 device with 2 times" in notes(tmp_path, EPOCHS)["slower-with-more"].evidence
 
 
 @pytest.mark.parametrize("text", [EPOCHS.replace("61.2", "22.9"), EPOCHS.replace("2 | 5", "2 | 9")])

@@ -57,7 +57,7 @@ def test_a_file_without_a_name_is_read_as_the_file_with_one(tmp_path, name):
 def test_standard_input_is_audited_whatever_it_is(monkeypatch, tmp_path, name):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(FORMS[name].encode())))
     done = scaleproof("audit", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout[:6]) == (0, "read: ")
+    assert (done.returncode, done.stdout[:7]) == (0, "found: ")
 
 
 def test_a_sentence_on_standard_input_is_read(tmp_path):

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from scaleproof.conclude.forecast.interval import (
+    HalfWidths,
+    Interval,
     clopper_pearson,
     conformal,
     conformal_rank,
-    doublings,
     interval_score,
     leave_largest_out,
+    with_repeats,
 )
 
 
@@ -22,48 +24,55 @@ def test_a_level_needs_so_many_campaigns(n, level, rank):
     assert conformal_rank(n, level) == rank
 
 
-def test_with_fewer_campaigns_the_level_is_the_one_they_allow():
-    residuals = [0.01 * i for i in range(1, 10)]
-    assert conformal(1.0, residuals, 1.0).level == 0.9
-    assert conformal(1.0, residuals[:4], 1.0).level == 0.8
-    assert conformal(1.0, residuals[:3], 1.0) is None
-    assert conformal(2.0, residuals, 2.0).high == pytest.approx(2.0 * math.exp(0.18))
+def test_past_campaigns_give_an_interval_where_there_are_enough():
+    residuals = [0.01 * i for i in range(1, 20)]
+    assert conformal(residuals, 1.0) == HalfWidths(0.16, 0.19)
+    assert conformal(residuals, 2.0) == HalfWidths(0.32, 0.38)
+    assert conformal(residuals[:18], 1.0) is None
 
 
 def test_split_conformal_covers_what_it_claims():
     random = np.random.default_rng(3)
-    inside = 0
+    inside = likely = 0
     for _ in range(2000):
-        past = np.abs(random.standard_t(3, 19)) * 0.02
-        interval = conformal(1.0, list(past), 1.0)
-        inside += interval.holds(math.exp(random.standard_t(3) * 0.02))
+        half = conformal(list(np.abs(random.standard_t(3, 19)) * 0.02), 1.0)
+        residual = abs(random.standard_t(3)) * 0.02
+        inside += residual <= half.nearly_all
+        likely += residual <= half.likely
     assert 0.935 <= inside / 2000 <= 0.97  # at least 19/20 = 0.95 on average
+    assert 0.77 <= likely / 2000 <= 0.83
 
 
 def test_leaving_the_largest_out_covers_and_repeats_alone_do_not():
     random = np.random.default_rng(5)
-    inside = alone = 0
+    inside = likely = alone = 0
     for _ in range(2000):
-        residuals = list(random.normal(0, 0.03, 4))
-        truth = math.exp(random.normal(0, 0.03))
-        inside += leave_largest_out(1.0, residuals, 1.0, 0.003**2).holds(truth)
-        alone += abs(math.log(truth)) < 2.78 * 0.003
+        half = with_repeats(leave_largest_out(list(random.normal(0, 0.03, 4)), 1.0), 0.003**2)
+        residual = abs(random.normal(0, 0.03))
+        inside += residual <= half.nearly_all
+        likely += residual <= half.likely
+        alone += residual < 2.78 * 0.003
     assert 0.935 <= inside / 2000 <= 0.97
+    assert 0.77 <= likely / 2000 <= 0.83
     assert alone / 2000 < 0.4
 
 
 def test_two_doublings_are_twice_as_uncertain_and_no_residual_is_no_interval():
-    one, two = (leave_largest_out(1.0, [0.02, -0.03], d, 0.0) for d in (1.0, 2.0))
-    assert two.half_width == pytest.approx(2 * one.half_width)
-    assert leave_largest_out(1.0, [], 1.0, 0.01) is None
+    one, two = (leave_largest_out([0.02, -0.03], distance) for distance in (1.0, 2.0))
+    assert two.nearly_all == pytest.approx(2 * one.nearly_all)
+    assert leave_largest_out([], 1.0) is None
 
 
-def test_doublings_are_at_least_one():
-    assert [doublings(8, 2), doublings(4, 4), doublings(3, 2)] == [2, 1, 1]
+def test_an_interval_is_wide_by_what_is_likely():
+    assert not Interval.around(1.0, HalfWidths(0.14, 0.3), "x", 1).wide
+    assert Interval.around(1.0, HalfWidths(0.16, 0.2), "x", 1).wide
+    assert Interval(1.0, 0.7, 1.4, 0.95, "measured", 2).wide
+    inverse = Interval.around(2.0, HalfWidths(0.1, 0.2), "x", 1).inverse(4.0)
+    assert inverse.low < inverse.likely[0] < inverse.value == 2.0 < inverse.likely[1] < inverse.high
 
 
 def test_a_score_is_the_width_and_what_lies_outside_counts_forty_times():
-    interval = leave_largest_out(1.0, [0.01] * 4, 1.0, 0.0)
+    interval = Interval.around(1.0, leave_largest_out([0.01] * 4, 1.0), "x", 4)
     assert interval_score(interval, 1.0) == pytest.approx(2 * interval.half_width)
     outside = interval.high * math.exp(0.01)
     assert interval_score(interval, outside) == pytest.approx(2 * interval.half_width + 40 * 0.01)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from published_series import NOTHING_KNOWN, memory_errors, published
 from simulated_memory import random_device
 
-from scaleproof.conclude.forecast.collective import Unsupported
 from scaleproof.conclude.forecast.frontier import MOST_TRIALS, Trial, fastest, search
+from scaleproof.conclude.forecast.law import Unsupported
 from scaleproof.conclude.forecast.memory import Held, Peak, buffer_bytes, fit_memory, known_bytes, verdict
 from scaleproof.conclude.forecast.text import frontier_text
 
@@ -36,13 +37,54 @@ def test_peaks_counted_by_torch_under_fake_tensors_are_met():
 
 
 def test_one_batch_says_nothing_of_another():
+    one = fit_memory(Held("ddp", "fp32", **SMALL), [Peak(4, 2, 1e9), Peak(4, 4, 1e9)])
     with pytest.raises(Unsupported) as refused:
-        fit_memory(Held("ddp", "fp32", **SMALL), [Peak(4, 2, 1e9), Peak(4, 4, 1e9)])
+        one.at(8, 2)
     assert refused.value.code == "memory-one-batch"
     two = fit_memory(Held("ddp", "fp32", **SMALL), [Peak(4, 2, 5e9), Peak(8, 2, 9e9)])
     for outside in (2, 33):
         with pytest.raises(Unsupported):
             two.at(outside, 2)
+
+
+@pytest.mark.parametrize("of_8", ["FSDP", "FSDP + torch.compile", "FSDP + torch.compile + Float8"])
+def test_one_anchor_is_enough_for_other_numbers_of_devices(of_8):
+    """Llama 3.1 8B on 8 and on 128 H100, as published."""
+    data = published("memory_torchtitan")
+    held = Held("fsdp", "bf16", **data["held"])
+    gib = data["gib"][of_8]
+    model = fit_memory(held, [Peak(data["micro_batch"], 8, gib["8"] * 2**30)])
+    assert abs(model.at(data["micro_batch"], 128) / 2**30 / gib["128"] - 1) < 0.025
+
+
+def test_far_from_what_was_measured_less_is_said_to_fit():
+    assert verdict(0.94, 1.0) == "fits"
+    assert verdict(0.94, 1.0, far=True) == "undecided"
+    assert verdict(0.92, 1.0, far=True) == "fits"
+
+
+@pytest.mark.parametrize("stage", ["zero2", "zero3"])
+def test_memory_of_larger_batches_from_two_smaller_ones(stage):
+    errors = memory_errors(stage)
+    assert errors
+    assert max(map(abs, errors)) <= 0.02
+
+
+def test_what_ran_out_of_memory_is_never_said_to_fit():
+    for stage in ("zero2", "zero3"):
+        gigabytes = published("memory_opentau")[stage]
+        known = {int(b): gb * 1e9 for b, gb in gigabytes.items() if gb}
+        sizes = sorted(known)
+        model = fit_memory(NOTHING_KNOWN, [Peak(b, 1, known[b]) for b in sizes[1:3]])
+        failed = next(int(b) for b, gb in gigabytes.items() if gb is None)
+        if failed <= 4 * sizes[2]:
+            assert verdict(model.at(failed, 1), 85e9) != "fits"
+
+
+def test_a_line_through_micro_batch_one_would_be_worse():
+    peaks = {int(b): gb * 1e9 for b, gb in published("memory_opentau")["zero3"].items() if gb}
+    slope = (peaks[32] - peaks[1]) / 31
+    assert (peaks[32] + 96 * slope) / peaks[128] - 1 > 0.03
 
 
 def test_a_verdict_leaves_room_for_doubt():

@@ -105,8 +105,8 @@ SHAPES: dict[str, Callable[[SimpleNamespace], None]] = {
     "not traced": _change(trace=None),
     "no trace worked": _change(trace=(None, {"status": "failed", "reason": "timeout", "tool": "nsys"})),
     "no forecasts": _change(forecast=None),
-    "all forecasts refused": _change(forecast=forecast(REFUSED).model_copy(update={"what_if": []})),
-    "forecasts of nothing": _change(forecast=forecast().model_copy(update={"what_if": []})),
+    "all forecasts refused": _change(forecast=forecast(REFUSED)),
+    "forecasts of nothing": _change(forecast=forecast()),
     "nothing found": _change(findings=False),
 }
 

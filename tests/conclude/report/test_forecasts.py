@@ -15,7 +15,7 @@ from scaleproof.conclude.report.charts.style import style
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.sentences.answer import conclude
-from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.ground.findings.forecast_report import ForecastReport
 
 SERIES = ["ddp-n1x1", "ddp-n1x2", "ddp-n1x4", "ddp-n1x8"]
@@ -26,13 +26,11 @@ def row(cell, devices, value, measured=None, half=0.1, **more):
 
 
 def forecast(*rows, findings=(), coverage_n=0):
-    change = {"cell": "ddp-n1x2", "change": "a link", "measured_s": 0.06, "value_s": 0.05, "low_s": 0.04}
     counts = {"n": coverage_n, "inside": coverage_n, "low": 0.5, "high": 1.0, "nominal": 0.95 if coverage_n else None}
     return ForecastReport(
         campaign="synthetic",
         machine="cpu gloo",
         forecasts=list(rows),
-        what_if=[change | {"high_s": 0.055, "level": 0.95}],
         sweeps=[],
         checks=["forecasts_hold"],
         findings=list(findings),
@@ -105,14 +103,7 @@ def test_sentences_count_refuse_and_keep_score():
     assert forecast_sentences(forecast()) == []
 
 
-def test_a_change_is_decided_only_outside_its_interval():
-    data = forecast()
-    assert what_if_rows(data)[0]["step time"] == "-16.7 %"
-    data.what_if[0].high_s = 0.07
-    assert what_if_rows(data)[0]["step time"] == "-16.7 %, undecided"
-
-
-def test_the_page_has_a_section_with_table_and_what_if_rows(results):
+def test_the_page_has_a_section_with_a_table(results):
     charts = results.folder / "charts"
     data = forecast(HELD, REFUSED)
     draw_forecast(data.forecasts, charts)
@@ -123,7 +114,6 @@ def test_the_page_has_a_section_with_table_and_what_if_rows(results):
     section = re.search(r'<section id="forecast">.*?</section>', text, re.DOTALL)[0]
     assert "ddp-n1x4 was forecast at 41.0 ms" in section
     assert "refused: group-too-large" in section
-    assert "What would have to change" in section
     assert 'id="chart-forecast"' in text
     write_page(replace(inputs, forecast=None, drawn=["throughput"]), page)
     assert 'id="forecast"' not in page.read_text(), "a campaign without forecasts has no such section"

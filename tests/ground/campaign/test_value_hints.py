@@ -37,6 +37,12 @@ MEANT = [
     ("resources: {cpus-per-task: 8}", 'Did you mean "cpus_per_device"?'),
     ("workload: {tokenizer: bpe2048}", 'Did you mean "bpe-2048"?'),
     ("workload: {corpus: notes/my.txt}", "Name of a corpus in config/corpora.yaml."),
+    (
+        "workload: {corpus: allenai/c4}",
+        'here: "c4: {source: hub, repository: allenai/c4, revision: main, format: parquet,',
+    ),
+    ("vary: {corpus: [python-docs, allenai/c4]}", "repository: allenai/c4"),
+    ("repeats: {resolve: 3 %, at_least: 5, at_most: 3}", "at_least 5 must be less than at_most 3"),
     ("vary: {work: {global_batch: [8, 16]}}", "unknown key vary.work. Allowed here: "),
     ("vary:\n  - geometry: [1x1]", "allowed: a mapping of"),
     ("cells: {strategy: fsdp}", "a list, each a mapping"),
@@ -149,6 +155,17 @@ def test_what_is_no_campaign_file_is_answered_with_the_campaign(repository, name
 def test_no_campaign_is_suggested_that_has_another_name(repository):
     done = scaleproof("campaign", "show", "config/campaigns/nope.yaml", cwd=repository)
     assert "no such campaign file. Campaign files: " in done.stderr
+
+
+@pytest.mark.parametrize("words", ["campaign show config/campaigns/demo.yaml", "corpus list", "stale"])
+def test_another_folder_is_said(tmp_path, words):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    done = scaleproof(*words.split(), cwd=tmp_path / "docs")
+    assert f"this is {tmp_path}/docs" in done.stdout + done.stderr
+    assert f"cd {tmp_path}\n" in done.stdout + done.stderr
+    here = scaleproof(*words.split(), cwd=tmp_path)
+    assert f"cd {tmp_path}" not in here.stdout + here.stderr
 
 
 def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):

@@ -259,7 +259,10 @@ def test_they_are_counted_when_snakemake_ends(campaign, monkeypatch):
     [
         ({}, "status is missing"),
         ({"status": "fine"}, "status cannot be 'fine'; allowed: 'ok', 'failed', 'not_applicable'"),
-        ({"status": "ok", "schema_version": "9"}, "schema_version cannot be '9'; allowed: '3.0', '3.1', '3.2' or '3.3'"),
+        (
+            {"status": "ok", "schema_version": "9"},
+            "schema_version cannot be '9'; allowed: '3.0', '3.1', '3.2' or '3.3'",
+        ),
     ],
 )
 def test_what_is_allowed_is_said_in_full_and_in_our_words(tmp_path, content, told):

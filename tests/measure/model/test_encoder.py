@@ -6,7 +6,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape
-from scaleproof.ground.facts.counts import block_parameters, count_encoder
+from scaleproof.ground.facts.counts import counts_of, inventory_of_shape
 from scaleproof.measure.model.encoder import Classifier
 
 SHAPE = EncoderShape(d_model=32, heads=2, layers=2, feed_forward=48, context=40)
@@ -76,14 +76,14 @@ def test_checkpointing_changes_no_gradient(model, samples):
 def test_the_built_model_has_the_counted_parameters(name):
     shape = SHAPES[name]
     model = Classifier(shape, 2000, 4)
-    assert sum(p.numel() for p in model.parameters()) == count_encoder(shape, 2000, 4, 50).parameters
-    assert sum(p.numel() for p in model.blocks[0].parameters()) == block_parameters(shape)
+    assert sum(p.numel() for p in model.parameters()) == inventory_of_shape(shape, 2000, 4).parameters
+    assert sum(p.numel() for p in model.blocks[0].parameters()) == inventory_of_shape(shape, 2000, 4).blocks[0]
 
 
 def test_sizes_as_published():
     """ "2M" and "10M" parameters, which with a table of 20,000 rows are 2.9 and 8.4 million."""
-    assert count_encoder(SHAPES["encoder-small"], 20_000, 4, 50).parameters == pytest.approx(2.9e6, rel=0.03)
-    assert count_encoder(SHAPES["encoder-large"], 20_000, 4, 50).parameters == pytest.approx(8.4e6, rel=0.03)
+    assert inventory_of_shape(SHAPES["encoder-small"], 20_000, 4).parameters == pytest.approx(2.9e6, rel=0.03)
+    assert inventory_of_shape(SHAPES["encoder-large"], 20_000, 4).parameters == pytest.approx(8.4e6, rel=0.03)
 
 
 def test_flops_against_the_profiler_of_torch(model):
@@ -91,5 +91,5 @@ def test_flops_against_the_profiler_of_torch(model):
     samples = torch.cat([torch.randint(300, (6, 32)), torch.zeros(6, 1, dtype=torch.int64)], dim=1)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model(samples).backward()
-    expected = count_encoder(SHAPE, 300, 4, 32).flops_per_token * 6 * 32
+    expected = counts_of(inventory_of_shape(SHAPE, 300, 4), 32).flops_per_token * 6 * 32
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)

@@ -6,7 +6,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.measure.model import attention
-from scaleproof.measure.model.gpt2 import LanguageModel
+from scaleproof.measure.model.architecture import network_of
+from scaleproof.measure.model.decoder import LanguageModel
 from scaleproof.measure.model.loss import FusedCrossEntropy
 
 SHAPE = ModelShape(layers=2, width=32, heads=2, context=32)
@@ -16,8 +17,8 @@ CHUNK = 23  # of 4 x 16 tokens: two whole chunks and a part of one
 
 def model(loss: str = "plain", kind: str = "sdpa") -> LanguageModel:
     torch.manual_seed(5)
-    made = LanguageModel(SHAPE, VOCABULARY, attention=kind, loss=loss)
-    made.gpt2.lm_head.chunk = CHUNK
+    made = LanguageModel(network_of(SHAPE, VOCABULARY), 16, attention=kind, loss=loss)
+    made.network.lm_head.chunk = CHUNK
     return made
 
 
@@ -49,7 +50,7 @@ def test_loss_and_gradients_are_those_of_transformers(tokens, loss, kind):
         eos_token_id=None,
     )
     theirs = GPT2LMHeadModel(config)
-    theirs.load_state_dict(own.gpt2.state_dict())
+    theirs.load_state_dict(own.network.state_dict())
     value = own(tokens)
     value.backward()
     logits = theirs(input_ids=tokens[:, :-1]).logits

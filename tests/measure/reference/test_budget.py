@@ -22,7 +22,7 @@ class Forward:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, before) -> None:
         self.rows: list[int] = []
-        original = network.Gpt2.forward
+        original = network.Decoder.forward
 
         def forward(model, rows):
             if torch.is_grad_enabled():
@@ -30,7 +30,7 @@ class Forward:
                 before(self)
             return original(model, rows)
 
-        monkeypatch.setattr(network.Gpt2, "forward", forward)
+        monkeypatch.setattr(network.Decoder, "forward", forward)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,18 @@ from scaleproof.auditor.checks import (
     copies,
     execution,
     feasibility,
+    figures,
     files_beside_runs,
+    identities,
     published_claims,
+    ratios,
     scaling,
-    table_figures,
-    table_ratios,
-    table_work,
+    sources,
+    step_work,
+    summaries,
     timing,
     traces,
+    training,
     work,
 )
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -28,16 +32,21 @@ MODULES = (
     comparability,
     copies,
     execution,
+    training,
     feasibility,
     files_beside_runs,
     published_claims,
-    table_work,
-    table_ratios,
-    table_figures,
+    step_work,
+    identities,
+    ratios,
+    figures,
+    summaries,
+    sources,
     traces,
 )
 CODES = codes_of(of_evidence)
 GUESSED = KeyValues.format
+PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
@@ -53,7 +62,12 @@ def _weighed(context: AuditContext, findings: list[Finding]) -> list[Finding]:
     guessed = {run.name for run in context.runs if run.format == GUESSED}
 
     def weighed(finding: Finding) -> Finding:
-        if finding.severity == "note" or not finding.runs or not guessed.issuperset(finding.runs):
+        if (
+            finding.severity == "note"
+            or finding.code in PLAIN
+            or not finding.runs
+            or not guessed.issuperset(finding.runs)
+        ):
             return finding
         evidence = f"{finding.evidence} (the form of this log was guessed)"
         return finding.model_copy(update={"severity": "note", "evidence": evidence})

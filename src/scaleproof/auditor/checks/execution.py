@@ -69,17 +69,14 @@ UPDATES_SKIPPED = Code(
 )
 
 
-@of_evidence.check(UPDATES_SKIPPED, NOT_FINITE)
+@of_evidence.check(UPDATES_SKIPPED)
 def updates_were_made(context: AuditContext) -> Iterator[Flag]:
     """Steps that the optimizer skipped cost less and teach nothing."""
     for run in context.runs:
         if run.skipped_steps:
             verb = "was" if run.skipped_steps == 1 else "were"
             evidence = f"{plural(run.skipped_steps, 'step')} {verb} skipped by the loss scaler"
-            yield Flag(evidence, [run], UPDATES_SKIPPED.name)
-        if run.details.get("nan_steps"):
-            evidence = f"the loss of {plural(run.details['nan_steps'], 'iteration')} is not a number"
-            yield Flag(evidence, [run], NOT_FINITE.name)
+            yield Flag(evidence, [run])
 
 
 @of_evidence.check(

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
-from scaleproof.auditor.checks.table_rows import (
+from scaleproof.auditor.checks.rows import (
     TIMES,
     RowSeries,
     describe,
     figure,
     place,
     printed,
+    ratios_of,
     series_of,
-    speed_ratios,
 )
+from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 
@@ -131,7 +131,7 @@ def _series_claims(series: RowSeries, runs: dict[int, str]) -> Iterator[Publishe
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
     """A change that is the ratio of exactly one pair of runs."""
-    target = _interval(stated)
+    target = stated_interval(stated)
     if target.precision > 0.05 or stated.value <= 0:
         return
     pairs = [
@@ -183,10 +183,10 @@ STATED = {
 
 def evidence_index(evidence: Evidence) -> FigureIndex:
     """Everything that tables and runs give, under the kinds of stated figures."""
-    return FigureIndex([*_table_figures(evidence.tables), *_run_figures(evidence.runs)])
+    return FigureIndex([*_figures(evidence.tables), *_run_figures(evidence.runs)])
 
 
-def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
+def _figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
     kinds = {kind: stated for stated, of_table in STATED.items() for kind in of_table}
     for table in tables:
         for row in table.rows:
@@ -196,8 +196,10 @@ def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Figur
                     yield kinds[quantity.kind], FigureSource(interval(quantity), name, row.devices)
         rows = [row for row in table.rows if row.measured][:MOST_ROWS]
         for a, b in permutations(rows, 2):
-            for heading, ratio in speed_ratios(a, b, 1.0).items():
-                yield from _ratio(ratio, f"{place(a)} over {describe(b)} by {heading}", a.devices)
+            for ratio in ratios_of(a, [b], (a.devices or 1) / (b.devices or 1)):
+                name = f"{place(a)} over {describe(b)} by {ratio.heading}"
+                for reading in ratio.readings:
+                    yield from _ratio(reading, name, a.devices)
 
 
 def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
@@ -220,12 +222,13 @@ def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[t
 
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
-    for source in index.find(stated.kind, _interval(stated)):
+    for source in index.find(stated.kind, stated_interval(stated)):
         if not (stated.devices and source.devices) or stated.devices == source.devices:
             return source
     return None
 
 
-def _interval(stated: StatedFigure) -> PrintedInterval:
+def stated_interval(stated: StatedFigure) -> PrintedInterval:
+    """What the figure of a sentence may have been before it was rounded."""
     value = abs(stated.value)
     return PrintedInterval(max(0.0, value - stated.resolution), value + stated.resolution)

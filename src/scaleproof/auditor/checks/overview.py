@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.context import AuditContext
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
-from scaleproof.auditor.checks.table_rows import (
+from scaleproof.auditor.checks.printed import interval
+from scaleproof.auditor.checks.rows import (
     MEASURED,
     STEADY,
     RowSeries,
@@ -18,8 +18,8 @@ from scaleproof.auditor.checks.table_rows import (
     place,
     printed,
     series_of,
-    speed_ratios,
 )
+from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
@@ -49,14 +49,15 @@ class OverviewLine(BaseModel):
 
 def readings(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
     """Runs first, then tables in the order of the files; sentences where there is nothing else."""
-    about = _by_subject(findings)
+    about = by_subject(findings)
     return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
 
 
 Subjects = dict[str, list[Finding]]
 
 
-def _by_subject(findings: Iterable[Finding]) -> Subjects:
+def by_subject(findings: Iterable[Finding]) -> Subjects:
+    """Findings by the run or place that they are about; a name without any has an empty list."""
     subjects: Subjects = defaultdict(list)
     for finding in findings:
         for name in finding.runs:
@@ -77,11 +78,11 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
             place=run.files[0] if run.files else run.name,
             devices=run.world_size,
             work=_work_of_run(run),
-            rate=_rate_of_run(run),
+            rate=rate_of_run(run),
             published=", ".join(claims),
             recomputed=_span(*ratio) if ratio else "",
             corrected=_corrected(about[run.name], run.name),
-            mark=_mark(about[run.name]),
+            mark=mark_of(about[run.name]),
         )
 
 
@@ -95,7 +96,8 @@ def _work_of_run(run: ReportedRun) -> str:
     return ", ".join(filter(None, [*words, batch + length, copied]))
 
 
-def _rate_of_run(run: ReportedRun) -> str:
+def rate_of_run(run: ReportedRun) -> str:
+    """How fast a run says it was, for people."""
     rate = speed(run)
     if rate is None:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
@@ -140,7 +142,7 @@ def _sentences(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
             work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
             rate="" if ratio else stated.printed,
             published=stated.printed if ratio else "",
-            mark=_mark(about[stated.source]),
+            mark=mark_of(about[stated.source]),
         )
 
 
@@ -159,21 +161,27 @@ def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findi
         published=", ".join(f"{printed(q)}" for q in ratios if q is not None),
         recomputed=_recomputed(row, series),
         corrected=_corrected(findings, place(row)),
-        mark=_mark(findings),
+        mark=mark_of(findings),
     )
 
 
 def _measured(row: ReportedRow, kind: str) -> str:
     quantity = figure(row, kind)
-    return "" if quantity is None else f"{printed(quantity)} ({quantity.heading})"[:60]
+    if quantity is None:
+        return ""
+    return f"{printed(quantity)} ({quantity.heading})"[:60] if quantity.heading else printed(quantity)
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
-    if series is None or series.baseline is None or row is series.baseline:
+    """How many times as fast as the smallest row it is, in the reading that its printed speed-up confirms, if any."""
+    if series is None or row in series.bases:
         return ""
-    devices = (row.devices or 1) / (series.baseline.devices or 1)
-    ratios = speed_ratios(row, series.baseline, devices, STEADY) or speed_ratios(row, series.baseline, devices)
-    middles = sorted(ratio.middle for ratio in ratios.values())
+    devices = (row.devices or 1) / (series.bases[0].devices or 1)
+    ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
+    stated = figure(row, "speedup")
+    readings = [reading for ratio in ratios for reading in ratio.readings]
+    confirmed = [reading for reading in readings if stated is not None and interval(stated).meets(reading)]
+    middles = sorted(reading.middle for reading in confirmed or readings)
     return _span(middles[0], middles[-1]) if middles else ""
 
 
@@ -193,7 +201,8 @@ def _corrected(findings: list[Finding], name: str) -> str:
     return figures[0] if figures else ""
 
 
-def _mark(findings: list[Finding]) -> Mark:
+def mark_of(findings: list[Finding]) -> Mark:
+    """The severity of the worst of them, above a note."""
     for severity in ("invalid", "suspect"):
         if any(finding.severity == severity for finding in findings):
             return severity

@@ -6,7 +6,6 @@ broken only where no figures in these intervals fulfil it.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 from scaleproof.auditor.read.reported_tables import Quantity
 
@@ -67,5 +66,7 @@ def exact(value: float) -> PrintedInterval:
     return PrintedInterval(value, value)
 
 
-def product(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
-    return reduce(lambda a, b: a * b, intervals, exact(1.0))
+def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
+    """The smallest interval that holds all of them."""
+    intervals = tuple(intervals)
+    return PrintedInterval(min(i.low for i in intervals), max(i.high for i in intervals))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from scaleproof.auditor.checks.baselines import Scaling, fields_that_settle
+from scaleproof.auditor.checks.baselines import fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
 from scaleproof.auditor.checks.speeds import epoch_seconds, epochs_apart
 from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
@@ -12,7 +12,6 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import integer, percent
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
@@ -201,30 +200,6 @@ def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     """FLOP/s of a device and seconds of the last step that has both."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
-
-
-@of_evidence.check(SUPER_LINEAR)
-def super_linear(context: AuditContext) -> Iterator[Flag]:
-    """More than N times as fast with N times the devices is rarely a fact and often a fault of counting."""
-    for scaling in context.scalings:
-        if scaling.speedups and scaling.speedups[0] > BEYOND * scaling.devices:
-            yield Flag(_ratio(scaling), [scaling.run, scaling.base])
-
-
-@of_evidence.check(SLOWER_WITH_MORE)
-def slower_with_more(context: AuditContext) -> Iterator[Flag]:
-    """Slower with more devices: a slow network can do that, and so can ranks that do all of the work each."""
-    explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
-    for scaling in context.scalings:
-        if scaling.speedups and scaling.speedups[1] < 0.98 and scaling.run.name not in explained:
-            yield Flag(_ratio(scaling), [scaling.run, scaling.base])
-
-
-def _ratio(scaling: Scaling) -> str:
-    low, high = scaling.speedups or (0.0, 0.0)
-    figure = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
-    names = listed(base.name for base in scaling.bases)
-    return f"{figure} times as fast as {names} with {scaling.devices:g} times the devices"
 
 
 @of_evidence.check(

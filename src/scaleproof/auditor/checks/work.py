@@ -278,17 +278,19 @@ def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "files-disagree",
-        "suspect",
-        what="Two files of one run state different figures; one of them is of another run.",
-        detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
-        "more than 0.1 %.",
-        seen="",
-        repair="Write every run into a folder of its own, and the completion marker last.",
-    )
+FILES_DISAGREE = Code(
+    "files-disagree",
+    "suspect",
+    what="Two files state different figures of one run or one configuration; one of them is of another run.",
+    detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
+    "more than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one "
+    "of them more than 5 % apart.",
+    seen="A README whose notebook measured other figures.",
+    repair="Write every run into a folder of its own, and the completion marker last; make tables from files.",
 )
+
+
+@of_evidence.check(FILES_DISAGREE)
 def files_agree(context: AuditContext) -> Iterator[Flag]:
     """The completion marker and the launcher's record say what the metrics beside them say."""
     for run in context.runs:

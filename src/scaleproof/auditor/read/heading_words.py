@@ -183,6 +183,7 @@ PHRASES = {
     "power_w": "power|gpu power|power draw|power usage|power consumption|board power",
     "energy_j": "energy|energy consumption|energy used|total energy",
     "cost": "cost|total cost|cloud cost|training cost|estimated cost|price|cost usd",
+    "gradient_norm": "grad norm|gradient norm|gradnorm|grad l2 norm|global grad norm|total grad norm|gnorm",
     "loss": (
         "loss|train loss|train loss step|train loss epoch|loss step|loss epoch|training loss|final loss|"
         "final train loss|final training loss|lm loss|"

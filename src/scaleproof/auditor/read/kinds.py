@@ -69,6 +69,7 @@ KINDS = {
     "power_w": Kind("W", ("power",)),
     "energy_j": Kind("J", ("energy",), needs_unit=True),
     "cost": Kind("currency", ("cost",)),
+    "gradient_norm": Kind(""),
     "loss": Kind(""),
     "val_loss": Kind(""),
     "perplexity": Kind(""),

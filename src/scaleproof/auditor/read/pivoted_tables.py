@@ -66,7 +66,7 @@ def _is_value(heading: str) -> bool:
 
 
 def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place) -> None:
-    hint = _hinted_kind(grid)
+    hint = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
     most = max((s.numbers.get("devices", 0) for s in settings.values()), default=0)
     distinct = {s.numbers.get("devices") for s in settings.values()}
     for line, cells in grid.rows:
@@ -114,6 +114,28 @@ def _of_another(quantity: Quantity, setting: Description) -> bool:
     return any(key in setting.words and words[key] != setting.words[key] for key in words)
 
 
+CHANGES = 1.3  # times by which rates and times change with the devices, and accuracies and losses do not
+
+
+def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
+    """What figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise with the
+    devices, times where they fall; None where they do neither in all rows, or columns differ in more than devices.
+    """
+    sizes = {k: s.numbers.get("devices") for k, s in settings.items() if set(s.numbers) == {"devices"} and not s.words}
+    if len(sizes) < len(settings) or not any(c.kind in ("speedup", "efficiency") for c in table.columns):
+        return None
+    order = sorted(sizes, key=lambda k: sizes[k] or 0)
+    rises: set[bool | None] = set()
+    for _, cells in grid.rows:
+        first, last = (figures_of(cells[k]) if k < len(cells) else [] for k in (order[0], order[-1]))
+        if first and last and first[0].value > 0:
+            ratio = last[0].value / first[0].value
+            rises.add(None if 1 / CHANGES < ratio < CHANGES else ratio > 1)
+    if len(rises) != 1 or None in rises:
+        return None
+    return TableColumn("", "rate") if True in rises else TableColumn("", "time_s")
+
+
 WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){0,2}per sec(?:ond)?\b")
 
 
@@ -155,4 +177,14 @@ def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: 
             return TableColumn(heading, hint.kind, hint.scale, hint.unit, hint.statistic, hint.per_device, hint.item)
         kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
         return TableColumn(heading, kind) if kind else None
-    return hint
+    return _kind_by_unit_of(heading) or hint
+
+
+UNIT_BEHIND = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
+
+
+def _kind_by_unit_of(heading: str) -> TableColumn | None:
+    """The quantity of a column such as "8 GPUs (images/s)"."""
+    unit = UNIT_BEHIND.search(heading)
+    columns = [column_of(f"{name} ({unit[1]})") for name in ("throughput", "time")] if unit else []
+    return next((column for column in columns if column.kind in ("time_s", *RESULTS) and column.unit), None)

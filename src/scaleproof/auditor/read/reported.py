@@ -90,6 +90,8 @@ class ReportedRun:
     peak_flops: float | None = None  # that the program divided by
     skipped_steps: int | None = None  # after the first steps, in which a loss scaler finds its scale
     nan_steps: list[int] = field(default_factory=list)  # steps whose loss was NaN or infinite
+    gradient_norms: int = 0  # that were logged, and those of them that are 0
+    zero_gradient_norms: int = 0
     memory_reported_bytes: float | None = None  # by the framework
     memory_used_bytes: float | None = None  # by the driver
     progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
@@ -98,6 +100,11 @@ class ReportedRun:
     copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte
     details: dict[str, Any] = field(default_factory=dict)  # of one format only
     problems: list[str] = field(default_factory=list)  # fields that could not be used
+
+    def see_gradient_norm(self, norm: float | None) -> None:
+        """Count a norm of the gradients that a step logged."""
+        self.gradient_norms += norm is not None
+        self.zero_gradient_norms += norm == 0
 
     @property
     def is_timed(self) -> bool:

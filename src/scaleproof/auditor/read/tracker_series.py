@@ -25,7 +25,7 @@ MOST_STEPS = 1_000_000
 EVALUATED = re.compile(r"(?i)(?:^|[/_. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/_. ])")
 OF_AN_EPOCH = re.compile(r"(?i)_epoch$")
 DEVICE_PART = re.compile(r"(?i)(?:^|/)(?:device|gpu|rank)(?:/|$)")
-READ = {"step_time_s", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
+READ = {"step_time_s", "gradient_norm", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
 TAG = re.compile(r"(?i)[-_.]tag[-_](?P<tag>.+?)(?: \(\d+\))?\.(?:csv|json)$")
 DOWNLOAD = ("wall time", "step", "value")  # columns of a scalar that TensorBoard saved
 
@@ -88,6 +88,8 @@ class SeriesReader:
     def _set(self, logged: LoggedStep, scalar: Scalar, number: float) -> None:
         if scalar.kind == "loss":
             logged.loss = number if logged.loss is None else logged.loss
+        elif scalar.kind == "gradient_norm":
+            self.run.see_gradient_norm(number)
         elif number <= 0:
             return
         elif scalar.kind == "step_time_s":

@@ -10,7 +10,7 @@ from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.scaling_report import Recommendation
 
 # From simple to involved: what must be understood, configured and debugged before it runs.
-SIMPLICITY = ("single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
+SIMPLICITY = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 # Findings about what disturbed a run: its rate is not that of the cell.
 DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
 # What changes from round to round; ratios cancel it where the repeats of the cells match.

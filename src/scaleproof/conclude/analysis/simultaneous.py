@@ -20,11 +20,11 @@ from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, fdtri, stdtrit
+from scipy.special import chdtri, fdtri, stdtrit
 
 from scaleproof.conclude.analysis.studentized_range import largest_of_others, studentized_range
 from scaleproof.ground.campaign.repeats import GROWTH, rounds
-from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, Estimate
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, Estimate, are_unequal
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 POWER = 0.8
@@ -132,7 +132,8 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
     freedom = (k - 1) * (n - 1)
     pooled = np.full((k, k), math.sqrt(2 * float(squares.sum()) / freedom / n))
     own = (logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n)
-    return Noise(pooled, freedom, own, np.full((k, k), n - 1.0), _unequal(squares, np.full(k, n - 1.0)))
+    unequal = are_unequal(squares, np.full(k, n - 1.0), UNEQUAL_NOISE)
+    return Noise(pooled, freedom, own, np.full((k, k), n - 1.0), unequal)
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
@@ -145,23 +146,8 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     total = own_variance[:, None] + own_variance[None, :]
     parts = own_variance**2 / (n - 1)
     satterthwaite = total**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
-    return Noise(pooled, freedom, np.sqrt(total), np.maximum(satterthwaite, 1.0), _unequal(squares, n - 1.0))
-
-
-def _unequal(squares: np.ndarray, freedom: np.ndarray) -> bool:
-    """Bartlett's test (1937): are the variances of three or more cells unequal?
-
-    `squares`: sums of squares, `freedom`: degrees of freedom of each cell.
-    """
-    cells = len(squares)
-    total = float(freedom.sum())
-    pooled = float(squares.sum()) / total
-    if cells < 3 or pooled <= 0:
-        return False
-    variance = np.maximum(squares / freedom, np.finfo(float).tiny)
-    statistic = total * math.log(pooled) - float((freedom * np.log(variance)).sum())
-    correction = 1 + (float((1 / freedom).sum()) - 1 / total) / (3 * (cells - 1))
-    return float(chdtrc(cells - 1, statistic / correction)) < UNEQUAL_NOISE
+    unequal = are_unequal(squares, n - 1.0, UNEQUAL_NOISE)
+    return Noise(pooled, freedom, np.sqrt(total), np.maximum(satterthwaite, 1.0), unequal)
 
 
 def letters(family: Family, count: int) -> dict[str, str]:

@@ -6,11 +6,10 @@ from functools import lru_cache
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.counts import Counts, count, count_encoder
+from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
-from scaleproof.ground.records.open_sections import RecordedConfiguration
 from scaleproof.ground.records.run import MeasuredRun
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
@@ -18,10 +17,17 @@ STATE = 1.3  # measured state over the ZeRO paper's formula
 LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
-def shape_from(config: RecordedConfiguration) -> ModelShape | EncoderShape:
-    """The shape of a run's model."""
-    shape = config["workload"]["model_shape"]
-    return (EncoderShape if "d_model" in shape else ModelShape).model_validate(shape)
+@lru_cache(maxsize=AT_A_TIME)
+def inventory_of_run(run: MeasuredRun) -> Inventory:
+    """The tensors of the configured model: of a shape by formula, else as they were counted on the network.
+
+    The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
+    """
+    if run.metrics.model.inventory is not None:
+        return run.metrics.model.inventory
+    described = run.metrics.config["workload"]["model_shape"]
+    shape = (EncoderShape if "d_model" in described else ModelShape).model_validate(described)
+    return inventory_of_shape(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])))
 
 
 def vocabulary_of(run: MeasuredRun) -> int:
@@ -31,19 +37,21 @@ def vocabulary_of(run: MeasuredRun) -> int:
 
 
 @lru_cache(maxsize=AT_A_TIME)
-def counts_of(run: MeasuredRun) -> Counts:
+def counts_of_run(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
-    shape = shape_from(run.metrics.config)
-    if isinstance(shape, EncoderShape):
-        ledger = run.metrics.ledger
-        length = ledger.tokens_consumed / ledger.samples_consumed
-        return count_encoder(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])), length)
-    return count(shape, vocabulary_of(run), run.metrics.config["workload"]["seq_len"])
+    ledger = run.metrics.ledger
+    return counts_of(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
+
+
+def geometry_of(run: MeasuredRun) -> tuple[int, int]:
+    """Nodes, and devices on each."""
+    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
+    return nodes, per_node
 
 
 def parameters_of(run: MeasuredRun) -> int:
     """Parameters of the configured model, by the formula."""
-    return counts_of(run).parameters
+    return inventory_of_run(run).parameters
 
 
 @of_run.check(
@@ -144,13 +152,9 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     config, training = run.metrics.config, run.metrics.training_config
     samples = training.micro_batch * training.accumulation
     positions = samples * training.seq_len
-    shape = shape_from(config)
-    if isinstance(shape, EncoderShape):
-        blocks = shape.layers * (4 * shape.d_model**2 + 2 * shape.d_model * shape.feed_forward) * positions
-        head = shape.d_model * len(run.metrics.data.get("classes", [])) * samples
-    else:
-        blocks = 12 * shape.layers * shape.width**2 * positions
-        head = vocabulary_of(run) * shape.width * positions
+    inventory = inventory_of_run(run)
+    blocks = inventory.block_weights * positions
+    head = inventory.token_weights * positions + inventory.sample_weights * samples
     least = most = 6.0 * (blocks + head)
     if config["execution"]["activation_checkpointing"]:
         least, most = least + blocks, most + 2.0 * blocks
@@ -169,13 +173,16 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     execution = run.metrics.config["execution"]
-    if isinstance(shape_from(run.metrics.config), EncoderShape):
-        return None  # its attention is that of torch's layer
+    if inventory_of_run(run).is_encoder:
+        return None  # its attention is that of torch's or transformers' layer
     forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
     backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
     if execution["attention"] == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
-    if execution["attention"] == "sdpa" and not forward and step.batched_flops and run.metrics.ranks[0]["cores"]:
+    # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
+    own = run.metrics.model.inventory is None
+    plain = not forward and step.batched_flops
+    if own and execution["attention"] == "sdpa" and plain and run.metrics.ranks[0]["cores"]:
         return "attention ran in plain products, but sdpa is configured"
     if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import shape_from
+from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -45,11 +44,20 @@ def moved_bytes(run: MeasuredRun) -> dict[str, int]:
 
 def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
-    config = run.metrics.training_config
-    shape = shape_from(run.metrics.config)
-    blocks = shape.layers * block_parameters(shape)
-    parameters = run.metrics.model.parameters
-    return traffic.step_traffic(config.strategy, config.precision, config.accumulation, parameters, blocks)
+    metrics = run.metrics
+    config = metrics.training_config
+    blocks = sum(inventory_of_run(run).blocks)
+    nodes, per_node = geometry_of(run)
+    return traffic.step_traffic(
+        config.strategy,
+        config.precision,
+        config.accumulation,
+        metrics.model.parameters,
+        blocks,
+        nodes=nodes,
+        devices_per_node=per_node,
+        reshards=metrics.config["execution"].get("fsdp_reshard", True),
+    )
 
 
 @of_run.check(

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from scaleproof.ground.campaign.config import Execution
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -40,6 +41,7 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
     "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),
+    "fsdp_reshard": _collectives,
     "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
 }
 ZERO = ("zero1", "zero2", "zero3")
@@ -47,7 +49,8 @@ ZERO = ("zero1", "zero2", "zero3")
 MATTERS_TO: dict[str, tuple[str, ...]] = {
     "bucket_elements": ("ddp", *ZERO),
     "overlap_comm": ZERO,
-    "fsdp_prefetch": ("fsdp",),
+    "fsdp_prefetch": ("fsdp", "hsdp"),
+    "fsdp_reshard": ("fsdp", "hsdp"),
 }
 
 
@@ -88,7 +91,7 @@ def _without(run: MeasuredRun, key: str) -> str:
 
 
 def _value(run: MeasuredRun, key: str) -> Any:
-    return run.metrics.config["execution"].get(key)
+    return run.metrics.config["execution"].get(key, Execution.model_fields[key].default)
 
 
 def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:

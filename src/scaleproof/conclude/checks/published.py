@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.conclude.checks.census import counts_of, parameters_of
+from scaleproof.conclude.checks.census import counts_of_run, geometry_of, parameters_of
 from scaleproof.conclude.checks.clock import window_length
+from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Code, Flag, of_run
@@ -168,7 +169,7 @@ def _whole(share: float, total: float) -> float:
 
 
 def _of_model(run: MeasuredRun) -> Figures:
-    model, counts = run.metrics.model, counts_of(run)
+    model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
     yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal
@@ -178,7 +179,8 @@ def _of_devices(run: MeasuredRun) -> Figures:
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
-    predicted = state_bytes(training.strategy, training.precision, parameters_of(run), run.n_devices)
+    devices = sharing_devices(training.strategy, *geometry_of(run))
+    predicted = state_bytes(training.strategy, training.precision, parameters_of(run), devices)
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
     yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
     known = peak(metrics.ranks[0]["device_name"], training.precision)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, parameters_of, shape_from, vocabulary_of
-from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -67,13 +66,18 @@ def _offloaded(zero: dict[str, Any]) -> set[str]:
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Blocks that FSDP2 gathers ahead; none are set where torch's own order is configured."""
+    """Blocks that FSDP2 gathers ahead (none are set for torch's own order), and its replicas; older runs lack some."""
     execution = run.metrics.config["execution"]
-    recorded = (run.metrics.engine_config or {}).get("fsdp", {}).get("forward_prefetch")
-    if execution["strategy"] != "fsdp" or recorded is None:
+    settings = (run.metrics.engine_config or {}).get("fsdp", {})
+    recorded = settings.get("forward_prefetch")
+    if execution["strategy"] not in ("fsdp", "hsdp") or recorded is None:
         return
+    nodes, _ = geometry_of(run)
+    replicas = nodes if execution["strategy"] == "hsdp" else 1
+    if settings.get("replicas", replicas) != replicas:
+        yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
-    expected = min(depth, shape_from(run.metrics.config).layers - 1) if depth > 1 else 0
+    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
     if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead
         yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
 
@@ -88,22 +92,12 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     calls = sum(
         entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
     )
-    least, most = parameters / (size + _largest_tensor(run)), parameters / size + SMALL_BUCKETS
+    least, most = parameters / (size + inventory_of_run(run).largest_tensor), parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
             f"{integer(size)} elements are {significant(least)} to {significant(most)}"
         )
-
-
-def _largest_tensor(run: MeasuredRun) -> int:
-    """Elements of the model's largest weight, or more."""
-    shape = shape_from(run.metrics.config)
-    if isinstance(shape, EncoderShape):
-        width, inner = shape.d_model, max(shape.feed_forward, 3 * shape.d_model)
-    else:
-        width, inner = shape.width, 4 * shape.width
-    return width * max(vocabulary_of(run), shape.context, inner)
 
 
 def _backend_problems(run: MeasuredRun) -> Iterator[str]:

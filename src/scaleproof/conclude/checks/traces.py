@@ -122,7 +122,7 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     calls = sum(c.calls for c in profile.collectives.values())
     # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
     # dispatcher and so unseen by the probe.
-    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy == "fsdp" else 0
+    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy in ("fsdp", "hsdp") else 0
     if not expected - 0.5 < calls < expected + unseen + 0.5:
         kinds = ", ".join(f"{n} {name}" for name, n in profile.expected_calls.items())
         yield Flag(

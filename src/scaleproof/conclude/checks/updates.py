@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.open_sections import RecordedWork
@@ -14,11 +15,14 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
     """2-norm of all gradients in a probed step (`when`: before or after the window), as `rank` has it."""
     steps = [getattr(census, when) for census in run.metrics.census or []]
-    if run.metrics.training_config.strategy != "fsdp":
+    strategy = run.metrics.training_config.strategy
+    if strategy not in ("fsdp", "hsdp"):
         norm = steps[rank].gradient_norm if steps[rank] else None
         return None if norm is None else float(norm)
-    norms = [step.gradient_norm for step in steps if step and step.gradient_norm is not None]  # of shards
-    return math.hypot(*norms) if len(norms) == len(steps) else None
+    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
+    parts = steps[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all
+    norms = [step.gradient_norm for step in parts if step and step.gradient_norm is not None]
+    return math.hypot(*norms) if len(norms) == len(parts) else None
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:

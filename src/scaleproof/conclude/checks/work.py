@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from functools import lru_cache
 
+from scaleproof.conclude.checks.census import geometry_of
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
@@ -143,7 +144,7 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
     """The ranks ran on as many nodes and devices as the cell has, each device once."""
     execution = run.metrics.config["execution"]
-    nodes, per_node = map(int, execution["geometry"].split("x"))
+    nodes, per_node = geometry_of(run)
     ranks_per_node = 1 if execution["strategy"] == "dp" else per_node
     reason = world_mismatch(nodes, ranks_per_node, run.metrics.ranks)
     if reason:

@@ -15,5 +15,6 @@ __all__ = [
     "spent",
     "sweep",
     "sweep_file",
+    "table_forecast",
     "text",
 ]

@@ -2,25 +2,26 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from scaleproof.conclude.forecast.collective import Network, Unsupported
-from scaleproof.conclude.forecast.interval import Interval
-from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
-from scaleproof.conclude.forecast.settings import (
-    group_of,
-    measured_of,
-    series_key,
-    step_models,
-    step_seconds,
-    target_of,
-    usable,
+from scaleproof.conclude.forecast.collective import Group
+from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
+from scaleproof.conclude.forecast.law import (
+    HeldOut,
+    MeasuredStep,
+    Unsupported,
+    check_support,
+    doublings,
+    expected_rate,
+    held_out,
+    sizes_for,
 )
-from scaleproof.conclude.forecast.step_model import StepModel, forecast_step
-from scaleproof.conclude.forecast.sweep_file import Sweep, network_of
+from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
+from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
+from scaleproof.conclude.forecast.settings import group_of, measured_of, series_key, step_seconds, target_of, usable
+from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.cores import available_cores
@@ -68,11 +69,6 @@ class ForecastEvidence:
         model = run.metrics.hardware.get("cpu_model", "cpu") if self.device == "cpu" else self.device
         return f"{model} {self.backend}"
 
-    @property
-    def network(self) -> Network | None:
-        """Of the sweeps of this backend: another one is another link."""
-        return network_of([sweep for sweep in self.sweeps if sweep.backend == self.backend])
-
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
     """Cell -> its runs with numbers, as many as there are now; none that is damaged or of another configuration."""
@@ -104,71 +100,98 @@ def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Step models of a campaign, and how wrong they were about the largest size of each series."""
+    """What forecasts are made from: the measured steps of each series, and why those of some cells are of no use."""
 
-    models: dict[str, StepModel]
-    unusable: dict[str, Unsupported]
+    steps: dict[str, list[MeasuredStep]]  # series key -> steps of its cells
+    unusable: dict[str, Unsupported]  # series key -> why a run of it is no basis
     evidence: ForecastEvidence
-    cells: tuple[Cell, ...]
 
-    def residuals(self, cell: Cell) -> list[float]:
-        """One of each series that can hold out its largest size."""
-        group = group_of(cell)
-        each = (model.held_out(group) for model in self.models.values())
-        return [residual for residual in each if residual is not None]
+    @property
+    def held_out(self) -> list[HeldOut]:
+        """The largest size of each series of the campaign that has two sizes, forecast from the smaller ones."""
+        return [one for steps in self.steps.values() if (one := held_out(steps))]
 
     def entry(self, cell: Cell) -> Entry:
         """The forecast of a cell, or its refusal."""
-        model = self.models[series_key(cell)]
-        common: dict[str, Any] = {
-            "cell": cell.slug,
-            "strategy": cell.execution.strategy,
-            "devices": group_of(cell).size,
-            "largest_measured": model.largest if model.measured else None,
-        }
+        steps = self.steps.get(series_key(cell), [])
+        entry = Entry(
+            cell=cell.slug,
+            strategy=cell.execution.strategy,
+            devices=group_of(cell).size,
+            largest_measured=max((step.group.size for step in steps), default=None),
+        )
         try:
-            if cell.is_open:
-                raise _open_batch(cell)
-            _check_cores(cell, self.evidence.backend)
-            for slug, reason in self.unusable.items():
-                if any(c.slug == slug and series_key(c) == series_key(cell) for c in self.cells):
-                    raise reason
-            past = past_residuals(self.evidence.ledger, self.evidence.machine, group_of(cell).level)
-            made = forecast_step(model, target_of(cell), self.residuals(cell), past)
+            interval = self._interval(cell, steps)
         except Unsupported as refusal:
-            return Entry(**common, refusal=refusal.code, reason=refusal.reason, measure=refusal.measure)
-        if made.interval is None:
-            return Entry(
-                **common,
-                refusal="no-interval",
-                reason="no series has two sizes: nothing says how wrong the model is",
-                measure="run one strategy on a further size",
-            )
-        parts = {name: value for name, value in vars(made.parts).items() if name != "other_law"}
-        interval = made.interval
-        return Entry(
-            **common,
-            value=interval.value,
-            low=interval.low,
-            high=interval.high,
-            level=interval.level,
-            construction=interval.construction,
-            n=interval.n,
-            parts=parts,
+            why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
+            return entry.model_copy(update=why)
+        likely_low, likely_high = interval.likely or (None, None)
+        return entry.model_copy(
+            update={
+                "value": interval.value,
+                "low": interval.low,
+                "high": interval.high,
+                "level": interval.level,
+                "likely_low": likely_low,
+                "likely_high": likely_high,
+                "construction": interval.construction,
+                "n": interval.n,
+            }
         )
 
+    def _interval(self, cell: Cell, steps: list[MeasuredStep]) -> Interval:
+        """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""
+        if cell.is_open:
+            raise _open_batch(cell)
+        _check_cores(cell, self.evidence.backend)
+        if reason := self.unusable.get(series_key(cell)):
+            raise reason
+        target = target_of(cell)
+        sizes = sizes_for(steps, target)
+        check_support(cell.execution.strategy, sizes, target)
+        seconds = target.micro_batch * target.accumulation / expected_rate(sizes, target.group.size)
+        half, construction, n = self._half_widths(sizes, target.group)
+        return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), construction, n)
 
-def calibrate(evidence: ForecastEvidence, known: Sequence[Cell], targets: Iterable[Cell]) -> Calibration:
-    """Models of all series of `targets`, from the runs of `known`."""
+    def _half_widths(self, sizes: list[MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
+        """Of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
+
+        From as many past campaigns of this class of machines as 95 % needs; else, on GPUs, from public series, and
+        wider where the law was more wrong here; else from what it got wrong here alone. Raises Unsupported where
+        nothing says how wrong it is.
+        """
+        distance = doublings(group.size, sizes[-1].group.size)
+        past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
+        by_ledger = conformal(past, distance)
+        if by_ledger:
+            return by_ledger, "conformal", len(past)
+        own = self.held_out
+        if self.evidence.backend == "nccl":
+            return half_widths(sizes, group).times(stretch(own)), "public series", TABLES
+        here = leave_largest_out([one.residual / one.doublings for one in own], distance)
+        if here is None:
+            raise Unsupported(
+                "no-interval",
+                "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
+                "wrong the forecast is",
+                "run one strategy on a further size",
+            )
+        return here, "leave-largest-out", len(own)
+
+
+def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
+    """The measured steps of all series, from the runs of the cells `known`."""
+    steps: dict[str, list[MeasuredStep]] = {}
     unusable: dict[str, Unsupported] = {}
     for cell in known:
+        key = series_key(cell)
         try:
             usable(cell, evidence.findings)
         except Unsupported as reason:
-            unusable[cell.slug] = reason
-    sound = [(cell, evidence.runs[cell.slug]) for cell in known if cell.slug not in unusable]
-    models = step_models(sound, [*known, *targets], evidence.network, evidence.backend)
-    return Calibration(models, unusable, evidence, tuple(known))
+            unusable.setdefault(key, reason)
+        else:
+            steps.setdefault(key, []).append(measured_of(cell, evidence.runs[cell.slug]))
+    return Calibration(steps, unusable, evidence)
 
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
@@ -182,7 +205,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
         )
     if not targets:
         raise UserError(f"{loaded.path}: every cell is measured; nothing is left to forecast (key: forecast.hold_out)")
-    calibration = calibrate(evidence, known, targets)
+    calibration = calibrate(evidence, known)
     return Forecasts(
         campaign=loaded.name,
         made_utc=now_utc(),

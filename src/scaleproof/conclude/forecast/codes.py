@@ -5,12 +5,12 @@ from scaleproof.ground.findings.registry import Code
 FORECAST_MISSED = Code(
     "forecast-missed",
     "note",
-    what="The measured step is outside the interval that was written before the run: the model of the machine, or "
-    "the run, is not what it was taken for.",
+    what="The measured step is outside the interval that was written before the run: the machine, or the run, is not "
+    "what it was taken for.",
     detected="A forecast with hash and time, made before the cell's first run, does not hold its mean step time.",
     seen="Analytical predictors carry a bias, not noise: SimuMax's 43 published B200 rows err by -5.6 % on average.",
-    repair="Compare the waterfalls of forecast and run: the part that differs says what was wrong. Sweep the target "
-    "group, or run again where the machine was busy.",
+    repair="Look at the waterfall of the run for the part that grew, and sweep the group: a slow link shows there. Run "
+    "again where the machine was busy.",
 )
 
 SWEEP_SLOWER_THAN_LINK = Code(
@@ -28,7 +28,7 @@ SWEEP_UNSTABLE = Code(
     "sweep-unstable",
     "note",
     what="Launches of the same sweep differ: gloo's gather has two states, a neighbour used the link, or routes "
-    "changed. A forecast takes the median of the launches.",
+    "changed. Tables show the median of the launches.",
     detected="Medians of launches differ by more than 10 % at 64 KiB or more.",
     seen="One public H100 project's own figures for one shape differ by 18 % between days.",
     repair="Make more launches (forecast.launches), or measure on a machine that nobody else uses.",

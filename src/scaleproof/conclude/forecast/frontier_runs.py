@@ -11,7 +11,6 @@ from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
 from scaleproof.conclude.forecast.settings import held_of
 from scaleproof.ground.campaign.batch import candidates
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.files import write_json
@@ -23,6 +22,7 @@ from scaleproof.measure.launch.failure import failure
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
 from scaleproof.measure.machine.slurm import allocation
+from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import PlannedRun
 
 PROGRAM = "scaleproof.conclude.forecast.frontier_program"
@@ -89,10 +89,10 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
     """
-    held, shape = held_of(cell), shape_of(cell.workload.model)
-    state = state_bytes(held.strategy, held.precision, held.parameters, cell.batch.n_devices)
+    held = held_of(cell)
+    state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
-    blocks = shape.layers * tokens * shape.width * 34 * held.width / 2
+    blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2
     return state, blocks + 4 * 4 * tokens * held.vocabulary
 
 

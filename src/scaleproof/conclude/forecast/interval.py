@@ -1,24 +1,38 @@
 """Intervals for forecasts, and how they are scored.
 
-An interval over repeats is no interval of a prediction: it covers 39 to 77 % where 95 % is claimed. Two
-constructions hold: leave out the largest measured size, and split conformal over past forecasts (Vovk, Gammerman
-and Shafer 2005; Lei et al. 2018).
+An interval over repeats is no interval of a prediction: it covers 39 to 77 % where 95 % is claimed. What holds is how
+wrong the law was: on public series; in the ledger, by split conformal inference (Vovk, Gammerman and Shafer 2005; Lei
+et al. 2018); about the largest measured sizes of the campaign itself.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import betaincinv, stdtrit
+from scipy.special import betaincinv, ndtri, stdtrit
 
 LEVEL = 0.95
-WIDE = 0.15  # half-width of an interval from which on a forecast ranks nothing
-LEVELS = (0.95, 0.9, 0.8)
+LIKELY = 0.80
+WIDE = 0.15  # half-width at 80 % from which on a forecast has no point and ranks nothing
+
+
+@dataclass(frozen=True)
+class HalfWidths:
+    """Of the intervals that hold 80 and 95 % of what is forecast, in logarithms."""
+
+    likely: float
+    nearly_all: float
+
+    def times(self, factor: float) -> "HalfWidths":
+        return HalfWidths(self.likely * factor, self.nearly_all * factor)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A positive quantity that was not measured. `n`: residuals that the width comes from."""
+    """A positive quantity that was not measured, with bounds at `level` and, where they are known, at 80 %.
+
+    `n`: residuals that the width comes from.
+    """
 
     value: float
     low: float
@@ -26,6 +40,14 @@ class Interval:
     level: float
     construction: str
     n: int
+    likely: tuple[float, float] | None = None
+
+    @classmethod
+    def around(cls, value: float, half: HalfWidths, construction: str, n: int) -> "Interval":
+        """With bounds that lie equally far from `value`, in logarithms."""
+        low, high = value * math.exp(-half.nearly_all), value * math.exp(half.nearly_all)
+        likely = (value * math.exp(-half.likely), value * math.exp(half.likely))
+        return cls(value, low, high, LEVEL, construction, n, likely)
 
     @property
     def half_width(self) -> float:
@@ -34,42 +56,40 @@ class Interval:
 
     @property
     def wide(self) -> bool:
-        return self.half_width > WIDE
+        low, high = self.likely or (self.low, self.high)
+        return math.log(high / low) / 2 > WIDE
 
     def holds(self, measured: float) -> bool:
         return self.low <= measured <= self.high
 
-    def scaled(self, factor: float) -> "Interval":
-        """The interval of the quantity times an exact positive number."""
-        bounds = (self.value * factor, self.low * factor, self.high * factor)
-        return Interval(*bounds, self.level, self.construction, self.n)
-
     def inverse(self, numerator: float) -> "Interval":
         """The interval of numerator / quantity."""
         bounds = (numerator / self.value, numerator / self.high, numerator / self.low)
-        return Interval(*bounds, self.level, self.construction, self.n)
+        likely = (numerator / self.likely[1], numerator / self.likely[0]) if self.likely else None
+        return Interval(*bounds, self.level, self.construction, self.n, likely)
 
 
-def doublings(target: int, largest: int) -> float:
-    """From the largest measured size to the target; at least 1: nothing is known to be nearer than a measurement."""
-    return max(1.0, math.log2(target / largest)) if target > largest else 1.0
+def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
+    """The half-widths with the variance of the logarithm of the measured mean that a forecast starts from."""
+    error = math.sqrt(variance)
+    return HalfWidths(
+        math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
+        math.hypot(half.nearly_all, error * float(ndtri((1 + LEVEL) / 2))),
+    )
 
 
-def leave_largest_out(
-    value: float, residuals: Sequence[float], distance: float, repeat_variance: float, level: float = LEVEL
-) -> Interval | None:
-    """From what the model gets wrong when the largest measured size of each series is predicted from the smaller ones.
+def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths | None:
+    """From what the law gets wrong when the largest size of each series is forecast from the smaller ones.
 
-    `residuals`: log(measured / predicted) per doubling, one a series. `distance`: doublings to the target.
-    `repeat_variance`: of the logarithm of the anchoring measurement's mean. Student's t with as many degrees of
-    freedom as there are series. None without residuals.
+    `residuals`: log(measured / forecast) per doubling, one a series. `distance`: doublings to the target. Student's t
+    with as many degrees of freedom as there are series. None without residuals.
     """
     n = len(residuals)
     if not n:
         return None
-    variance = sum(r * r for r in residuals) / n * distance**2 + repeat_variance
-    half = float(stdtrit(n, (1 + level) / 2)) * math.sqrt(variance)
-    return Interval(value, value * math.exp(-half), value * math.exp(half), level, "leave-largest-out", n)
+    spread = math.sqrt(sum(residual**2 for residual in residuals) / n)
+    half = HalfWidths(float(stdtrit(n, (1 + LIKELY) / 2)), float(stdtrit(n, (1 + LEVEL) / 2)))
+    return half.times(spread * distance)
 
 
 def conformal_rank(n: int, level: float) -> int | None:
@@ -78,20 +98,17 @@ def conformal_rank(n: int, level: float) -> int | None:
     return rank if rank <= n else None
 
 
-def conformal(value: float, residuals: Sequence[float], distance: float, level: float = LEVEL) -> Interval | None:
-    """Split conformal: the interval at `level`, or at the highest level that so many past residuals allow.
+def conformal(residuals: Sequence[float], distance: float) -> HalfWidths | None:
+    """Split conformal, from past forecasts: 19 are needed for 95 %; None below that.
 
     `residuals`: |log(measured / forecast)| per doubling, one a campaign (cells of a campaign share their errors: its
-    largest). 19 campaigns for 95 %, 9 for 90 %, 4 for 80 %; None below that.
+    largest). `distance`: doublings to the target.
     """
     ordered = sorted(residuals)
-    for allowed in (level, *(lower for lower in LEVELS if lower < level)):
-        rank = conformal_rank(len(ordered), allowed)
-        if rank:
-            half = ordered[rank - 1] * distance
-            bounds = (value * math.exp(-half), value * math.exp(half))
-            return Interval(value, *bounds, allowed, "conformal", len(ordered))
-    return None
+    likely, nearly_all = (conformal_rank(len(ordered), level) for level in (LIKELY, LEVEL))
+    if likely is None or nearly_all is None:
+        return None
+    return HalfWidths(ordered[likely - 1], ordered[nearly_all - 1]).times(distance)
 
 
 def interval_score(interval: Interval, measured: float) -> float:

@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, doublings, interval_score
+from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, interval_score
+from scaleproof.conclude.forecast.law import doublings
 from scaleproof.ground.errors import damaged
 from scaleproof.ground.files import read_record, write_json
 from scaleproof.ground.findings.forecast_report import CellForecast, Coverage
 
-MODEL_VERSION = "1"  # residuals of another model are no residuals of this one
+MODEL_VERSION = "2"  # residuals of another law are no residuals of this one
 LEDGER = "ledger.json"
 
 
@@ -32,7 +33,11 @@ class Entry(CellForecast):
     def interval(self) -> Interval | None:
         if self.value is None or self.low is None or self.high is None:
             return None
-        return Interval(self.value, self.low, self.high, self.level or 0.95, self.construction or "", self.n or 0)
+        likely = None
+        if self.likely_low is not None and self.likely_high is not None:
+            likely = (self.likely_low, self.likely_high)
+        bounds = (self.value, self.low, self.high)
+        return Interval(*bounds, self.level or 0.95, self.construction or "", self.n or 0, likely)
 
 
 class Forecasts(Record):
@@ -47,8 +52,16 @@ class Forecasts(Record):
     entries: list[Entry]
     sha256: str = ""
 
+    def content(self) -> dict[str, Any]:
+        """What is written, but for its seal. Files of before there were bounds of 80 % have no such fields."""
+        content = self.model_dump(mode="json", exclude={"sha256"})
+        for entry in content["entries"]:
+            if entry["likely_low"] is None:
+                del entry["likely_low"], entry["likely_high"]
+        return content
+
     def digest(self) -> str:
-        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -82,9 +95,9 @@ class Score(Record):
 
 def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
     """Write a new file, named by its time; an older one is never overwritten. Returns its path."""
-    sealed = forecasts.model_copy(update={"sha256": forecasts.digest()})
-    path = folder / f"{forecasts.made_utc.replace(':', '').replace('-', '')}-{sealed.sha256[:8]}.json"
-    write_json(path, sealed.model_dump(mode="json"))
+    seal = forecasts.digest()
+    path = folder / f"{forecasts.made_utc.replace(':', '').replace('-', '')}-{seal[:8]}.json"
+    write_json(path, forecasts.content() | {"sha256": seal})
     return path
 
 

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaleproof.conclude.forecast.collective import Unsupported
+from scaleproof.conclude.forecast.law import Unsupported
 from scaleproof.ground.facts.memory import state_bytes
 
 FULL = 0.95  # of a device: from here on the allocator runs out of whole pieces
+FULL_FAR = 0.93  # ... at micro-batches beyond twice the largest measured one, where predictions fall short of peaks
+FAR = 2
 OVER = 1.05  # a prediction that is this many times the device does not fit; between both, one trial decides
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's default
 LIVE = 1_000_000_000  # elements that ZeRO stage 3 keeps gathered (stage3_max_live_parameters)
@@ -94,13 +96,25 @@ class MemoryModel:
     slope: float
     measured: tuple[Peak, ...]
 
-    def at(self, micro_batch: int, devices: int) -> float:
-        """Peak bytes.
+    @property
+    def largest(self) -> int:
+        """The largest measured micro-batch."""
+        return max(peak.micro_batch for peak in self.measured)
 
-        Raises Unsupported for micro-batches below the smallest or above four times the largest measured.
+    def at(self, micro_batch: int, devices: int) -> float:
+        """Peak bytes, of any number of devices.
+
+        Raises Unsupported for micro-batches below the smallest or above four times the largest measured, and, where
+        one was measured, for any other.
         """
-        sizes = [p.micro_batch for p in self.measured]
-        if not min(sizes) <= micro_batch <= 4 * max(sizes):
+        sizes = {peak.micro_batch for peak in self.measured}
+        if len(sizes) == 1 and micro_batch not in sizes:
+            raise Unsupported(
+                "memory-one-batch",
+                f"memory was measured at micro-batch {self.largest} only",
+                "run two micro-batches, neither of them 1",
+            )
+        if not min(sizes) <= micro_batch <= 4 * self.largest:
             raise Unsupported(
                 "micro-batch-outside",
                 f"memory was measured at micro-batches {min(sizes)} to {max(sizes)}, not near {micro_batch}",
@@ -111,34 +125,34 @@ class MemoryModel:
 
 
 def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
-    """From peaks at two or more micro-batches. Micro-batch 1 is left out where two others are there.
+    """From peaks at one micro-batch or more. Micro-batch 1 is left out where two others are there.
 
     (At 1 the peak is in the update, not in the activations: a line through it is 4 % off where one through 32 and 64 is
-    0.1 % off.) Raises Unsupported with fewer than two micro-batches.
+    0.1 % off.)
     """
+    if held.strategy == "hsdp":
+        raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
     usable = sorted(peaks, key=lambda p: p.micro_batch)
     beyond_one = [p for p in usable if p.micro_batch > 1]
     if len({p.micro_batch for p in beyond_one}) >= 2:
         usable = beyond_one
-    if len({p.micro_batch for p in usable}) < 2:
-        raise Unsupported(
-            "memory-one-batch",
-            "memory was measured at fewer than two micro-batches",
-            "run two micro-batches, neither of them 1",
-        )
     rests = [p.nbytes - known_bytes(held, p.devices, p.micro_batch) for p in usable]
     sizes = [p.micro_batch for p in usable]
     middle, mean = sum(sizes) / len(sizes), sum(rests) / len(rests)
-    pairs = list(zip(sizes, rests, strict=True))
-    slope = sum((s - middle) * (r - mean) for s, r in pairs) / sum((s - middle) ** 2 for s in sizes)
+    squares = sum((size - middle) ** 2 for size in sizes)
+    products = sum((size - middle) * (rest - mean) for size, rest in zip(sizes, rests, strict=True))
+    slope = products / squares if squares else 0.0
     return MemoryModel(held, mean - slope * middle, slope, tuple(usable))
 
 
 Verdict = Literal["fits", "undecided", "does not fit"]
 
 
-def verdict(predicted: float, capacity: float) -> Verdict:
-    """Whether a device of `capacity` bytes is enough: an allocator fails before the last byte is used."""
+def verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
+    """Whether a device of `capacity` bytes is enough: an allocator fails before the last byte is used.
+
+    `far`: predicted for more than twice the largest measured micro-batch.
+    """
     if predicted > OVER * capacity:
         return "does not fit"
-    return "fits" if predicted <= FULL * capacity else "undecided"
+    return "fits" if predicted <= (FULL_FAR if far else FULL) * capacity else "undecided"

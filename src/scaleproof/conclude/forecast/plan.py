@@ -16,9 +16,9 @@ from scaleproof.conclude.forecast.campaign_forecast import (
     rate,
     spread_of_runs,
 )
-from scaleproof.conclude.forecast.collective import Unsupported
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
-from scaleproof.conclude.forecast.memory import Peak, fit_memory, verdict
+from scaleproof.conclude.forecast.law import Unsupported
+from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, verdict
 from scaleproof.conclude.forecast.planner import (
     Candidate,
     CellPlan,
@@ -95,7 +95,7 @@ def make_plan(
     """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
-    calibration = calibrate(evidence, known, loaded.cells) if known else None
+    calibration = calibrate(evidence, known) if known else None
     rows, estimated = [], []
     for cell in loaded.cells:
         runs = evidence.runs.get(cell.slug, [])
@@ -273,12 +273,15 @@ def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, 
             peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
+    model = fit_memory(held_of(cell), peaks)
     try:
-        used = fit_memory(held_of(cell), peaks).at(cell.batch.micro, group_of(cell).size)
+        used = model.at(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason
     capacity = _capacity(evidence)
-    return used, verdict(used, capacity) if capacity else "unknown", ""
+    if not capacity:
+        return used, "unknown", ""
+    return used, verdict(used, capacity, far=cell.batch.micro > FAR * model.largest), ""
 
 
 def _capacity(evidence: ForecastEvidence) -> float | None:

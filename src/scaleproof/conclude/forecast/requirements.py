@@ -4,24 +4,26 @@ import os
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.facts.counts import Counts, count
+from scaleproof.ground.facts.counts import Counts
+from scaleproof.ground.facts.counts import counts_of as counts_of_inventory
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.number_format import integer, significant, size
 from scaleproof.measure.machine.gpus import Gpu
+from scaleproof.measure.model.inventory import inventory_of
 
 CORPORA = Path("results/corpora")
 
 
 def counts_of(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model; None where it is no GPT-2, or a command's."""
-    if cell.command is not None:
+    """Parameters and FLOPs of a cell's model.
+
+    None of a command's, and of a classifier, whose classes and lengths are the corpus'.
+    """
+    if cell.command is not None or cell.workload.task == "classification":
         return None
-    shape = shape_of(cell.workload.model)
-    return count(shape, cell.vocab_size, cell.workload.seq_len) if isinstance(shape, ModelShape) else None
+    return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
 
 
 def state(cell: Cell) -> float | None:
@@ -29,7 +31,7 @@ def state(cell: Cell) -> float | None:
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
-    return state_bytes(execution.strategy, execution.precision, counts.parameters, execution.geometry.n_devices)
+    return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
 
 
 def models(loaded: LoadedCampaign) -> str:

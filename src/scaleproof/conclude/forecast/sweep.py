@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
-from scaleproof.conclude.forecast.settings import group_of, layers_of
+from scaleproof.conclude.forecast.settings import group_of, held_of
 from scaleproof.conclude.forecast.sweep_file import Launch, Link, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
@@ -61,7 +61,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
 
 def largest_message(loaded: LoadedCampaign) -> float:
     """Bytes of the largest model of the campaign in fp32."""
-    return max(4.0 * layers_of(cell).parameters for cell in loaded.cells)
+    return max(4.0 * held_of(cell).parameters for cell in loaded.cells)
 
 
 def measure(

@@ -11,14 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scaleproof.conclude.forecast.collective import (
-    COLLECTIVES,
-    Collective,
-    CollectiveTimes,
-    Group,
-    Network,
-    bus_bandwidth,
-)
+from scaleproof.conclude.forecast.collective import COLLECTIVES, Collective, Group, bus_bandwidth
 from scaleproof.conclude.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
@@ -171,23 +164,6 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     table.writerows(rows)
     write_atomic(folder / NODE_PAIRS, text.getvalue())
     write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
-
-
-def tables_of(sweep: Sweep) -> list[CollectiveTimes]:
-    """What the step model interpolates in."""
-    by_name: dict[Collective, list[SweptSize]] = {}
-    for row in sweep_rows(sweep):
-        by_name.setdefault(row.collective, []).append(row)
-    return [
-        CollectiveTimes(name, sweep.group, tuple(r.nbytes for r in rows), tuple(r.seconds for r in rows))
-        for name, rows in by_name.items()
-    ]
-
-
-def network_of(sweeps: Sequence[Sweep]) -> Network | None:
-    """All tables of a machine; None without a sweep."""
-    tables = tuple(table for sweep in sweeps for table in tables_of(sweep))
-    return Network(tables) if tables else None
 
 
 def read_sweep(path: Path) -> Sweep:

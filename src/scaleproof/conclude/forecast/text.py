@@ -22,7 +22,7 @@ from scaleproof.conclude.forecast.sweep_file import (
 )
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import fixed, integer, significant, size
+from scaleproof.ground.number_format import fixed, integer, percent, significant, size
 from scaleproof.ground.records.scaling_report import Resolution
 
 
@@ -93,19 +93,23 @@ def _pairs_text(pairs: list[PairRow]) -> list[str]:
 
 
 def forecasts_text(forecasts: Forecasts) -> str:
-    """A row a cell: milliseconds of a step with its interval, or why there is none and what would lift that."""
+    """A row a cell: milliseconds of a step with its intervals, or why there is none and what would lift that."""
     rows, refused = [], []
     for entry in forecasts.entries:
         interval = entry.interval
         if interval is None:
             refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
             continue
-        value = fixed(1e3 * interval.value, 1, grouped=True) if not interval.wide else ""
-        rows.append([entry.cell, value, _range(interval, 1e3), f"{fixed(100 * interval.level, 0)} %", _basis(interval)])
-    text = tabulate(rows, ["cell", "ms/step", "interval", "level", "from"], disable_numparse=True) if rows else ""
-    wide = any(not row[1] for row in rows)
-    note = f"\nWhere only an interval stands, it is wider than +-{fixed(100 * WIDE, 0)} %." if wide else ""
-    return "\n".join(filter(None, [text + note, *refused]))
+        value = "" if interval.wide else fixed(1e3 * interval.value, 1, grouped=True)
+        likely = _range(interval.likely, 1e3) if interval.likely else ""
+        nearly_all = _range((interval.low, interval.high), 1e3)
+        rows.append([entry.cell, value, likely, nearly_all, _basis(interval)])
+    parts = []
+    if rows:
+        parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
+    if any(not row[1] for row in rows):
+        parts.append(f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}.")
+    return "\n".join([*parts, *refused])
 
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
@@ -211,7 +215,7 @@ def _plan_row(row: PlanRow) -> list[str]:
     memory += " (counted)" if row.counted else ""
     return [
         row.cell,
-        _range(step, 1e3) if step else "",
+        _range((step.low, step.high), 1e3) if step else "",
         integer(tokens.value) if tokens and not tokens.wide else "",
         memory,
         _duration(plan.run_seconds) if plan else "",
@@ -245,15 +249,16 @@ def _right(columns: int) -> tuple[str, ...]:
     return ("left", *["right"] * (columns - 2), "left")
 
 
-def _range(interval: Interval, scale: float) -> str:
-    return (
-        f"{significant(interval.low * scale, 4, grouped=True)} to {significant(interval.high * scale, 4, grouped=True)}"
-    )
+def _range(bounds: tuple[float, float], scale: float) -> str:
+    low, high = (significant(bound * scale, 4, grouped=True) for bound in bounds)
+    return f"{low} to {high}"
 
 
 def _basis(interval: Interval) -> str:
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
+    if interval.construction == "public series":
+        return f"public series, {interval.n} tables"
     return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
 
 

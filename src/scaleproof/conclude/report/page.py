@@ -19,7 +19,7 @@ from scaleproof.conclude.report.page_terms import columns, terms
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
 from scaleproof.conclude.report.sentences.drift import drift_sentences
-from scaleproof.conclude.report.sentences.forecast import forecast_sentences, what_if_rows
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
@@ -209,7 +209,6 @@ def _forecast(forecast: ForecastReport) -> dict[str, Any]:
     return {
         "sentences": forecast_sentences(forecast),
         "rows": forecast_human(rows).to_dict("records") if rows else [],
-        "what_if": what_if_rows(forecast),
     }
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "model_shapes",
     "repeats",
     "shared_jobs",
+    "transformers_model",
     "unmeasured",
     "validation_messages",
     "yaml_loader",

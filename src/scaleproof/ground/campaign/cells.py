@@ -33,9 +33,11 @@ from scaleproof.ground.campaign.config import (
 )
 from scaleproof.ground.campaign.field import axis_prefix
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.number_format import integer
 
+YOUNGER_KEYS = ("fsdp_reshard",)  # of `execution`: younger than results that people have
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
 MOST_CELLS, MOST_RUNS = 10_000, 100_000
@@ -118,6 +120,12 @@ class Cell:
         return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
 
     @property
+    def sharing_devices(self) -> int:
+        """Devices that share one copy of the training state."""
+        geometry = self.execution.geometry
+        return sharing_devices(self.execution.strategy, geometry.nodes, geometry.devices_per_node)
+
+    @property
     def world_size(self) -> int:
         """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
         return self.execution.geometry.nodes * self.processes_per_node
@@ -129,8 +137,13 @@ class Cell:
             return self._config_of_command(self.command)
         config: dict[str, Any] = {name: getattr(self, name).model_dump(mode="json") for name in SECTIONS}
         config["workload"]["vocab_size"] = self.vocab_size
-        config["workload"]["model_shape"] = shape_of(self.workload.model).model_dump()
+        shape = shape_of(self.workload.model)
+        described = shape.description() if isinstance(shape, TransformersModel) else shape.model_dump()
+        config["workload"]["model_shape"] = described
         config["execution"]["geometry"] = str(self.execution.geometry)
+        for name in YOUNGER_KEYS:  # with their default they are what was before them, and results stay those of a cell
+            if getattr(self.execution, name) == Execution.model_fields[name].default:
+                del config["execution"][name]
         for name in ("command", "figures", "per_step", "rate_of"):
             del config["workload"][name]
         del config["work"]["fewer_steps"]
@@ -203,6 +216,11 @@ class Cell:
     def planned_batch(self) -> str:
         """The arithmetic of its batch in words, the same before and after a search."""
         return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
+
+
+def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
+    """Devices that share one copy of the state: hsdp has one on each node, every other strategy that shards one."""
+    return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
 
 
 def _digest(config: dict[str, Any]) -> str:
@@ -409,15 +427,10 @@ def _check(cell: Cell) -> None:
     """What no single key can know. Raises UserError."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
-    if seq_len > shape.context:
+    if shape.context is not None and seq_len > shape.context:
         raise UserError(
             f"workload.seq_len {seq_len} is longer than the model's context of {shape.context} tokens",
             ("workload", "seq_len"),
-        )
-    if shape.width % shape.heads:
-        name = "width" if isinstance(shape, ModelShape) else "d_model"
-        raise UserError(
-            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
     ramp, steps = cell.work.schedule.ramp_steps, cell.work.warmup_steps + cell.work.steps
     if ramp > steps:
@@ -433,14 +446,36 @@ def _check(cell: Cell) -> None:
             f"e.g. {bucket + 1}",
             ("execution", "bucket_elements"),
         )
-    _check_task(cell, shape)
+    _check_classifier(cell)
     _check_vocabulary(cell)
+    if not isinstance(shape, TransformersModel):
+        _check_task(cell, shape)
+        _check_shape(cell, shape)
+
+
+def _check_shape(cell: Cell, shape: Shape) -> None:
+    """Heads of whole numbers of features, and not absurdly many parameters. Raises UserError."""
+    if shape.width % shape.heads:
+        name = "width" if isinstance(shape, ModelShape) else "d_model"
+        raise UserError(
+            f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
+        )
     parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
     if parameters > MOST_PARAMETERS:
         raise UserError(
             f"workload.model has about {parameters:.1e} parameters; at most {MOST_PARAMETERS:.0e} are allowed",
             ("workload", "model"),
         )
+
+
+def _check_classifier(cell: Cell) -> None:
+    """What encoders have no choice of. Raises UserError."""
+    if cell.workload.task != "classification":
+        return
+    if cell.execution.loss != "plain":
+        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
+    if cell.execution.attention != "sdpa":
+        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))
 
 
 def _check_vocabulary(cell: Cell) -> None:
@@ -483,7 +518,3 @@ def _check_task(cell: Cell, shape: Shape) -> None:
             f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
             ("workload", "model"),
         )
-    if encoder and cell.execution.loss != "plain":
-        raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
-    if encoder and cell.execution.attention != "sdpa":
-        raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))

@@ -3,22 +3,35 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
 from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, free_axes
+from scaleproof.ground.campaign.corpora import no_hub_name
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
 from scaleproof.ground.campaign.question import Percent, Question
 from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.campaign.unmeasured import Forecasting, Frontier, Tracing
 
 Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 StrategyName = Literal[
-    "single", "dp", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload", "zero2-offload", "zero3-offload"
+    "single",
+    "dp",
+    "ddp",
+    "fsdp",
+    "hsdp",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero1-offload",
+    "zero2-offload",
+    "zero3-offload",
 ]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
@@ -35,14 +48,15 @@ class Workload(Section):
         "document, from a corpus with labels.",
         "none",
     )
-    model: ModelName | ModelShape | EncoderShape = key(
+    model: ModelName | ModelShape | EncoderShape | TransformersModel = key(
         "gpt2-tiny",
         "A size of the GPT-2 family, or a shape of its own (layers, width, heads, context). For classification: "
-        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context).",
+        "encoder-small, encoder-large or a shape (d_model, heads, layers, feed_forward, context). For both a model of "
+        "transformers with random weights: {hub: owner/name, revision: ...}, {config: path} or {module: file.py:f}.",
         "none",
         axis="",
     )
-    corpus: str = key(
+    corpus: Annotated[str, BeforeValidator(no_hub_name)] = key(
         "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
     )
     tokenizer: str = key(
@@ -166,6 +180,7 @@ class Execution(Section):
         "ddp",
         "single: one device, no wrapper. dp: nn.DataParallel, one process for all devices of a node. "
         "ddp: DistributedDataParallel, a full replica on each device. fsdp: FSDP2 (fully_shard), everything sharded. "
+        "hsdp: FSDP2 that shards over the devices of a node and replicates over nodes; on one node it is fsdp. "
         "zero0 to zero3: DeepSpeed ZeRO stages; with -offload the optimizer's state and step are on the CPU.",
         "none",
         axis="",
@@ -221,6 +236,13 @@ class Execution(Section):
         axis="prefetch",
         ge=1,
         le=8,
+    )
+    fsdp_reshard: bool = key(
+        True,
+        "Whether fsdp and hsdp free a block's parameters after its forward pass and gather them again for the backward "
+        "pass; false keeps them, as ZeRO-2 does. Without effect on others.",
+        "none",
+        axis="reshard",
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"
@@ -457,6 +479,6 @@ def entries_of(tokenizer: str) -> int:
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
-def shape_of(model: str | Shape) -> Shape:
-    """The numbers behind a model's name."""
+def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
+    """The numbers behind a model's name; a model of transformers has none but those of its file."""
     return SHAPES[model] if isinstance(model, str) else model

@@ -27,14 +27,26 @@ NEEDED = {
     **dict.fromkeys(LOCAL, ("files",)),
     "hub": ("repository", "revision", "files", "format"),
     "http": ("urls", "revision", "files", "format"),
+    "dataset": ("load", "revision"),
 }
-ONLY_REMOTE = ("repository", "urls", "revision", "format", "gated", "known", "download_size")
+# Keys that only some sources have a use for -> those sources.
+ONLY_FOR = {
+    "repository": ("hub",),
+    "urls": ("http",),
+    "load": ("dataset",),
+    "gated": ("hub", "dataset"),
+    "revision": ("hub", "http", "dataset"),
+    **dict.fromkeys(("format", "known", "download_size"), ("hub", "http")),
+    "files": (*LOCAL, "hub", "http"),
+}
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
 # What files begin with that are no corpus -> what they are.
 OTHERS = {
     b"%PDF-": "is a PDF; save its text",
     b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
 }
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # what names of local files end with
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -53,10 +65,11 @@ class Known(Section):
 class Corpus(Section):
     """Where the documents of one corpus come from."""
 
-    source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http"] = Field(
+    source: Literal["python-docs", "text", "jsonl", "parquet", "csv", "hub", "http", "dataset"] = Field(
         description="python-docs: the documentation inside the running interpreter. "
         "text, jsonl, parquet, csv: local `files`. hub: files of a dataset repository "
-        "of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server.",
+        "of the Hugging Face hub (or of HF_ENDPOINT). http: files of a web server. dataset: what "
+        "`datasets.load_dataset` makes of a repository of the hub.",
         json_schema_extra={"unit": "none"},
     )
     files: list[FileName] = key(
@@ -65,11 +78,20 @@ class Corpus(Section):
         "the order in which they are read; {00..79} stands for a range of numbers.",
         "none",
     )
+    load: list[str] = key(
+        [],
+        "For dataset: owner/name, configuration and split, as `datasets.load_dataset` takes them. It is streamed: no "
+        "more is read than `budget` asks for.",
+        "none",
+        max_length=3,
+        examples=[["Salesforce/wikitext", "wikitext-103-raw-v1", "train"]],
+    )
     repository: str | None = key(None, "For hub: owner/name of the dataset.", "none", pattern=r"^[\w.-]+/[\w.-]+$")
     urls: list[str] = key([], "For http: folders that have the files; those after the first are mirrors.", "none")
     revision: str | None = key(
         None,
-        "For hub: the commit (40 hexadecimal digits), so that the files never change. For http: a name of the version. "
+        "For hub and dataset: the commit (40 hexadecimal digits), so that the text never changes; of a branch the "
+        "commit is recorded. For http: a name of the version. "
         "It is part of the paths of downloads and tokens.",
         "none",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
@@ -124,17 +146,18 @@ class Corpus(Section):
             yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
 
     def _useless_keys(self) -> Iterator[str]:
-        of_the_other = {"hub": ("urls",), "http": ("repository",)}
-        for name in of_the_other.get(self.source, ONLY_REMOTE):
-            if name in self.model_fields_set:
+        if self.gated and self.source not in ONLY_FOR["gated"]:
+            yield "`gated` is for sources hub and dataset: tokens are sent nowhere else"
+        for name, sources in ONLY_FOR.items():
+            if name in self.model_fields_set and self.source not in sources:
                 yield f"source {self.source} has no use for `{name}`"
-        if self.gated and self.source != "hub":
-            yield "`gated` is for source hub: tokens are sent nowhere else"
+        if self.source == "dataset" and len(self.load) != len(("owner/name", "configuration", "split")):
+            yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
         if "field" in self.model_fields_set and self.form == "text":
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
-        if self.label and self.form in (None, "text"):
+        if self.label and (self.form == "text" or self.source == "python-docs"):
             yield "`label` needs rows with fields: jsonl, parquet or csv"
         if self.columns and self.form != "csv":
             yield "`columns` is for csv: other rows name their fields themselves"
@@ -163,11 +186,12 @@ class Corpus(Section):
 
     @property
     def remote(self) -> bool:
+        """Whether it consists of files that are downloaded."""
         return self.source in ("hub", "http")
 
     @property
     def form(self) -> str | None:
-        """What the files are; None for python-docs."""
+        """What the files are; None for python-docs and dataset, which have none here."""
         return self.format if self.remote else self.source if self.source in LOCAL else None
 
     @property
@@ -184,7 +208,7 @@ class Corpus(Section):
     @property
     def pinned(self) -> bool:
         """Whether the files that the revision names can never change."""
-        return self.source != "hub" or PINNED.fullmatch(self.revision or "") is not None
+        return self.source not in ("hub", "dataset") or PINNED.fullmatch(self.revision or "") is not None
 
     @property
     def limits(self) -> tuple[int | None, int | None]:
@@ -209,6 +233,22 @@ CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")
 
 class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
     """Corpora by name; campaigns refer to the names."""
+
+
+def no_hub_name(name: object) -> object:
+    """A corpus' name as it is; for that of a data set on the hub, raises ValueError with the lines to write."""
+    if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
+        return name
+    row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"
+    raise ValueError(
+        f'"{name}" looks like a data set of the Hugging Face hub. Write into config/corpora.yaml\n'
+        f"  {row}:\n"
+        f"    source: dataset\n"
+        f"    load: [{name}, default, train]  # owner/name, configuration, split\n"
+        f"    revision: main                  # better a commit\n"
+        f"    budget: 100 MB\n"
+        f"and here corpus: {row}. scaleproof corpus check {row} asks the hub"
+    )
 
 
 def folder_of(name: str, corpus: Corpus) -> str:

@@ -23,7 +23,7 @@ class RepeatUntil(Section):
         json_schema_extra={"unit": "part of the tokens/s"},
     )
     at_least: int = key(3, "Repeats before the first look at the results.", "runs", ge=3, le=10_000)
-    at_most: int = key(12, "Repeats after which the campaign ends, decided or not.", "runs", ge=4, le=10_000)
+    at_most: int = key(12, "Repeats after which the campaign ends, decided or not.", "runs", ge=1, le=10_000)
     minutes: float | None = key(
         None, "No further round begins if the runs would then take longer than this in all.", "minutes", gt=0
     )

@@ -32,6 +32,7 @@ PATTERNS = {
     r"\S": "text that is not blank",
     GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
+HUB_NAME = re.compile(r"[\w.-]+/[\w-]+")  # owner/name; a file of one's own has a suffix
 OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
 LIMITS = (
     ("minimum", ">=", operator.ge),
@@ -221,9 +222,18 @@ def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = _one_of_list(value, array, schema) if array else _one_value(place, value, options, schema)
     allowed = _allowed(node, schema)
+    if "corpus" in place[-2:] and isinstance(value, str) and HUB_NAME.fullmatch(value):
+        hint = _row_of_hub(value)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
+
+
+def _row_of_hub(repository: str) -> str:
+    """The row of config/corpora.yaml that a data set of a hub needs, with a leading space."""
+    name = valid_name(repository.partition("/")[2])
+    row = f"{name}: {{source: hub, repository: {repository}, revision: main, format: parquet, files: [...]}}"
+    return f' A data set of a hub has a row in config/corpora.yaml, whose name stands here: "{row}" (docs/corpora.md).'
 
 
 def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:

@@ -65,9 +65,8 @@ def load_corpora(path: Path) -> CorpusTable:
     if os.path.lexists(path) and not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     if not path.is_file():
-        raise UserError(
-            f"{path}: no such file; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
-        )
+        hint = other_folder() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
+        raise UserError(f"{path}: no such file{hint}")
     return _read(path, CorpusTable)[0]
 
 
@@ -103,8 +102,19 @@ def no_campaign(path: Path) -> UserError:
     elif path.exists():
         empty = "is empty, and " if not path.stat().st_size else ""
         what = f"{empty}is no campaign file, which ends with .yaml and has a title"
+    if not there and (folder_hint := other_folder()):
+        return UserError(f"{path}: {what}{folder_hint}")
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
     return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
+
+
+def other_folder() -> str:
+    """What to say where campaigns are looked for in a folder that has none, and one around it has; else nothing."""
+    here = Path.cwd()
+    if (here / CAMPAIGNS).is_dir():
+        return ""
+    outer = next((folder for folder in here.parents if (folder / CAMPAIGNS).is_dir()), None)
+    return f"; this is {here}, and campaigns are in {outer / CAMPAIGNS}: cd {outer}" if outer else ""
 
 
 def has_title(path: Path) -> bool:

@@ -1,6 +1,8 @@
-"""Exact parameter and FLOP counts of a GPT-2 or an encoder, from its shape. Imports no torch."""
+"""What a network is made of, and from it the parameters and FLOPs of a token. Imports no torch."""
 
 from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape, Shape
 
@@ -14,6 +16,28 @@ ENCODER_SOURCE = (
 )
 
 
+class Inventory(BaseModel):
+    """The tensors of a network, as far as formulas of work, traffic and memory need them. Numbers are elements."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    blocks: list[int] = Field(description="Parameters of each block, biases and norms included.")
+    root: int = Field(description="Parameters outside of all blocks; a tied head counts once, as the token table.")
+    block_weights: int = Field(description="Of the weights in all blocks that multiply each token.")
+    token_weights: int = Field(description="Of the weights outside that multiply each token: the head.")
+    sample_weights: int = Field(description="Of the weights outside that multiply once a sample: a classifier.")
+    attention_width: int = Field(description="Sum over the layers of heads x width of a head.")
+    largest_tensor: int
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.blocks) + self.root
+
+    @property
+    def is_encoder(self) -> bool:
+        return self.token_weights == 0
+
+
 @dataclass(frozen=True)
 class Counts:
     """Parameters (numbers) and FLOPs of one token's forward and backward pass."""
@@ -25,37 +49,51 @@ class Counts:
     source: str = FLOPS_SOURCE
 
 
-def count(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
-    """Counts of a GPT-2 with tied embeddings.
+def counts_of(inventory: Inventory, tokens_per_sample: float) -> Counts:
+    """Counts of one token of a sample of `tokens_per_sample` real tokens: padding is no work.
 
-    A block has 12 d^2 matmul weights and 13 d biases and norms; the head is the token table, so it is counted once as a
-    parameter and once as a matmul. GPT-2 small with 50,257 entries has 124,439,808 parameters, of which
-    123,532,032 take part in matrix products.
+    For an encoder that is the mean over samples, which gives the least that samples of that mean take. GPT-2 small with
+    50,257 entries has 124,439,808 parameters, of which 123,532,032 take part in matrix products.
+    """
+    weights = inventory.block_weights + inventory.token_weights
+    attention = 12 * inventory.attention_width * tokens_per_sample
+    if inventory.is_encoder:
+        flops = 6 * weights + attention + 6 * inventory.sample_weights / tokens_per_sample
+        matmul = weights + inventory.sample_weights
+        return Counts(inventory.parameters, matmul, round(flops), None, ENCODER_SOURCE)
+    full, causal = 6 * weights + int(attention), 6 * weights + int(attention) // 2
+    return Counts(inventory.parameters, weights, full, causal)
+
+
+def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inventory:
+    """The inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
+
+    A block of a GPT-2 has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights.
     """
     d, layers = shape.width, shape.layers
-    matmul = 12 * layers * d * d + vocab_size * d
-    parameters = matmul + 13 * layers * d + shape.context * d + 2 * d
-    attention = 12 * layers * d * seq_len
-    return Counts(parameters, matmul, 6 * matmul + attention, 6 * matmul + attention // 2)
-
-
-def count_encoder(shape: EncoderShape, vocab_size: int, classes: int, tokens_per_sample: float) -> Counts:
-    """Counts of an encoder with a classifier, of one real token: padding is not work.
-
-    A layer has 4 d^2 + 2 d f matmul weights. The table of tokens is looked up, not multiplied; the classifier is one
-    product per sample. Attention by the mean sample of `tokens_per_sample` tokens, the least for samples of that mean.
-    """
-    d, layers = shape.d_model, shape.layers
-    matmul = layers * (4 * d * d + 2 * d * shape.feed_forward)
     tables = (vocab_size + shape.context) * d
-    parameters = layers * block_parameters(shape) + tables + 2 * d + d * classes + classes
-    flops = 6 * matmul + 12 * layers * d * tokens_per_sample + 6 * d * classes / tokens_per_sample
-    return Counts(parameters, matmul + d * classes, round(flops), None, ENCODER_SOURCE)
-
-
-def block_parameters(shape: Shape) -> int:
-    """Parameters of one block or layer, biases and norms included."""
-    d = shape.width
     if isinstance(shape, EncoderShape):
-        return 4 * d * d + 2 * d * shape.feed_forward + shape.feed_forward + 9 * d
-    return 12 * d * d + 13 * d
+        weights = 4 * d * d + 2 * d * shape.feed_forward
+        return Inventory(
+            blocks=[weights + shape.feed_forward + 9 * d] * layers,
+            root=tables + 2 * d + d * classes + classes,
+            block_weights=layers * weights,
+            token_weights=0,
+            sample_weights=d * classes,
+            attention_width=layers * d,
+            largest_tensor=d * max(vocab_size, shape.context, shape.feed_forward, 3 * d),
+        )
+    return Inventory(
+        blocks=[12 * d * d + 13 * d] * layers,
+        root=tables + 2 * d,
+        block_weights=layers * 12 * d * d,
+        token_weights=vocab_size * d,
+        sample_weights=0,
+        attention_width=layers * d,
+        largest_tensor=d * max(vocab_size, shape.context, 4 * d),
+    )
+
+
+def count(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
+    """Counts of a GPT-2 with tied embeddings."""
+    return counts_of(inventory_of_shape(shape, vocab_size), seq_len)

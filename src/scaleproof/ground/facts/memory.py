@@ -6,12 +6,16 @@ FP32 = (4, 4, 8)
 MIXED = (2, 2, 12)
 
 
-STAGES = {"single": 0, "dp": 0, "ddp": 0, "fsdp": 3} | {f"zero{stage}": stage for stage in range(4)}  # of sharding
+STAGES = {"single": 0, "dp": 0, "ddp": 0, "fsdp": 3, "hsdp": 3} | {
+    f"zero{stage}": stage for stage in range(4)
+}  # of sharding
 SHARDING = tuple(name for name, stage in STAGES.items() if stage)
 
 
 def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
-    """Weights, gradients and optimizer state that one of `devices` devices holds; without activations and buffers.
+    """Weights, gradients and optimizer state that one of `devices` sharing devices holds.
+
+    Without activations and buffers.
 
     Autocast keeps fp32 weights and gradients, and so does FSDP2, whose low-precision copies live only while a block is
     in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.

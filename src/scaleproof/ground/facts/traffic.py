@@ -10,14 +10,25 @@ KINDS = {"reduced": ("allreduce",), "gathered": ("allgather",), "scattered": ("r
 
 
 def step_traffic(
-    strategy: str, precision: str, accumulation: int, parameters: int, block_parameters: int
+    strategy: str,
+    precision: str,
+    accumulation: int,
+    parameters: int,
+    block_parameters: int,
+    *,
+    nodes: int = 1,
+    devices_per_node: int = 1,
+    reshards: bool = True,
 ) -> dict[str, Range]:
     """Logical bytes of one optimizer step by kind of collective; `block_parameters`: of all blocks together.
 
+    `nodes` and `devices_per_node` matter to hsdp, `reshards` (`execution.fsdp_reshard`) to fsdp and hsdp.
+
     P parameters of b bytes, a micro-batches:
     ddp, zero0: P reduced, once. fsdp: every micro-batch gathers the blocks twice and the rest once or twice (by version
-    of torch); gradients are scattered once, in fp32. zero1: P reduced (DeepSpeed's default all-reduces where the paper
-    scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
+    of torch), without resharding all once; gradients are scattered once, in fp32. hsdp: the same within a node, and
+    each device's part of the gradients is reduced over nodes. zero1: P reduced (DeepSpeed's default all-reduces where
+    the paper scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
     (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
     """
     a, p = accumulation, parameters
@@ -26,8 +37,10 @@ def step_traffic(
     name = strategy.removesuffix("-offload")
     if name in ("ddp", "zero0"):
         return traffic | {"reduced": (4 * p, 4 * p)}
-    if name == "fsdp":
-        return traffic | {"gathered": (a * b * (p + block_parameters), 2 * a * b * p), "scattered": (4 * p, 4 * p)}
+    if name in ("fsdp", "hsdp"):
+        gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
+        of_part = 4 * p / devices_per_node if name == "hsdp" and nodes > 1 else 0
+        return {"reduced": (of_part, of_part), "gathered": gathered, "scattered": (4 * p, 4 * p)}
     if name in ("zero1", "zero2"):
         times = a if name == "zero2" else 1
         return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}

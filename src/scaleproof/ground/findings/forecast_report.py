@@ -1,4 +1,4 @@
-"""`forecast.json`, schema 1.0: forecasts beside what was measured, what-if rows, sweeps, coverage."""
+"""`forecast.json`, schema 1.0: forecasts beside what was measured, sweeps, coverage."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,9 +23,13 @@ class CellForecast(ResultPart):
     low: float | None = None
     high: float | None = None
     level: float | None = None
+    likely_low: float | None = Field(None, description="With likely_high: the interval at 80 %; null in older files.")
+    likely_high: float | None = None
     construction: str | None = None
     n: int | None = None
-    parts: dict[str, float] = Field({}, description="Seconds: compute, update, communication, residual, waiting.")
+    parts: dict[str, float] = Field(
+        {}, description="In older files: seconds of compute, update, communication and residual."
+    )
     refusal: str | None = Field(None, description="Code of the refusal; then there is no number.")
     reason: str | None = None
     measure: str | None = Field(None, description="The measurement that would lift the refusal.")
@@ -72,18 +76,6 @@ class ForecastRow(CellForecast):
         if self.measured_s is None or self.inside is None or self.error is None:
             return None
         return Outcome(self.measured_s, self.inside, self.error)
-
-
-class WhatIfRow(ResultPart):
-    """A measured cell with one thing changed; seconds of a step."""
-
-    cell: str
-    change: str
-    measured_s: float
-    value_s: float
-    low_s: float
-    high_s: float
-    level: float
 
 
 class SweepLink(ResultPart):
@@ -153,7 +145,7 @@ class ForecastReport(ResultPart):
     campaign: str
     machine: str
     forecasts: list[ForecastRow]
-    what_if: list[WhatIfRow]
+    what_if: list[dict[str, str | float]] = Field([], description="In older files.")
     sweeps: list[SweepReport]
     checks: list[str]
     findings: list[Finding]

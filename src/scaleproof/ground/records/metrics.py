@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.facts.counts import Inventory
 from scaleproof.ground.records.census import Census, SecondClock
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.open_sections import (
@@ -258,6 +259,9 @@ class Model(Part):
     matmul_parameters: Count
     flops_per_token: Count
     flops_per_token_causal: Count | None
+    inventory: Inventory | None = Field(
+        None, description="Its tensors, counted on the network; null for a shape, of which formulas say it."
+    )
 
 
 class Reading(Part):

@@ -158,10 +158,10 @@ class Data(TypedDict):
 
 @with_config(OPEN)
 class Shape(TypedDict):
-    """A model of one's own."""
+    """A model of one's own: its numbers, or where a model of transformers comes from."""
 
-    layers: Positive
-    heads: Positive
+    layers: NotRequired[Positive]
+    heads: NotRequired[Positive]
 
 
 @with_config(OPEN)
@@ -195,7 +195,7 @@ class RecordedWorkload(TypedDict):
     corpus: str
     tokenizer: str
     seq_len: Positive
-    model_shape: NotRequired[SkipValidation[dict[str, int]]]
+    model_shape: NotRequired[SkipValidation[dict[str, Any]]]
 
 
 @with_config(OPEN)
@@ -229,6 +229,7 @@ class RecordedExecution(TypedDict):
     loss: NotRequired[SkipValidation[str]]
     overlap_comm: NotRequired[SkipValidation[bool | Literal["auto"]]]
     fsdp_prefetch: NotRequired[SkipValidation[int]]
+    fsdp_reshard: NotRequired[SkipValidation[bool]]
 
 
 @with_config(OPEN)

@@ -1,4 +1,7 @@
-"""Opening the files of a corpus before anything runs: what `campaign validate` and `corpus check` do."""
+"""Opening the files of a corpus before anything runs: what `campaign validate` and `corpus check` do.
+
+`corpus check` alone asks the hub: a campaign is validated without a network.
+"""
 
 from itertools import islice
 from pathlib import Path
@@ -7,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, absent_field, check_local, local_files
-from scaleproof.ground.errors import UserError, shortened
+from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.measure.corpus.forms import NotADocument, read
+from scaleproof.measure.corpus.remote import Remote
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
 ROWS = 200  # that are read of each
@@ -30,6 +34,21 @@ def check_corpus(name: str, corpus: Corpus) -> None:
     if files and not texts and len(files) <= MOST_OPENED:
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
+
+
+def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
+    """What the hub says of a corpus with `source: dataset` or `hub`; empty for others. Raises UserError.
+
+    Of files their address, size and checksum are asked for, not their content.
+    """
+    if corpus.source == "dataset":
+        return remote.dataset(name, corpus).check()
+    if corpus.source != "hub":
+        return ""
+    files = [remote.hub_file(corpus, file) for file in corpus.remote_files]
+    for file in files:
+        file.check()
+    return f"the hub has {plural(len(files), 'file')} of {corpus.repository} at {corpus.revision}"
 
 
 def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:

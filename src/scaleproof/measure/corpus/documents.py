@@ -97,12 +97,17 @@ def _documents(
 ) -> Iterator[tuple[str, str | None]]:
     """The documents in order, with their labels where the corpus has some.
 
-    Each remote file is downloaded when it is its turn, and described in `downloaded`.
+    Each remote file is downloaded when it is its turn, and described in `downloaded`; so is the commit of a data set.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
     for local in local_files(name, corpus):
         yield from _in_file(name, corpus, Path(local), local)
+    if corpus.source == "dataset":
+        dataset = remote.dataset(name, corpus)
+        commit = dataset.commit()
+        downloaded.append({"dataset": corpus.load, "commit": commit})
+        yield from dataset.documents(commit)
     for file in corpus.remote_files if corpus.remote else []:
         path, record = remote.have(corpus, file)
         downloaded.append({"file": file, **record})
@@ -128,7 +133,7 @@ def _without_halves(text: str) -> tuple[str, int]:
 
 
 def _where(corpus: Corpus) -> str:
-    return ", ".join(corpus.files) or corpus.source
+    return ", ".join(corpus.files or corpus.load) or corpus.source
 
 
 def python_docs() -> Iterator[str]:

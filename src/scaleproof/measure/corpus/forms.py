@@ -41,7 +41,7 @@ def read(
             yield from ((text, None) for text in _text(path, document))
             return
         for where, values in _rows(path, form, fields, columns):
-            yield _document(where, dict(zip(fields, values, strict=True)), labelled)
+            yield document_of(where, dict(zip(fields, values, strict=True)), labelled)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise NotADocument(
@@ -57,8 +57,11 @@ def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> I
     return _jsonl(path, fields) if form == "jsonl" else _parquet(path, fields)
 
 
-def _document(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """The texts of a row, joined, and its label as text."""
+def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
+    """The texts of a row, joined, and its label as text.
+
+    `where` names the row in messages; where it is `labelled` its last field is the label. Raises NotADocument.
+    """
     label = None
     if labelled:
         field, value = row.popitem()

@@ -4,17 +4,20 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-from huggingface_hub import HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub import HfApi, HfFileMetadata, constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import DISK_FULL, sha256_of
 from scaleproof.measure.corpus.store import (
     SHA256,
@@ -44,6 +47,11 @@ for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
     logging.getLogger(_name).addFilter(_WithoutQueries())
 
 
+def hub_api(endpoint: str, token: str | None) -> HfApi:
+    """The hub at `endpoint`, for questions. The token is False where there is none: not even a stored one is sent."""
+    return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
+
+
 @dataclass(frozen=True)
 class HubFile:
     """A file at a revision, and what the corpus table knows of it."""
@@ -63,6 +71,14 @@ class HubFile:
             self.repository, self.name, repo_type="dataset", revision=self.revision, endpoint=self.endpoint
         )
 
+    def check(self) -> None:
+        """Ask the hub whether it has the file that the table describes. Raises UserError."""
+        try:
+            with refusals(self):
+                _stated_sha256(self, _metadata(self))
+        except Refused as reason:
+            raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
+
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     """Have `target` from huggingface_hub's cache, else from the hub, and its record (`have`), with the commit.
@@ -75,8 +91,16 @@ def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 def _fetched(file: HubFile, target: Path) -> dict[str, Any]:
     """The file from the cache or from the hub. Raises Refused."""
-    try:
+    with refusals(file):
         return _from_cache(file, target) or _from_hub(file, target)
+
+
+@contextmanager
+def refusals(file: HubFile) -> Iterator[None]:
+    """Raise Refused, with a reason in words, for whatever the library raises about the file."""
+    try:
+        yield
+        return
     except HfHubHTTPError as error:  # its text holds addresses with signatures
         reason = _answer(error, file)
     except OfflineModeIsEnabled:
@@ -107,10 +131,7 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
 
 
 def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    # False: no token, not even one that `hf auth login` has stored.
-    metadata = get_hf_file_metadata(
-        file.url, token=file.token or False, endpoint=file.endpoint, library_name="scaleproof", retry_on_errors=True
-    )
+    metadata = _metadata(file)
     stated = _stated_sha256(file, metadata)
     # Another version of the file has another part, so that one is never continued with the bytes of another.
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
@@ -119,6 +140,13 @@ def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     origin = {"source": file.url} | ({"commit": metadata.commit_hash} if metadata.commit_hash else {})
     _receive(file, metadata, part)
     return keep_checked(part, target, file.sha256, stated, **origin)
+
+
+def _metadata(file: HubFile) -> HfFileMetadata:
+    """What the hub says of a file. The token is False where there is none: not even one that is stored is sent."""
+    return get_hf_file_metadata(
+        file.url, token=file.token or False, endpoint=file.endpoint, library_name="scaleproof", retry_on_errors=True
+    )
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:

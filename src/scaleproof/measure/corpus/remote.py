@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from scaleproof.ground.campaign.corpora import Corpus, Known
 from scaleproof.measure.corpus.download import download
 from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy
+
+if TYPE_CHECKING:
+    from scaleproof.measure.corpus.dataset import HubDataset
+    from scaleproof.measure.corpus.hub import HubFile
 
 HUB = "https://huggingface.co"
 # The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
@@ -43,21 +47,37 @@ class Remote:
         download(RemoteFile(urls, sha256=MERGES_SHA256), path, self.policy)
         return path
 
+    def dataset(self, name: str, corpus: Corpus) -> "HubDataset":
+        """The data set of the hub behind the corpus `name`."""
+        from scaleproof.measure.corpus.dataset import HubDataset  # seconds that only this source needs
+
+        return HubDataset(name, corpus, self.endpoint.rstrip("/"), self.token if corpus.gated else None)
+
+    def hub_file(self, corpus: Corpus, name: str) -> "HubFile":
+        """The file `name` of a corpus with `source: hub`."""
+        from scaleproof.measure.corpus.hub import HubFile  # half a second that only the hub needs
+
+        known = corpus.known.get(name, Known())
+        return HubFile(
+            str(corpus.repository),
+            str(corpus.revision),
+            name,
+            self.endpoint.rstrip("/"),
+            known.size,
+            known.sha256,
+            self.token if corpus.gated else None,
+            gated=corpus.gated,
+        )
+
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
         """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":
-            from scaleproof.measure.corpus.hub import (  # half a second that only the hub needs
-                HubFile,
-                download_from_hub,
-            )
+            from scaleproof.measure.corpus.hub import download_from_hub
 
-            repository, endpoint = str(corpus.repository), self.endpoint.rstrip("/")
-            token = self.token if corpus.gated else None
-            file = HubFile(repository, version, name, endpoint, known.size, known.sha256, token, gated=corpus.gated)
-            path = self.folder / "hub" / repository / version / name
-            return path, download_from_hub(file, path)
+            path = self.folder / "hub" / str(corpus.repository) / version / name
+            return path, download_from_hub(self.hub_file(corpus, name), path)
         urls = tuple(f"{url.rstrip('/')}/{quote(name)}" for url in corpus.urls)
         first = urlsplit(corpus.urls[0])
         path = self.folder / f"{first.hostname}/{first.path.strip('/')}" / version / name

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell, expand
-from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.cores import available_cores
-from scaleproof.ground.facts.counts import block_parameters
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_ranks import CELLS, RESULT
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.launch import local
 from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
 STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
@@ -98,8 +98,7 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
     values = {key: observed[key] for key in ("collectives", "dtypes", "waits", "steps_s", "wall_s")}
     problems = []
     if execution.geometry.n_devices > 1:
-        shape = shape_of(cell.workload.model)
-        blocks = shape.layers * block_parameters(shape)
+        blocks = sum(inventory_of(cell).blocks)
         expected = step_traffic(execution.strategy, execution.precision, 1, observed["parameters"], blocks)
         moved = moved_bytes(observed["collectives"])
         problems += [

@@ -1,3 +1,3 @@
 """The networks and their exact parameter and FLOP counts."""
 
-__all__ = ["build"]
+__all__ = ["build", "fetch", "inventory"]

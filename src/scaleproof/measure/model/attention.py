@@ -1,9 +1,12 @@
-"""Causal attention without a mask, for transformers' models.
+"""Attention for transformers' models: causal without a mask, or over the real tokens with a mask in every step.
 
 transformers makes a mask for the attention functions that it knows, and to do so looks for documents packed into one
 sample: a read of the device by the host in every forward pass. Under torch.compile it makes that mask always, which
 excludes the flash kernels. For a function that is registered without a mask function it does neither
 (`masking_utils._preprocess_mask_arguments`, transformers 5.17 to 5.23).
+
+For an encoder it reads the device as well, and leaves the mask out where no document of a micro-batch is padded: some
+steps would then run other kernels than others. `MASKED` makes the mask always.
 """
 
 from typing import Any
@@ -11,9 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 NAMES = {"sdpa": "scaleproof_sdpa", "eager": "scaleproof_eager"}
+MASKED = "scaleproof_masked"
+WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys of how many tokens a token sees
+
+
+def name_for(network: PreTrainedModel, seq_len: int, kind: str) -> str:
+    """The attention of a decoder: one of these, or transformers' own where they would not be exact.
+
+    `kind`: sdpa or eager. transformers' own is for a model that calls no registered function, and for one whose
+    tokens see fewer than the `seq_len` before them.
+    """
+    windows = [getattr(network.config, name, None) for name in WINDOWS]
+    sees_all = all(window is None or window >= seq_len for window in windows)
+    return NAMES[kind] if network._supports_attention_backend and sees_all else kind
 
 
 def sdpa(
@@ -25,9 +43,13 @@ def sdpa(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """torch's fused attention with its causal flag; all of shape (samples, heads, tokens, width of a head)."""
+    """torch's fused attention with its causal flag; all of shape (samples, heads, tokens, width of a head).
+
+    Keys and values may have fewer heads, each of which then serves several of the queries'.
+    """
     _refuse(attention_mask)
-    mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling)
+    shared = key.shape[1] != query.shape[1]
+    mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling, enable_gqa=shared)
     return mixed.transpose(1, 2), None
 
 
@@ -42,7 +64,9 @@ def eager(
 ) -> tuple[Tensor, Tensor]:
     """Plain matrix products. The triangle is made on the device; nothing is read back."""
     _refuse(attention_mask)
-    tokens = query.shape[-2]
+    tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]
+    if sharing > 1:
+        key, value = key.repeat_interleave(sharing, 1), value.repeat_interleave(sharing, 1)
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     future = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
     weights = scores.masked_fill(future, torch.finfo(scores.dtype).min).softmax(-1).to(value.dtype)
@@ -57,5 +81,12 @@ def _refuse(mask: Tensor | None) -> None:
         )
 
 
+def always_masked(*arguments: Any, **options: Any) -> Tensor | None:
+    """transformers' mask for torch's fused attention, also where it lets every token see every other."""
+    return sdpa_mask(*arguments, **options | {"allow_is_bidirectional_skip": False})
+
+
 AttentionInterface.register(NAMES["sdpa"], sdpa)
 AttentionInterface.register(NAMES["eager"], eager)
+AttentionInterface.register(MASKED, sdpa_attention_forward)
+AttentionMaskInterface.register(MASKED, always_masked)

@@ -19,8 +19,19 @@ def build(cell: Cell, classes: int = 0) -> nn.Module:
         from scaleproof.measure.model.encoder import Classifier
 
         return Classifier(shape, cell.vocab_size, classes, execution.activation_checkpointing)
-    from scaleproof.measure.model.gpt2 import LanguageModel
+    from scaleproof.measure.model.architecture import network_of
+
+    if cell.workload.task == "classification":
+        from scaleproof.measure.model.classifier import TransformersClassifier
+
+        network = network_of(shape, cell.vocab_size, classes)
+        return TransformersClassifier(network, execution.activation_checkpointing)
+    from scaleproof.measure.model.decoder import LanguageModel
 
     return LanguageModel(
-        shape, cell.vocab_size, execution.attention, execution.activation_checkpointing, execution.loss
+        network_of(shape, cell.vocab_size),
+        cell.workload.seq_len,
+        execution.attention,
+        execution.activation_checkpointing,
+        execution.loss,
     )

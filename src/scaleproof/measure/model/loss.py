@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from scaleproof.ground.errors import UserError
 from scaleproof.measure.model.scores import scores
 
 CHUNK_TOKENS = 4096  # logits of so many tokens are alive at once: 0.8 GB in fp32 with GPT-2's vocabulary
@@ -20,14 +21,22 @@ Kind = Literal["plain", "chunked", "fused"]
 
 
 class LossHead(nn.Linear):
-    """A head without bias whose forward pass is the mean loss; in evaluation mode the scores of each sample.
+    """A head whose forward pass is the mean loss; in evaluation mode the scores of each sample.
 
     It is one module, so that what shards parameters (ZeRO-3, FSDP2) gathers the weight around all that uses it.
     """
 
-    def __init__(self, width: int, vocab_size: int, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
-        super().__init__(width, vocab_size, bias=False, device="meta")  # its weight is the token table, tied
+    def __init__(self, head: nn.Linear, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
+        """A head with the parameters of `head`, tied where they were.
+
+        `kind`: how the loss is computed; `chunk`: tokens whose logits are alive at once. Raises UserError where the
+        head has a bias, whose gradient `fused` does not make.
+        """
+        super().__init__(head.in_features, head.out_features, bias=False, device="meta")
+        self.weight, self.bias = head.weight, head.bias
         self.kind, self.chunk = kind, chunk
+        if kind == "fused" and self.bias is not None:
+            raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
         """`hidden` (samples, tokens, width), `targets` (samples, tokens): the mean loss, or (samples, 3) scores."""
@@ -48,7 +57,7 @@ class LossHead(nn.Linear):
         return total / len(expected)
 
     def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        logits = functional.linear(hidden, self.weight)
+        logits = functional.linear(hidden, self.weight, self.bias)
         return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
 

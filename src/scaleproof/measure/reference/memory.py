@@ -21,10 +21,29 @@ def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.devic
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
     """What one row keeps for its backward pass, in fp32 with plain attention: seen were 0.55 to 1.0 of it."""
-    shape, places = workload["model_shape"], workload["seq_len"]
-    width = shape.get("width", shape.get("d_model", 0))
-    logits = 0 if "d_model" in shape else 5 * workload["vocab_size"]
-    return int(4 * places * (logits + shape["layers"] * (50 * width + 3 * shape["heads"] * places)))
+    places = workload["seq_len"]
+    layers, width, heads = _layers_width_heads(workload["model_shape"])
+    logits = 0 if workload.get("task") == "classification" else 5 * workload["vocab_size"]
+    return int(4 * places * (logits + layers * (50 * width + 3 * heads * places)))
+
+
+def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
+    """What the activations of a row are made of; of a Python function nothing is known before it is called.
+
+    A configuration of transformers has these numbers under the names of its family: `AutoConfig` knows them all.
+    """
+    if "function" in shape:
+        return 0, 0, 0
+    if "transformers" in shape:
+        from transformers import AutoConfig
+
+        keys = dict(shape["transformers"])
+        config = AutoConfig.for_model(keys.pop("model_type"), **keys)
+        # A block of 50 widths has a hidden layer of 4; wider ones keep more.
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        width = config.hidden_size * max(1.0, inner / (4 * config.hidden_size))
+        return config.num_hidden_layers, round(width), config.num_attention_heads
+    return shape["layers"], shape.get("width", shape.get("d_model", 0)), shape["heads"]
 
 
 def free_bytes(device: torch.device) -> int:

@@ -4,35 +4,23 @@
 transformers' own initialisation, on the CPU in fp32.
 """
 
-from typing import Any
+import hashlib
+from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from scaleproof.ground.errors import UserError
 
-class Gpt2(nn.Module):
-    """Next-token prediction by the GPT-2 of transformers, with plain attention and no dropout."""
 
-    def __init__(self, shape: dict[str, int], vocab_size: int) -> None:
+class Decoder(nn.Module):
+    """Next-token prediction by a model of transformers, with its own head, plain attention and no dropout."""
+
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        from transformers import GPT2Config, GPT2LMHeadModel
-
-        config = GPT2Config(
-            vocab_size=vocab_size,
-            n_positions=shape["context"],
-            n_embd=shape["width"],
-            n_layer=shape["layers"],
-            n_head=shape["heads"],
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            use_cache=False,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-        config._attn_implementation = "eager"
-        self.network = GPT2LMHeadModel(config)
+        self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
         """Mean loss of the targets of each row; float32 of shape (rows,)."""
@@ -85,10 +73,74 @@ class Encoder(nn.Module):
         return functional.cross_entropy(self.head(mean), labels, reduction="none")
 
 
+class Classifier(nn.Module):
+    """A classifier of transformers, with plain attention over the real tokens and no dropout."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Loss of each row; float32 of shape (rows,)."""
+        tokens, labels = rows[:, :-1], rows[:, -1]
+        present = tokens >= 0
+        logits = self.network(input_ids=tokens * present, attention_mask=present.long()).logits
+        return functional.cross_entropy(logits, labels, reduction="none")
+
+
 def build(workload: dict[str, Any], seed: int, classes: int) -> nn.Module:
-    """The network of the effective `workload`, with the weights that `seed` gives it."""
-    shape = workload["model_shape"]
+    """The network of the effective `workload`, with the weights that `seed` gives it.
+
+    Raises UserError where a model's Python file is not the one that the run had.
+    """
+    shape, rows = workload["model_shape"], workload["vocab_size"]
     torch.manual_seed(seed)
     if "d_model" in shape:
-        return Encoder(shape, workload["vocab_size"], classes)
-    return Gpt2(shape, workload["vocab_size"])
+        return Encoder(shape, rows, classes)
+    if "function" in shape:
+        return Decoder(_from_function(workload["model"]["module"], shape["sha256"], rows))
+    return _from_configuration(_configuration(shape), rows, workload["task"], classes)
+
+
+def _configuration(shape: dict[str, Any]) -> Any:
+    """The configuration of transformers: of a GPT-2 by its numbers, or as its file has it."""
+    from transformers import AutoConfig, GPT2Config
+
+    if "transformers" in shape:
+        keys = dict(shape["transformers"])
+        return AutoConfig.for_model(keys.pop("model_type"), **keys)
+    return GPT2Config(
+        n_positions=shape["context"], n_embd=shape["width"], n_layer=shape["layers"], n_head=shape["heads"]
+    )
+
+
+def _from_configuration(config: Any, rows: int, task: str, classes: int) -> nn.Module:
+    """The network of a configuration, in fp32, without dropout and special tokens, with `rows` in its token table."""
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    config.vocab_size = rows
+    config.use_cache = False
+    for name in vars(config).copy():
+        if name.endswith("_token_id"):
+            setattr(config, name, None)
+        if name.endswith(("dropout", "_pdrop", "dropout_prob", "layerdrop")) and getattr(config, name) is not None:
+            setattr(config, name, 0.0)
+    choices: dict[str, Any] = {"attn_implementation": "eager", "dtype": torch.float32}
+    if task == "classification":
+        config.num_labels = classes
+        return Classifier(AutoModelForSequenceClassification.from_config(config, **choices))
+    return Decoder(AutoModelForCausalLM.from_config(config, **choices))
+
+
+def _from_function(module: str, sha256: str, rows: int) -> nn.Module:
+    """What the function in a Python file returns, with plain attention. Raises UserError where the file is another."""
+    path, _, name = module.partition(":")
+    source = Path(path).read_bytes()
+    if hashlib.sha256(source).hexdigest() != sha256:
+        raise UserError(f"{path} was changed since the run: its model cannot be replayed")
+    names: dict[str, Any] = {"__name__": Path(path).stem, "__file__": path}
+    exec(compile(source, path, "exec"), names)
+    network: Any = names[name](vocab_size=rows)
+    network.config.use_cache = False
+    network.set_attn_implementation("eager")
+    return cast(nn.Module, network)

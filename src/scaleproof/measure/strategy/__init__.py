@@ -20,7 +20,7 @@ def strategy_class(name: str) -> type[Strategy]:
         from scaleproof.measure.strategy.ddp import DDP
 
         return DDP
-    if name == "fsdp":
+    if name in ("fsdp", "hsdp"):
         from scaleproof.measure.strategy.fsdp import FSDP
 
         return FSDP

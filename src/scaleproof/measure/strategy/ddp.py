@@ -17,6 +17,7 @@ class DDP(Native):
             model,
             device_ids=[self.device] if self.device.type == "cuda" else None,
             bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,
+            broadcast_buffers=False,  # all of them are constants, such as the frequencies of rotary positions
             gradient_as_bucket_view=True,  # gradients live in the buckets: no copy before and after a reduction
         )
         # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.

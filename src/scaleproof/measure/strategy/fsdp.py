@@ -1,4 +1,7 @@
-"""FSDP2 (fully_shard): parameters, gradients and optimizer state are sharded; a block is gathered when it is needed."""
+"""FSDP2 (fully_shard): parameters, gradients and optimizer state are sharded; a block is gathered when it is needed.
+
+`fsdp` shards over all devices; `hsdp` over those of a node, and keeps a replica of the whole on each node.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -6,15 +9,19 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
 from scaleproof.measure.strategy.base import Native, compiled
 from scaleproof.measure.strategy.precision import LOW, Precision
 
 
 class FSDP(Native):
-    """Each device keeps 1/N of each tensor. Blocks are gathered for forward, freed, and gathered again for backward."""
+    """Each device keeps 1/N of each tensor. Blocks are gathered for forward, freed, and gathered again for backward.
+
+    With `fsdp_reshard: false` they are not freed in between.
+    """
 
     folds_clipping = False
 
@@ -23,15 +30,29 @@ class FSDP(Native):
         # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; gradients reduce in fp32.
         self.precision = Precision(name, self.device, autocast=False)
         policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=torch.float32 if name in LOW else None)
-        # Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
-        mesh = init_device_mesh(self.device.type, (dist.get_world_size(),))
+        mesh = self._mesh()
+        reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)
         for index, block in enumerate(blocks):
-            blocks[index] = cast(nn.Module, fully_shard(compiled(block, self.cell), mesh=mesh, mp_policy=policy))
+            sharded = fully_shard(
+                compiled(block, self.cell), mesh=mesh, mp_policy=policy, reshard_after_forward=reshards
+            )
+            blocks[index] = cast(nn.Module, sharded)
         self.sharded = [cast(FSDPModule, block) for block in blocks]
         self._prefetch(self.cell.execution.fsdp_prefetch)
-        self.root = fully_shard(model, mesh=mesh, mp_policy=policy)
+        self.root = fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=None if reshards else False)
         return cast(nn.Module, self.root)
+
+    def _mesh(self) -> DeviceMesh:
+        """The devices that share, one row of them for each replica.
+
+        Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
+        """
+        ranks = dist.get_world_size()
+        sharing = self.cell.sharing_devices
+        if sharing == ranks:
+            return init_device_mesh(self.device.type, (ranks,))
+        return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
     def _prefetch(self, depth: int) -> None:
         """Gather `depth` blocks ahead. 1 is what torch does by itself, in the order in which blocks were used."""
@@ -40,9 +61,11 @@ class FSDP(Native):
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 
     def engine_config(self) -> dict[str, Any]:
-        """Blocks that torch's modules are set to gather ahead; 0 for its own order."""
+        """Read back from torch: blocks that are gathered ahead, 0 for its own order, and replicas."""
         state = self.sharded[0]._get_fsdp_state()
-        return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch)}}
+        mesh = cast(DTensor, next(self.module.parameters())).device_mesh
+        replicas = mesh.size(0) if mesh.ndim > 1 else 1
+        return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         # Gradients of earlier micro-batches stay whole on each device and are reduced and sharded at the boundary.

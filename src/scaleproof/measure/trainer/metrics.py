@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.config import shape_of
-from scaleproof.ground.campaign.model_shapes import EncoderShape
-from scaleproof.ground.facts.counts import Counts, count, count_encoder
+from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.facts.counts import Counts, counts_of
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.files import sha256_of
@@ -20,6 +19,7 @@ from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.steps import ROW, window_steps, write_steps
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.ledger import make_ledger
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.timed_loop import Series
@@ -69,7 +69,8 @@ def summarise(
     validation = summarise_validation(scored, cell.workload.task)
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
     per_sample = ledger.tokens_consumed / ledger.samples_consumed
-    counts = count_cell(cell, len(request.description.get("classes", [])), per_sample)
+    inventory = inventory_of(cell, len(request.description.get("classes", [])))
+    counts = counts_of(inventory, per_sample)
     return Measured(
         **request.known(),
         model=Model(
@@ -77,6 +78,7 @@ def summarise(
             matmul_parameters=counts.matmul_parameters,
             flops_per_token=counts.flops_per_token,
             flops_per_token_causal=counts.flops_per_token_causal,
+            inventory=inventory if isinstance(cell.workload.model, TransformersModel) else None,
         ),
         ledger=ledger,
         window=(window := _window(request, ranks, rows, ledger)),
@@ -163,14 +165,6 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
     )
 
 
-def count_cell(cell: Cell, classes: int, tokens_per_sample: float) -> Counts:
-    """Parameters and FLOPs of a cell's model; `tokens_per_sample` and `classes` count for classification alone."""
-    shape = shape_of(cell.workload.model)
-    if isinstance(shape, EncoderShape):
-        return count_encoder(shape, cell.vocab_size, classes, tokens_per_sample)
-    return count(shape, cell.vocab_size, cell.workload.seq_len)
-
-
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
     """Utilization of one device that processes `tokens_per_sec`."""
     device_peak = peak(device_name, cell.execution.precision)
@@ -214,7 +208,7 @@ def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
         cuda_alloc_retries=peaks["retries"],
         state_bytes=max(r.state_bytes for r in ranks),
         state_bytes_predicted=state_bytes(
-            execution.strategy, execution.precision, ranks[0].parameters, cell.batch.n_devices
+            execution.strategy, execution.precision, ranks[0].parameters, cell.sharing_devices
         ),
         max_rss_bytes=max(r.max_rss for r in ranks),
     )

@@ -11,6 +11,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Setting
 from scaleproof.ground.campaign.config import SECTIONS, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.records.metrics import TrainingConfig
 from scaleproof.measure.corpus.reader import LABELS, samples_in
 
@@ -99,6 +100,8 @@ class Request:
                 f"num_layers={shape.layers}, n_heads={shape.heads}, d_model={shape.d_model}, "
                 f"dim_feedforward={shape.feed_forward}"
             )
+        elif isinstance(shape, TransformersModel):
+            family, size = shape.slug(), str(shape.file)
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
         return TrainingConfig.of(

@@ -130,7 +130,7 @@ class DLLogger(LogReader):
                 line=number,
             )
             step.samples_per_s = values.get("samples_per_s")
-            self.step(step)
+            self.step(step, next((str(value) for key, value in data.items() if str(key).endswith("loss")), None))
         elif values:
             span = TimedSpan(steps[0] if steps else None, values.get("epoch_time_s") or values.get("total_time_s"))
             span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
@@ -204,6 +204,7 @@ class HuggingFaceConsole(LogReader):
                 line=number,
             )
             self.step(step, loss)
+            self.run.see_gradient_norm(values.get("grad_norm"))
 
 
 def _literal(text: str) -> Any:
@@ -244,6 +245,7 @@ def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
             if loss is None:
                 run.nan_steps.append(step)
             run.logged_steps.append(LoggedStep(step, loss=loss))
+            run.see_gradient_norm(entry.finite("grad_norm"))
         elif (loss := entry.number("eval_loss")) is not None:
             run.best_val_loss = least(run.best_val_loss, loss)
     run.epochs = top.count("num_train_epochs")

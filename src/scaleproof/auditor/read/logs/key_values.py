@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from scaleproof.auditor.read.fields import figure
+from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import LogReader
@@ -213,6 +213,8 @@ class KeyValues(LogReader):
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
         elif before is not None and logged.epoch is not None and logged.epoch != before[1]:
             self.run.logged_steps.append(logged)
+            if loss is not None and not_finite(loss):
+                self.run.nan_steps.append(logged.step)
         else:
             self.step(logged, loss)
 

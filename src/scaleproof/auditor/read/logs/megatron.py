@@ -72,6 +72,7 @@ class Megatron(LogReader):
         step.tokens_per_s = figure(values.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
         run = self.run
+        run.see_gradient_norm(figure(values.get("grad norm")))
         run.global_batch = whole(values.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._skipped(whole(values.get("number of skipped iterations")) or 0)

@@ -27,9 +27,9 @@ from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 # Okabe and Ito's colours, which differ for every kind of colour vision; the markers differ as well. One for each
 # strategy, in every chart the same. The light ones are darker than theirs: a contrast of 3 to white, and to the dark
 # page, where charts are shown inverted.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CA78A5", "#C28600", "#4A9AC7", "#000000", "#9D952B", "#8F5A3C")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3", "zero1", "dp", "single", "zero0", "hsdp")
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # cells of one strategy that differ in something else
 ALARM = "#B00020"
 DOT: dict[str, Any] = {"marker": "o", "ms": 5.5, "mew": 0.8, "mec": "white", "color": "0.2", "ls": "", "zorder": 5}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
-from scaleproof.conclude.analysis.recommend import SIMPLICITY
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import next_step, rounded_up
+from scaleproof.conclude.report.sentences.next_step import next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
+from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, listed, named, recommendation
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
@@ -24,7 +24,6 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
-MOST_NAMED = 5  # cells that are named; of more, their number
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
 # Findings that say that the runs of a cell are no sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
@@ -224,7 +223,7 @@ def _efficiency_of(report: ScalingReport, cell: str) -> str:
 def _ratios(pairs: Sequence[tuple[str, Estimated]], of: str = "") -> str:
     """Each cell with its ratio and the interval of that; of many, the first and the last. `of`: behind the first."""
     texts = [f"{cell} at {_with_bounds(ratio, of if k == 0 else '')}" for k, (cell, ratio) in enumerate(pairs)]
-    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else _and(texts)
+    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
 
 
 def _with_bounds(ratio: Estimated, of: str) -> str:
@@ -261,64 +260,7 @@ def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
 
 
 def _recommended(group: SizeRanking) -> list[Bullet]:
-    advice = group.advice
-    margin = percent(advice.margin)
-    if advice.cell:
-        basis = None
-        if advice.cell == advice.fastest and group.fastest_shown:
-            text = f"{advice.cell}, the fastest"
-        else:
-            worst = rounded_up(advice.worst or 0.0)
-            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
-            basis = _simplest_first(group)
-        if advice.simpler:
-            text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
-            basis = _simplest_first(group)
-        return [Bullet("recommended", "Recommended", text, basis, (advice.cell,))]
-    if candidate := advice.candidate:
-        first, *others = group.comparable
-        if candidate == first.cell:
-            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
-            simplest = " and the simplest candidate" if _simplest(group) else ""
-            text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
-            text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
-        else:
-            worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
-            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be {worst}; "
-            text += f"the campaign accepts a choice up to {margin} slower"
-        return [Bullet("recommended", "Recommended", text, _simplest_first(group), (candidate,))]
-    reasons: dict[str | None, str] = {
-        "too-few-repeats": "3 repeats per cell are needed",
-        "none-beats-one-device": "no cell is shown to beat one device",
-        "disturbed": f"runs of {_named(advice.disturbed)} were disturbed",
-    }
-    text = f"none; {reasons[advice.why]}"
-    return [Bullet("recommended", "Recommended", text, cells=tuple(advice.disturbed))]
-
-
-def _simplest(group: SizeRanking, more: str = "") -> str:
-    """ ", the simplest" and more behind a cell, where strategies are known; nothing is of a command's settings."""
-    known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
-    return f", the simplest{more}" if known else ""
-
-
-def _may_be_faster(rivals: list[RankedCell]) -> str:
-    """Cells with the part by which each may be faster than the fastest; of many, their number."""
-    if len(rivals) > MOST_NAMED:
-        return f"{len(rivals)} cells may be faster"
-    parts = [f"{number(100 * ((entry.ratio.high or 0) - 1), 2)} %" for entry in rivals]
-    (first, *others) = [f"{entry.cell} up to {part}" for entry, part in zip(rivals, parts, strict=True)]
-    return ", ".join([f"{first.replace(' up to', ' may be up to')} faster", *others])
-
-
-def _simplest_first(group: SizeRanking) -> str:
-    """What "simple" is said by, from the strategy with the least to configure, and what "as fast" is said by."""
-    n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-    bounds = f"95 % bounds on the loss against the best, n={n}"
-    strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
-    if len(strategies) < 2 or not _simplest(group):
-        return bounds
-    return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {bounds}"
+    return [Bullet("recommended", "Recommended", *recommendation(group))]
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
@@ -384,18 +326,8 @@ def _efficiency(point: ScalingPoint) -> str:
     return f", at {number(100 * efficiency.value, 2)} % scaling efficiency" if efficiency and sound else ""
 
 
-def _named(cells: list[str]) -> str:
-    if len(cells) > MOST_NAMED:
-        return f"{len(cells)} cells"
-    return _and(cells)
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
-
-
 def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
-    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else _named(list(cells))
+    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else named(list(cells))
 
 
 def _reservations(report: ScalingReport) -> list[Bullet]:
@@ -415,7 +347,7 @@ def _reservations(report: ScalingReport) -> list[Bullet]:
     by_cells: dict[tuple[str, ...], list[str]] = {}
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)
-    text = "; ".join(f"{_and(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
+    text = "; ".join(f"{listed(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))

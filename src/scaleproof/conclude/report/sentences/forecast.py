@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scaleproof.ground.findings.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome, WhatIfRow
+from scaleproof.ground.findings.forecast_report import Coverage, ForecastReport, ForecastRow, Outcome
 from scaleproof.ground.number_format import number
 
 MOST_NAMED = 3
@@ -60,28 +60,6 @@ def expected_sentence(row: ForecastRow) -> str:
     return f"{row.cell} is expected to take {_step(row)}."
 
 
-def what_if_rows(forecast: ForecastReport) -> list[dict[str, str]]:
-    """What would have to change: a row for each measured cell and change, in milliseconds of a step."""
-    return [
-        {
-            "cell": row.cell,
-            "change": row.change,
-            "measured (ms)": number(1e3 * row.measured_s),
-            "with it (ms)": f"{number(1e3 * row.value_s)}",
-            "interval (ms)": f"[{number(1e3 * row.low_s)},\u00a0{number(1e3 * row.high_s)}]",
-            "step time": _verdict(row),
-        }
-        for row in forecast.what_if
-    ]
-
-
-def _verdict(row: WhatIfRow) -> str:
-    change = row.value_s / row.measured_s - 1
-    if row.high_s < row.measured_s or row.low_s > row.measured_s:
-        return f"{100 * change:+.1f} %"
-    return f"{100 * change:+.1f} %, undecided"
-
-
 def _ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
     """Those of cells that have not run."""
     return [row for row in rows if row.forecast and row.measured_s is None]
@@ -98,7 +76,10 @@ def _step(row: ForecastRow) -> str:
     level = f"{100 * row.forecast.level:.0f} %"
     if row.wide:
         return f"{low}-{high} ms a step ({level}; too wide for one figure)"
-    return f"{value} ms a step ({level}: {low}-{high})"
+    likely = ""
+    if row.likely_low is not None and row.likely_high is not None:
+        likely = f"80 %: {number(1e3 * row.likely_low)}-{number(1e3 * row.likely_high)}, "
+    return f"{value} ms a step ({likely}{level}: {low}-{high})"
 
 
 def _coverage(coverage: Coverage) -> list[str]:

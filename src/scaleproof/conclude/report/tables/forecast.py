@@ -10,7 +10,7 @@ from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.number_format import fixed, number
 
 COLUMNS = (
-    *("cell", "strategy", "devices", "value", "low", "high", "level", "construction", "n"),
+    *("cell", "strategy", "devices", "value", "low", "high", "level", "likely_low", "likely_high", "construction", "n"),
     *("measured_s", "error", "inside", "refusal", "measure", "made_utc"),
 )
 
@@ -21,10 +21,14 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     for row in rows:
         known, measured = row.forecast, row.measured_s
         value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
+        likely = "–"
+        if row.likely_low is not None and row.likely_high is not None:
+            likely = f"[{number(1e3 * row.likely_low)},\u00a0{number(1e3 * row.likely_high)}]"
         table.append(
             {
                 "cell": row.cell,
                 "forecast (ms)": "–" if row.wide else value,
+                "80 % (ms)": likely,
                 "interval (ms)": f"[{low},\u00a0{high}]" if known else "–",
                 "level": f"{fixed(100 * known.level, 0)} %" if known else "–",
                 "measured (ms)": "–" if measured is None else number(1e3 * measured),

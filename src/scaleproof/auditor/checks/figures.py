@@ -1,0 +1,268 @@
+"""Single figures of published tables: what cannot be, what was copied, what was not measured."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, pairwise
+
+from scaleproof.auditor.checks.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE, has_tf32
+from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE
+from scaleproof.auditor.checks.printed import interval
+from scaleproof.auditor.checks.rows import MEASURED, RATES, describe, place, places, printed
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
+from scaleproof.ground.errors import plural
+from scaleproof.ground.facts.memory import SHARDING
+from scaleproof.ground.findings.finding import Severity
+from scaleproof.ground.findings.registry import Code, Flag
+
+SHARES = ("utilization", "communication_share", "memory_share")
+WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
+MOST_ROWS = 300  # of a table that are compared one by one
+MOST_TABLES = 60  # of a file, likewise
+ORDER: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
+MEAN_BETWEEN: tuple[Statistic, ...] = ("min", "mean", "max")
+DIGITS = 10  # significant digits that two rows do not share by chance
+SERIES = 3  # different figures that two series do not share by chance
+
+
+FIGURE_IMPOSSIBLE = Code(
+    "figure-impossible",
+    "invalid",
+    what="A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the "
+    "minimum.",
+    detected="Utilization, share of communication or of memory above 1, whatever the rounding; min, median, "
+    "percentiles and max of one figure that fall.",
+    seen="",
+    repair="Look at what the figure is a share or a statistic of.",
+)
+
+
+@of_evidence.check(MFU_IMPOSSIBLE, FIGURE_IMPOSSIBLE)
+def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
+    """No share of a whole is above the whole."""
+    for row in (row for table in context.tables for row in table.rows if row.measured):
+        for quantity in row.figures:
+            if _is_share(quantity) and interval(quantity).low > WHOLE:
+                code = MFU_IMPOSSIBLE.name if quantity.kind == "mfu" else FIGURE_IMPOSSIBLE.name
+                yield Flag(f"{describe(row)}: {quantity.heading} is {printed(quantity)}", [place(row)], code)
+
+
+@of_evidence.check(FIGURE_IMPOSSIBLE)
+def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
+    """min <= median <= p90 <= p95 <= p99 <= max of one figure, and the mean between the ends."""
+    for row in (row for table in context.tables for row in table.rows if row.measured):
+        groups: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
+        for quantity in row.figures:
+            if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
+                group = groups[(quantity.kind, quantity.per_device, quantity.item)]
+                group.setdefault(quantity.statistic, quantity)
+        for group in groups.values():
+            for order in (ORDER, MEAN_BETWEEN):
+                present = [group[statistic] for statistic in order if statistic in group]
+                for low, high in pairwise(present):
+                    if interval(low).low > interval(high).high * WHOLE:
+                        evidence = f"{low.heading} {printed(low)} is above {high.heading} {printed(high)}"
+                        yield Flag(f"{describe(row)}: {evidence}", [place(row)], severity="suspect")
+
+
+def _is_share(quantity: Quantity) -> bool:
+    """Whether it is a share of a whole for certain: MFU always, other kinds only as a percentage."""
+    return quantity.kind == "mfu" or (quantity.kind in SHARES and "%" in quantity.text + quantity.heading)
+
+
+FIGURES_COPIED = Code(
+    "figures-copied",
+    "suspect",
+    what="Two rows of different sizes have the same measured figures to the last digit. Measurements never repeat "
+    "like that: one row is a copy.",
+    detected="Equal rates or times, ten significant digits or more together, in rows with different devices.",
+    seen="A CPU run and a GPU run that both took 23295.6115 s.",
+    repair="Look at the raw files of both rows.",
+)
+
+
+@of_evidence.check(FIGURES_COPIED)
+def rows_are_no_copies(context: AuditContext) -> Iterator[Flag]:
+    """Measured figures of two sizes differ: of two rows, or of all rows of one size and all of another."""
+    for table in context.tables:
+        rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
+        for i, row in enumerate(rows):
+            for other in rows[i + 1 :]:
+                shared = _shared(row, other) if row.devices != other.devices else []
+                if _digits(shared) >= DIGITS:
+                    yield _copied([row, other], shared)
+        sizes: dict[int, list[ReportedRow]] = defaultdict(list)
+        for row in rows:
+            sizes[row.devices or 0].append(row)
+        for first, second in combinations(sizes.values(), 2):
+            pairs = [_shared(row, other) for row, other in zip(first, second, strict=False)]
+            if len(first) == len(second) >= SERIES and all(pairs) and not any(_digits(p) >= DIGITS for p in pairs):
+                shared = [quantity for pair in pairs for quantity in pair]
+                if _digits(shared) >= DIGITS and len({quantity.text for quantity in shared}) >= SERIES:
+                    yield _copied([*first, *second], shared)
+
+
+@of_evidence.check(FIGURES_COPIED)
+def tables_are_no_copies(context: AuditContext) -> Iterator[Flag]:
+    """Rows of one name in two tables of one file: all figures of one row are equal, those of the others differ."""
+    tables: dict[str, list[ReportedTable]] = defaultdict(list)
+    for table in context.tables:
+        tables[table.file].append(table)
+    for of_file in tables.values():
+        for first, second in combinations(of_file[:MOST_TABLES], 2):
+            if first.section != second.section:
+                yield from _rows_of_two_tables(first, second)
+
+
+def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator[Flag]:
+    names = {row.label: row for row in second.rows}
+    pairs = [(row, names[row.label]) for row in first.rows[:MOST_ROWS] if row.label and row.label in names]
+    shared = [_shared(row, other) for row, other in pairs]
+    equal = [i for i, quantities in enumerate(shared) if quantities]
+    if len(equal) != 1 or len(pairs) < SERIES:
+        return
+    row, other = pairs[equal[0]]
+    quantities = shared[equal[0]]
+    complete = len(quantities) == sum(q.kind in MEASURED for q in row.figures)
+    if complete and len({q.text for q in quantities}) >= SERIES and _digits(quantities) >= SERIES * 3:
+        where = f" in “{first.heading}” and “{second.heading}”"
+        yield _copied([row, other], quantities, where, "note")  # a baseline may be printed twice on purpose
+
+
+def _copied(
+    rows: Sequence[ReportedRow], shared: Iterable[Quantity], where: str = "", severity: Severity = "suspect"
+) -> Flag:
+    same = listed(f"{quantity.heading} {printed(quantity)}" for quantity in shared)
+    names = ", ".join(dict.fromkeys(map(describe, rows)))
+    return Flag(f"{names}{where}: the same {same}", places(rows), severity=severity)
+
+
+def _shared(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
+    """Measured figures that both rows print alike."""
+    there = {(q.kind, q.statistic, q.per_device, q.text) for q in other.figures}
+    own = (q for q in row.figures if q.kind in MEASURED and not q.bound)
+    return [q for q in own if (q.kind, q.statistic, q.per_device, q.text) in there]
+
+
+def _digits(quantities: Iterable[Quantity]) -> int:
+    return sum(len(_significant(quantity)) for quantity in quantities)
+
+
+def _significant(quantity: Quantity) -> str:
+    """The significant digits of a printed figure; trailing zeros of whole numbers are none."""
+    m = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
+    digits = m[0].replace(",", "") if m else ""
+    digits = digits if "." in digits else digits.rstrip("0")
+    return digits.replace(".", "").lstrip("0")
+
+
+@of_evidence.check(
+    Code(
+        "projected-beside-measured",
+        "note",
+        what="Rows that were projected, estimated or taken from elsewhere stand in one table with measured ones.",
+        detected="The row or its heading says so.",
+        seen="rows marked “(proj)” beside measured ones.",
+        repair="Put them into a table of their own.",
+    )
+)
+def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
+    """Rows that say of themselves that nobody measured them."""
+    marks = {"projected", "theoretical", "estimated", "reference"}
+    for table in context.tables:
+        other = [row for row in table.rows if row.remarks & marks]
+        if other and len(other) < len(table.rows):
+            names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in other)
+            yield Flag(f"beside {plural(len(table.rows) - len(other), 'measured row')}: {names}", places(other))
+
+
+@of_evidence.check(
+    Code(
+        "spread-missing",
+        "note",
+        what="A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by "
+        "more than chance cannot be said.",
+        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or "
+        "right above it.",
+        seen="Most published tables.",
+        repair="Repeat each configuration in fresh processes; print n and an interval.",
+    )
+)
+def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
+    """Tables of measurements state how often they were made."""
+    bare = []
+    for table in context.tables:
+        figures = [q for row in table.rows for q in row.figures]
+        measured = any(q.kind in MEASURED for q in figures)
+        spread = any(q.spread is not None or q.kind == "repeats" for q in figures)
+        if measured and not (spread or table.states_spread) and len(table.rows) > 1:
+            bare.append(table)
+    if bare:
+        verb = "states" if len(bare) == 1 else "state"
+        yield Flag(
+            f"{plural(len(bare), 'table')} {verb} neither a spread nor a number of repeats", [t.name for t in bare]
+        )
+
+
+@of_evidence.check(SHARDING_ONE_DEVICE, FP32_WITHOUT_TF32)
+def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
+    """Rows of a table that shard over one device; fp32 rows beside 16-bit rows, with no word of TF32."""
+    for table in context.tables:
+        alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
+        if alone:
+            evidence = f"one device: {listed(describe(row) for row in alone)}"
+            yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
+        precisions = {row.words.get("precision") for row in table.rows}
+        strict = [row for row in table.rows if row.words.get("precision") == "fp32" and _gains(row, table)]
+        if strict and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
+            evidence = f"{plural(len(strict), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
+            yield Flag(evidence, places(strict), FP32_WITHOUT_TF32.name)
+
+
+def _gains(row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row says how fast a device is that has TF32: its memory is the same without."""
+    named = " ".join(text for text in (row.words.get("device"), table.words.get("device")) if text)
+    return has_tf32(named) and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
+
+
+@of_evidence.check(
+    Code(
+        "batches-compared",
+        "note",
+        what="Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more "
+        "samples: part of the difference is the batch, not the strategy.",
+        detected="Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice "
+        "the smallest.",
+        seen="DDP at a global batch of 24 beside ZeRO-3 at 160.",
+        repair="Measure all of them at one batch, too.",
+    )
+)
+def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
+    """Rates of several strategies are at one batch."""
+    for table in context.tables:
+        groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
+        for row in table.rows:
+            if row.measured and any(row.figure(kind) for kind in RATES):
+                words = tuple(row.words.get(word) for word in ("model", "dataset", "device"))
+                groups[(row.devices, row.value("seq_len"), *words)].append(row)
+        for rows in groups.values():
+            yield from _batches_apart(rows)
+
+
+def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
+    # Of one kind: the global batch of a row is not compared with the micro-batch of another.
+    kinds = [kind for kind in ("global_batch", "batch", "micro_batch") if all(row.value(kind) for row in rows)]
+    batches: dict[str, set[float]] = defaultdict(set)
+    for row in rows:
+        strategy = row.words.get("strategy") or row.words.get("run")
+        batch = row.value(kinds[0]) if kinds else None
+        if strategy is None or batch is None:
+            return
+        batches[strategy].add(batch)
+    if len(batches) < 2 or any(len(own) > 1 for own in batches.values()):
+        return  # one strategy, or a sweep over batches
+    each = {strategy: next(iter(own)) for strategy, own in batches.items()}
+    if max(each.values()) >= 2 * min(each.values()):
+        named = listed(f"{strategy} {batch:g}" for strategy, batch in each.items())
+        yield Flag(f"rates of {len(each)} strategies at different batches: {named}", places(rows))

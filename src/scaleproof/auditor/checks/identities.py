@@ -1,0 +1,224 @@
+"""Identities over the rows of published tables: whichever figures a row states must fulfil those that they imply."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
+from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
+from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed, work_of
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.facts.peaks import TERA
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import integer, number
+
+APART = 0.03  # relative difference that printing, medians and means do not explain
+CONSTANT = 0.01  # products that are one number
+SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
+OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
+ROWS = 4  # rows that are needed to say that one of them stands out
+MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+
+
+@of_evidence.check(
+    Code(
+        "row-stands-out",
+        "suspect",
+        what="In one row of a table rate x time is another number than in all other rows, although they did the same "
+        "work: one of its two figures is wrong.",
+        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is more "
+        "than 5 % off.",
+        seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
+        repair="Look at the raw file of that row.",
+    )
+)
+def products_agree(context: AuditContext) -> Iterator[Flag]:
+    """rate x time of rows that did the same work is one number."""
+    for table in context.tables:
+        for rate_kind in ("tokens_per_s", "samples_per_s"):
+            for time_kind in ("epoch_time_s", "step_time_s"):
+                for rows in _same_work(table, time_kind):
+                    yield from _outlier(rows, rate_kind, time_kind)
+
+
+def _same_work(table: ReportedTable, time_kind: str) -> list[list[ReportedRow]]:
+    """Measured rows of one configuration; of steps those with one stated global batch."""
+    groups: dict[object, list[ReportedRow]] = {}
+    for row in table.rows:
+        batch = row.value("global_batch")
+        if row.measured and (time_kind == "epoch_time_s" or batch):
+            key = (work_of(row, table), batch if time_kind == "step_time_s" else None)
+            groups.setdefault(key, []).append(row)
+    return [rows for rows in groups.values() if len(rows) >= ROWS]
+
+
+def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterator[Flag]:
+    pairs = [
+        (row, rate, time)
+        for row in rows
+        if (rate := known(row, rate_kind)) is not None
+        and (time := known(row, time_kind)) is not None
+        and rate.per_device is not True
+        and multiplies(rate, time)
+    ]
+    if len(pairs) < ROWS:
+        return
+    products = [interval(rate) * interval(time) for _, rate, time in pairs]
+    middle = median(p.middle for p in products)
+    off = [i for i, p in enumerate(products) if not p.contains(middle, 0.05)]
+    others = [p for i, p in enumerate(products) if i not in off]
+    if len(off) != 1 or any(not p.contains(middle, CONSTANT) for p in others):
+        return
+    row, rate, time = pairs[off[0]]
+    yield Flag(
+        f"{describe(row)}: {printed(rate)} x {printed(time)} = {integer(products[off[0]].middle)}; in the "
+        f"{len(others)} other rows {integer(min(p.middle for p in others))} to "
+        f"{integer(max(p.middle for p in others))}",
+        [place(row)],
+    )
+
+
+TOTALS_DISAGREE = Code(
+    "totals-disagree",
+    "suspect",
+    what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
+    "time, power and time; or a row of means or totals is none of the rows above it.",
+    detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
+    "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
+    "of each step may be another one, and their times add up to more than the time of any rank. A mean outside of "
+    "its rows, a total below its largest part.",
+    seen="Tables whose columns come from different runs.",
+    repair="Compute one column from the other, or say what else is in the total.",
+)
+
+
+@of_evidence.check(TOTALS_DISAGREE)
+def totals_follow(context: AuditContext) -> Iterator[Flag]:
+    """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1; and so on."""
+    for table in context.tables:
+        rows = [row for row in table.rows if row.measured]
+        for kind in RATE_UNITS:
+            yield from _whole_and_each(rows, kind)
+        for row in rows:
+            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row), _tokens(row))):
+                yield Flag(f"{describe(row)}: {evidence}", [place(row)])
+
+
+def _whole_and_each(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Rows whose rate per device x devices is not their total. A rate that may be of one device or of all is a total
+    where it is one in most rows.
+    """
+    fits: Counter[bool] = Counter()
+    wrong = []
+    for row in rows:
+        each = [q for q in row.all_of(kind) if q.per_device is True]
+        whole = [q for q in row.all_of(kind) if q.per_device is not True]
+        if not row.devices or len(each) != 1 or len(whole) != 1 or whole[0].statistic != each[0].statistic:
+            continue
+        if whole[0].bound or each[0].bound or whole[0].item != each[0].item:
+            continue
+        if (interval(each[0]) * row.devices).meets_but_for_thousands(interval(whole[0])):
+            fits[row.devices > 1] += 1
+        else:
+            wrong.append((row, whole[0], each[0]))
+    for row, total, one in wrong:
+        devices = row.devices or 1
+        if total.per_device is False or fits[True] >= MOST * len(wrong):
+            yield Flag(
+                f"{describe(row)}: {printed(one)} per device x {devices} = {number(one.value * devices, 4)}, the total "
+                f"is given as {printed(total)}",
+                [place(row)],
+            )
+
+
+def _sums(row: ReportedRow) -> Iterator[str]:
+    """steps x step time and epochs x epoch time, where they are more than the total."""
+    several = row.devices is None or row.devices > 1
+    yield _sum_of_parts(row, "steps", "step_time_s", SLOWEST_RANKS if several else TOLERANCE)
+    yield _sum_of_parts(row, "epochs", "epoch_time_s", TOLERANCE)
+
+
+def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: float) -> str:
+    count, part = row.value(count_kind), known(row, part_kind)
+    total = known(row, "total_time_s")
+    if not count or part is None or total is None or not multiplies(part, total):
+        return ""
+    least = interval(part) * count
+    if least.low * (1 - tolerance) <= interval(total).high or least.low > 200 * interval(total).high:
+        return ""
+    product = f"{integer(count)} {count_kind} x {printed(part)} = {number(least.middle, 4)} s"
+    return f"{product}, the total is given as {printed(total)}"
+
+
+def _steps_per_s(row: ReportedRow) -> str:
+    rate, time = known(row, "steps_per_s"), known(row, "step_time_s")
+    if rate is None or time is None or rate.per_device or not multiplies(rate, time):
+        return ""
+    steps = interval(rate) * interval(time)
+    if steps.contains(1.0, 0.05):
+        return ""
+    return f"{printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
+
+
+def _energy(row: ReportedRow) -> str:
+    """power x time = energy, whether the power is of all devices or of one."""
+    power, time, energy = (known(row, kind) for kind in ("power_w", "total_time_s", "energy_j"))
+    if power is None or time is None or energy is None or not multiplies(power, time, energy):
+        return ""
+    product = interval(power) * interval(time)
+    readings = [product, product * (row.devices or 1)]
+    if any(reading.meets_but_for_thousands(interval(energy), 2 * OTHER_PEAK) for reading in readings):
+        return ""
+    return f"{printed(power)} x {printed(time)} = {integer(product.middle)} J, the energy is given as {printed(energy)}"
+
+
+def _tokens(row: ReportedRow) -> str:
+    """tokens = global batch x sequence length x steps."""
+    tokens = row.figure("tokens")
+    factors = [row.value(kind) for kind in ("global_batch", "seq_len", "steps")]
+    if tokens is None or tokens.bound or not all(factors):
+        return ""
+    batch, length, steps = (factor or 0.0 for factor in factors)
+    product = batch * length * steps
+    if interval(tokens).contains(product, APART) or interval(tokens).contains(product * (row.devices or 1), APART):
+        return ""
+    evidence = f"global batch {integer(batch)} x {integer(length)} x {integer(steps)} steps = {integer(product)} tokens"
+    return f"{evidence}, given are {printed(tokens)}"
+
+
+@of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
+def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
+    """MFU x peak = FLOP/s of a device, for some dense peak of the device."""
+    for table in context.tables:
+        for row in table.rows:
+            device = row.words.get("device") or table.words.get("device")
+            peaks = known_peaks(device)
+            share, flops = known(row, "mfu"), known(row, "flops_per_s")
+            if not (row.measured and peaks and share and flops and multiplies(share, flops)):
+                continue
+            readings = _flops_of_one(flops, row.devices or 1)
+            if any((interval(share) * peak).meets(reading, OTHER_PEAK) for peak in peaks for reading in readings):
+                continue
+            highest = max(peaks)
+            right = [reading.middle / highest for reading in readings]
+            corrected = Correction(
+                value=round(100 * right[0], 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
+            )
+            yield Flag(
+                f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
+                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
+                f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
+                [place(row)],
+                severity="suspect",
+                corrected=corrected if len(readings) == 1 else None,
+            )
+
+
+def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
+    """FLOP/s of one device, under each reading of whose they are."""
+    each = interval(flops)
+    if flops.per_device or devices == 1:
+        return [each]
+    return [each / devices] if flops.per_device is False else [each, each / devices]

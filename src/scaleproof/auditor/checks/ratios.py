@@ -1,0 +1,394 @@
+"""Speed-ups and efficiencies, printed or implied by rates and times: of tables, of reports and of runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
+from scaleproof.auditor.checks.rows import (
+    MEASURED,
+    RATES,
+    STEADY,
+    Ratio,
+    RowSeries,
+    comparable,
+    describe,
+    figure,
+    place,
+    places,
+    printed,
+    series_of,
+)
+from scaleproof.auditor.checks.scaling import rate_of_one_rank
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
+from scaleproof.ground.number_format import times
+
+ONE = PrintedInterval(0.995, 1.005)
+BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
+SLOWER = 0.98
+APART = 0.05  # relative difference above which a printed ratio is somebody else's
+NEAR = 0.3  # relative difference within which a ratio without a marked baseline is of the same figures
+PERCENT = 100.0
+
+SPEEDUP_NOT_IN_TABLE = Code(
+    "speedup-not-in-table",
+    "suspect",
+    what="A speed-up does not follow from the rates and times of its own table.",
+    detected="No rate and no time of the table, against the row that is marked 1, gives the printed speed-up, whatever "
+    "their rounding, within 5 %; nor does the speed-up times the devices (weak scaling).",
+    seen="Tables retyped by hand; speed-ups of 18.75 to 20.86 that divide 20 epochs by 5.",
+    repair="Compute the column from the rates; state the baseline and the clock.",
+)
+
+
+@of_evidence.check(SPEEDUP_NOT_IN_TABLE)
+def speedups_follow(context: AuditContext) -> Iterator[Flag]:
+    """A printed speed-up follows from a rate or a time of its own table."""
+    for table in context.tables:
+        for series in series_of(table):
+            if _is_over_fewest(series, "speedup") and not unequal_work(series.rows):
+                yield from _speedups(series)
+
+
+def _is_over_fewest(series: RowSeries, kind: str) -> bool:
+    """Whether printed ratios are over the row with the fewest devices: it is marked 1, and no larger row is.
+
+    A second 1 means that each number of devices has a baseline of its own, another strategy.
+    """
+    marked = [figure(base, kind) for base in series.bases]
+    if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
+        return False
+    return kind != "speedup" or all((row.value(kind) or 0) != 1 for row, _ in series.larger())
+
+
+def _speedups(series: RowSeries) -> Iterator[Flag]:
+    for row, devices in series.larger():
+        stated = figure(row, "speedup")
+        ratios = series.ratios(row, devices)
+        if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
+            continue
+        follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
+        yield Flag(
+            f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}"
+            + _as_percent(stated, ratios),
+            [place(row)],
+            corrected=_speedup_of(row, series, devices),
+        )
+
+
+def _as_percent(stated: Quantity, ratios: list[Ratio]) -> str:
+    in_percent = interval(stated) / PERCENT
+    return "; the figure is in percent" if any(ratio.gives(in_percent, APART) for ratio in ratios) else ""
+
+
+def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
+    """The speed-up by the rates, else by the steady times, else by any; None where these do not agree on one figure."""
+    for kinds in (RATES, STEADY, MEASURED):
+        ratios = series.ratios(row, devices, kinds)
+        if ratios:
+            return _one_figure(ratios, f"against {_over(series)}")
+    return None
+
+
+def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
+    """The ratio, or the efficiency over `devices`, on which all figures of the row agree."""
+    values = [ratio.readings[0] for ratio in ratios]
+    if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
+        return None
+    ratio = min(ratios, key=lambda ratio: ratio.readings[0].precision)
+    value = ratio.readings[0].middle / devices
+    rounded = round(PERCENT * value, 1) if unit == "%" else round(value, 4)
+    return Correction(value=rounded, unit=unit, derivation=f"{ratio.heading} {derivation}")
+
+
+def _over(series: RowSeries) -> str:
+    """The baseline of a series, for people."""
+    more = len(series.bases) - 1
+    return describe(series.bases[0]) + (f" and {more} more of its size" if more else "")
+
+
+def _printed(ratio: Ratio) -> str:
+    return " or ".join(times(reading.middle) for reading in ratio.readings)
+
+
+def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
+    """Whether the rows state different epochs or steps: a ratio of their total times is then no speed-up."""
+    return any(len({row.value(kind) for row in rows}) > 1 for kind in ("epochs", "steps"))
+
+
+@of_evidence.check(
+    Code(
+        "efficiency-not-in-table",
+        "suspect",
+        what="A scaling efficiency is not the speed-up beside it divided by the devices.",
+        detected="speed-up / (devices / devices of the baseline) differs from the printed efficiency by more than its "
+        "rounding and 2 %.",
+        seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
+        repair="Divide by how many times the devices of the baseline there are.",
+    ),
+    Code(
+        "baseline-below-one",
+        "invalid",
+        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is divided "
+        "by a wrong number of devices.",
+        detected="The row with speed-up 1 has the printed efficiency 1 / (its devices), and so the others.",
+        seen="a table whose smallest row, on two devices, has an efficiency of 50 %.",
+        repair="Divide by devices / devices of the baseline.",
+    ),
+)
+def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
+    """efficiency = speed-up / (devices / devices of the baseline), by the printed speed-up or by any rate or time."""
+    for table in context.tables:
+        rows = []
+        for series in series_of(table):
+            own = _efficiencies(series)
+            flag = _by_all_devices(own, series)
+            if flag is not None:
+                yield flag
+            else:
+                rows += own
+        wrong = [row for row in rows if not row.follows]
+        if (wrong and 2 * len(wrong) <= len(rows)) or len(rows) == len(wrong) == 1:  # else another definition
+            yield from map(_wrong_efficiency, wrong)
+
+
+@dataclass(frozen=True)
+class _Efficiency:
+    """A printed efficiency beside what it may follow from."""
+
+    row: ReportedRow
+    series: RowSeries
+    stated: Quantity
+    devices: float  # over the baseline's
+    speedup: Quantity | None
+    measured: list[Ratio]
+
+    @property
+    def follows(self) -> bool:
+        stated = interval(self.stated) * self.devices
+        if self.speedup is not None:
+            return stated.meets(interval(self.speedup))
+        return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is of the size of what the measured figures give: otherwise it may be of something else."""
+        stated = interval(self.stated) * self.devices
+        return any(ratio.gives(stated, NEAR) for ratio in self.measured)
+
+    @property
+    def by_all_devices(self) -> bool:
+        """Whether the speed-up was divided by all devices, though the baseline has several."""
+        speedup = interval(self.speedup) if self.speedup else ONE
+        return interval(self.stated).meets(speedup / (self.row.devices or 1))
+
+    @property
+    def corrected(self) -> Correction | None:
+        if self.speedup is None:
+            return _one_figure(self.measured, f"against {_over(self.series)}, / {self.devices:g}", self.devices, "%")
+        value = PERCENT * interval(self.speedup).middle / self.devices
+        derivation = f"{printed(self.speedup)} / {self.devices:g}"
+        return Correction(value=round(value, 1), unit="%", derivation=derivation)
+
+
+def _efficiencies(series: RowSeries) -> list[_Efficiency]:
+    """The printed efficiencies of a series that can be held against something; [] where its baseline is not 100 %."""
+    by_speedup = _is_over_fewest(series, "speedup")
+    unmarked = not any(figure(base, kind) for base in series.bases for kind in ("speedup", "efficiency"))
+    if not (by_speedup or unmarked or _is_over_fewest(series, "efficiency")):
+        return []
+    rows = [(base, 1.0) for base in series.bases] + list(series.larger())
+    efficiencies = []
+    for row, devices in rows:
+        stated = figure(row, "efficiency")
+        measured = [] if unequal_work(series.rows) else series.ratios(row, devices)
+        speedup = figure(row, "speedup") if by_speedup else None
+        if speedup is not None and measured and not any(r.gives(interval(speedup), APART) for r in measured):
+            speedup = None  # it is wrong itself
+        if stated is not None and (speedup is not None or measured):
+            one = _Efficiency(row, series, stated, devices, speedup, measured)
+            if not unmarked or one.is_near:
+                efficiencies.append(one)
+    return efficiencies
+
+
+def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
+    """All speed-ups are divided by all devices, though the baseline has several."""
+    size = series.bases[0].devices or 1
+    stated = [row for row in rows if row.speedup is not None]
+    larger = [row for row in stated if row.devices > 1 and row.by_all_devices and not row.follows]
+    if size == 1 or not larger or len(larger) < sum(row.devices > 1 for row in stated):
+        return None
+    last = larger[-1]
+    corrected = last.corrected
+    below_one = [row for row in stated if row.devices == 1 and row.by_all_devices]
+    if below_one:
+        return Flag(
+            f"{_over(series)}: speed-up 1 and efficiency {printed(below_one[0].stated)}; the speed-ups are divided by "
+            f"all devices, the baseline has {size}",
+            places(row.row for row in stated),
+            "baseline-below-one",
+            corrected=corrected,
+        )
+    if len(larger) == 1:
+        return None
+    return Flag(
+        f"{_over(series)}: speed-up 1 on {size} devices; the efficiencies of all others are their speed-ups over all "
+        f"devices, not over how many times {size} they have",
+        places(row.row for row in larger),
+        "efficiency-not-in-table",
+        corrected=corrected,
+    )
+
+
+def _wrong_efficiency(row: _Efficiency) -> Flag:
+    if row.speedup is not None:
+        follows = f"its speed-up is {printed(row.speedup)}"
+    else:
+        follows = "the table gives " + ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in row.measured)
+    return Flag(
+        f"{describe(row.row)}: efficiency {printed(row.stated)}, but {follows} with {row.devices:g} times the devices",
+        [place(row.row)],
+        "efficiency-not-in-table",
+        corrected=row.corrected,
+    )
+
+
+@dataclass(frozen=True)
+class _Speedup:
+    """How many times as fast something is with `devices` times the devices, with all that the figures may mean."""
+
+    ratio: PrintedInterval
+    devices: float
+    slower: bool  # whether it can be said of it that more devices made it slower
+    evidence: str
+    about: list[str | ReportedRun]
+
+
+def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
+    """What rows state where the table does not contradict it, else what their rates and times give."""
+    for table in context.tables:
+        for series in series_of(table):
+            by_speedup = _is_over_fewest(series, "speedup")
+            if not by_speedup and any(figure(base, "speedup") for base in series.bases):
+                continue
+            for row, devices in series.larger():
+                stated = figure(row, "speedup") if by_speedup else None
+                ratios = series.ratios(row, devices)
+                if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
+                    ratio = interval(stated)
+                    slower, text = ratio.high < SLOWER, times(stated.value)
+                elif ratios and all(comparable(row, base, devices) for base in series.bases):
+                    ratio = hull(r.hull for r in ratios)
+                    slower = _takes_longer(row, series, devices)
+                    text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
+                else:
+                    continue
+                evidence = f"{describe(row)}: {text} over {_over(series)} with {devices:g} times the devices"
+                yield _Speedup(ratio, devices, slower, evidence, [place(row)])
+
+
+def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
+    """Whether all devices together did less work a second, or equal work took longer on more devices."""
+    epochs = series.ratios(row, devices, ("epoch_time_s", "total_time_s"))
+    ratios = [ratio.readings[0] for ratio in (*series.ratios(row, devices, RATES), *epochs)]
+    return bool(ratios) and all(ratio.high < SLOWER for ratio in ratios)
+
+
+def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
+    explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
+    for scaling in context.scalings:
+        if scaling.speedups:
+            low, high = scaling.speedups
+            ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
+            names = listed(base.name for base in scaling.bases)
+            evidence = f"{ratio} times as fast as {names} with {scaling.devices:g} times the devices"
+            slower = high < SLOWER and scaling.run.name not in explained
+            yield _Speedup(PrintedInterval(low, high), scaling.devices, slower, evidence, [scaling.run, scaling.base])
+
+
+@of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
+def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
+    """More than N times as fast with N times the devices, or slower, under every reading of the figures."""
+    for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
+        if speedup.ratio.low > BEYOND * speedup.devices:
+            yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name)
+        elif speedup.slower:
+            yield Flag(speedup.evidence, speedup.about, SLOWER_WITH_MORE.name)
+
+
+def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
+    """The work of a row as a share of the baseline's, by its epochs or steps; None where the rows do not say it.
+
+    Steps are work only where both rows state their global batch: with a batch for each device, steps fall with the
+    devices while the work stays the same.
+    """
+    here, there = row.value(kind), base.value(kind)
+    if not here or not there:
+        return None
+    if kind == "epochs":
+        return here / there
+    batches = (row.value("global_batch"), base.value("global_batch"))
+    if batches[0] and batches[1]:
+        return here * batches[0] / (there * batches[1])
+    devices = (row.devices or 0) / (base.devices or 1)
+    return 1.0 if devices and abs(here * devices / there - 1) <= 0.02 else None
+
+
+@of_evidence.check(
+    Code(
+        "unequal-work",
+        "note",
+        what="Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no "
+        "speed-up; `invalid` where the printed speed-up is that ratio.",
+        detected="Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the "
+        "ratio of total times.",
+        seen="20 epochs on one device, 5 on four: 18.75 to 20.86 were 4.69 to 5.22.",
+        repair="Compare rates, or times of equal work.",
+    )
+)
+def work_is_equal(context: AuditContext) -> Iterator[Flag]:
+    """A speed-up from total times is over equal work."""
+    for table in context.tables:
+        for series in series_of(table):
+            yield from _unequal(series)
+
+
+def _unequal(series: RowSeries) -> Iterator[Flag]:
+    """Rows with other work than the baseline's; with the right speed-up where the printed one takes it for equal."""
+    base = series.baseline
+    if base is None:
+        return
+    for row, _ in series.larger():
+        for kind in ("epochs", "steps"):
+            here, there = row.value(kind), base.value(kind)
+            if not here or not there or here == there:
+                continue
+            share = _work_share(row, base, kind)
+            if share is not None and abs(share - 1) <= 0.02:
+                continue
+            work = f"{describe(base)}: {there:g} {kind}, {describe(row)}: {here:g}"
+            stated, ratio = figure(row, "speedup"), _ratio_of_times(row, base)
+            if share and stated and ratio and interval(stated).meets(ratio):
+                yield Flag(
+                    f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times",
+                    [place(row)],
+                    severity="invalid",
+                    corrected=Correction(
+                        value=round((ratio * share).middle, 3),
+                        unit="x",
+                        derivation=f"{ratio.middle:.4g}x of the times, {share:.4g} of the work",
+                    ),
+                )
+            elif not (row.value("steps") and row.value("epochs")):
+                yield Flag(work, [place(row)])
+
+
+def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
+    """How many times as long as `row` the baseline took, by their total times."""
+    times = [(figure(base, kind), figure(row, kind)) for kind in ("total_time_s", "time_s")]
+    return next((interval(before) / interval(now) for before, now in times if before and now), None)

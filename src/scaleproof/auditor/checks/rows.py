@@ -1,0 +1,240 @@
+"""Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
+from scaleproof.auditor.read.kinds import KINDS
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.errors import plural
+
+RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
+RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of rates that count something
+TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
+MEASURED = (*RATES, *TIMES)
+PER_STEP = ("step_time_s", "steps_per_s")
+PLAUSIBLE = 1.1  # rate of one device, or time of weak scaling, over the baseline's that may be one: it does not rise
+STEADY = (*RATES, "step_time_s", "epoch_time_s")  # without start-up, evaluation and checkpoints
+# What says which work a row did. Where one of these differs, two rows are not one configuration at two sizes.
+WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend")
+WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
+# Words that only say how large a configuration is; figures with their units.
+SIZE_WORD = re.compile(
+    r"[\d.]+[a-z%]{0,4}|x|\d*x?gpus?\d*|\d*x?(?:devices?|nodes?|workers?|ranks?|processes|accelerators?|cards?)\d*|"
+    r"single|multi|one|two|four|eight|sixteen|s|ms|sec|seconds|with|on|and|the|per|total|n|np|ws"
+)
+SETTING = re.compile(r"(?<![\d.])\d+(?![\d.])")  # a whole number; results have decimals
+
+
+@dataclass(frozen=True)
+class RowSeries:
+    """Rows of a table that differ in the number of devices: one configuration at several sizes."""
+
+    table: ReportedTable
+    rows: tuple[ReportedRow, ...]
+
+    @cached_property
+    def bases(self) -> tuple[ReportedRow, ...]:
+        """The rows with the fewest devices; several where a size was measured several times."""
+        fewest = self.rows[0].devices
+        return tuple(row for row in self.rows if row.devices == fewest)
+
+    @property
+    def baseline(self) -> ReportedRow | None:
+        """The one row with the fewest devices; None where there are several."""
+        return self.bases[0] if len(self.bases) == 1 else None
+
+    def larger(self) -> Iterator[tuple[ReportedRow, float]]:
+        """(row, how many times the baseline's devices)."""
+        fewest = self.rows[0].devices or 1
+        for row in self.rows[len(self.bases) :]:
+            yield row, (row.devices or 1) / fewest
+
+    def ratios(self, row: ReportedRow, devices: float, kinds: Iterable[str] = MEASURED) -> "list[Ratio]":
+        """How many times as fast a row with `devices` times the devices is as the smallest ones."""
+        return ratios_of(row, self.bases, devices, kinds, self.weak)
+
+    @cached_property
+    def weak(self) -> frozenset[str]:
+        """Figures that the printed speed-ups take for those of weak scaling, or of one device, in most of the rows."""
+        votes: Counter[str] = Counter()
+        for row, devices in self.larger():
+            stated = figure(row, "speedup")
+            for ratio in ratios_of(row, self.bases, devices) if stated is not None else ():
+                if len(ratio.readings) > 1 and stated is not None:
+                    plain, weak = (interval(stated).meets(reading) for reading in ratio.readings)
+                    votes[ratio.kind] += weak - plain
+        return frozenset(kind for kind, vote in votes.items() if vote > 0)
+
+
+def series_of(table: ReportedTable) -> list[RowSeries]:
+    """Measured rows of a table by configuration, the smallest first; only those with two sizes or more."""
+    groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
+    for row in table.rows:
+        if row.measured and row.devices:
+            groups[work_of(row, table)].append(row)
+    series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
+    return [s for s in series if len(s.bases) < len(s.rows)]
+
+
+def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
+    """What identifies a row's configuration but for its size. Text that is not understood counts too."""
+    words = tuple(row.words.get(word) or table.words.get(word) for word in WORK_WORDS)
+    figures = tuple(row.value(kind) for kind in WORK_FIGURES)
+    return (*words, *figures, other_text(row, table))
+
+
+def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
+    """Words that say something about the row beyond its figures and its size: notes, variants, names."""
+    figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
+    texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
+    words = re.split(r"[^a-z0-9.]+", " ".join(texts).lower())
+    return frozenset(word for word in words if word and not SIZE_WORD.fullmatch(word))
+
+
+def figure(row: ReportedRow, kind: str) -> Quantity | None:
+    """A positive figure of a kind that can be compared: measured, with its unit, without a bound, and, of a ratio,
+    over fewer devices and not over another configuration.
+    """
+    quantity = row.figure(kind)
+    if quantity is None or quantity.value <= 0 or quantity.bound or quantity.remark or quantity.over:
+        return None
+    return quantity
+
+
+def known(row: ReportedRow, kind: str) -> Quantity | None:
+    """The same, in a unit that is stated: its value can be multiplied with others, not only its ratios."""
+    quantity = figure(row, kind)
+    return quantity if quantity is not None and quantity.unit_stated else None
+
+
+def multiplies(*factors: Quantity) -> bool:
+    """Whether a product of figures is one of the same run: of means it is, of medians and percentiles it is not."""
+    return all(factor.statistic in (None, "mean") for factor in factors)
+
+
+def same_kind(a: Quantity, b: Quantity) -> bool:
+    """Whether two figures are of one column in all but the row."""
+    return (a.statistic, a.per_device, a.item, a.unit_stated) == (b.statistic, b.per_device, b.item, b.unit_stated)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast a row is as its baseline, by one figure that both have.
+
+    `readings` has an interval for each meaning that the figure may have: a rate of all devices or of one of them, times
+    of equal work (strong scaling) or of as many times the work as devices (weak scaling).
+    """
+
+    heading: str
+    kind: str
+    readings: tuple[PrintedInterval, ...]
+
+    @property
+    def certain(self) -> bool:
+        """Whether the figure has one meaning."""
+        return len(self.readings) == 1
+
+    @property
+    def hull(self) -> PrintedInterval:
+        """From the lowest to the highest value under any reading."""
+        return hull(self.readings)
+
+    def gives(self, stated: PrintedInterval, relative: float) -> bool:
+        """Whether a stated ratio follows from the figure under one of its readings."""
+        return any(stated.meets(reading, relative) for reading in self.readings)
+
+
+def ratios_of(
+    row: ReportedRow,
+    bases: Iterable[ReportedRow],
+    devices: float,
+    kinds: Iterable[str] = MEASURED,
+    weak: frozenset[str] = frozenset(),
+) -> list[Ratio]:
+    """How many times as fast a row with `devices` times the devices is as its baselines, by each measured figure.
+
+    Of several baselines the ratio is the range over all of them. `weak`: kinds that are known to be of weak scaling.
+    """
+    bases = tuple(bases)
+    ratios = ([_ratio(row, base, kind, devices, kind in weak) for base in bases] for kind in kinds)
+    return [
+        Ratio(known[0].heading, known[0].kind, tuple(map(hull, zip(*(r.readings for r in known), strict=True))))
+        for of_kind in ratios
+        if len(known := [r for r in of_kind if r is not None]) == len(bases)
+        and len({len(r.readings) for r in known}) == 1
+    ]
+
+
+def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:
+    """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure."""
+    here, there = figure(row, kind), figure(base, kind)
+    if here is None or there is None or not same_kind(here, there):
+        return None
+    plain = interval(here) / interval(there) if kind in RATES else interval(there) / interval(here)
+    work = _work_of_times(row, base, kind, devices)
+    if kind in RATES and kind != "steps_per_s" and here.per_device is not None:
+        readings = [plain * (devices if here.per_device else 1.0)]
+    elif work is not None and (kind == "steps_per_s" or kind not in RATES):
+        readings = [plain * work]
+    elif weak:
+        readings = [plain * devices]
+    elif plain.high <= PLAUSIBLE:
+        readings = [plain, plain * devices]
+    else:
+        readings = [plain]
+    return Ratio(here.heading or kind, kind, tuple(readings))
+
+
+def _work_of_times(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
+    """How many times the baseline's work a row did in a time of this kind; None where the rows do not say it."""
+    steps = 1.0 if kind in PER_STEP else _share(row, base, "steps")
+    batch = _share(row, base, "global_batch")
+    if batch is None and (micro := _share(row, base, "micro_batch")) is not None and kind in PER_STEP:
+        batch = micro * devices * (_share(row, base, "accumulation") or 1.0)
+    return None if batch is None or steps is None else batch * steps
+
+
+def _share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
+    """A row's figure as a multiple of the baseline's."""
+    here, there = row.value(kind), base.value(kind)
+    return here / there if here and there else None
+
+
+def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
+    """Whether nothing that two rows state differs, but for their size, their results, and a batch that grows with it.
+
+    Whole numbers of columns that are not understood count too: they may be what makes one of the rows faster.
+    """
+    if any(row.value(kind) != base.value(kind) for kind in (*WORK_FIGURES, "micro_batch", "accumulation", "samples")):
+        return False
+    if any(_share(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
+        return False
+    if any(row.value(kind) != base.value(kind) for kind in ("epochs", "tokens")):
+        return False
+    known = {quantity.heading for quantity in (*row.figures, *base.figures)}
+    other = (row.texts.keys() | base.texts.keys()) - known
+    cells = ((row.texts.get(name, ""), base.texts.get(name, "")) for name in other)
+    return not any(here != there and SETTING.search(here + there) for here, there in cells)
+
+
+def place(row: ReportedRow) -> str:
+    """Where it stands, as findings name a row."""
+    return row.place
+
+
+def describe(row: ReportedRow) -> str:
+    label = " ".join(row.label.split())[:60]
+    return label or (plural(row.devices, "device") if row.devices else place(row))
+
+
+def printed(quantity: Quantity) -> str:
+    return " ".join(quantity.text.split())[:40] or f"{quantity.value:g}"
+
+
+def places(rows: Iterable[ReportedRow]) -> list[str]:
+    return list(dict.fromkeys(place(row) for row in rows))

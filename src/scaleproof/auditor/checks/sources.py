@@ -1,0 +1,175 @@
+"""One figure in several places: sentences beside tables, tables beside tables and runs of the same configurations.
+
+Two places are held against each other only where figures that both print show that they are about the same measurement.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
+from scaleproof.auditor.checks.printed import hull, interval
+from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
+from scaleproof.auditor.checks.rows import MEASURED, RowSeries, describe, known, place, printed, same_kind, series_of
+from scaleproof.auditor.checks.work import FILES_DISAGREE
+from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Flag
+from scaleproof.ground.number_format import times
+
+APART = 0.05
+EQUAL = 0.002  # relative difference of one figure that is printed twice, beside its rounding
+PRECISE = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
+AGREE = 2  # figures that are equal, for each one that differs
+MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
+MOST_SERIES = 200
+# A sentence with one of these may be about another baseline than the row with the fewest devices.
+OTHER_BASELINE = re.compile(
+    r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
+)
+ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
+SIZES = (
+    "batch",
+    "micro_batch",
+    "global_batch",
+    "accumulation",
+    "seq_len",
+    "zero_stage",
+    "epochs",
+    "steps",
+    "parameters",
+)
+
+
+@of_evidence.check(CLAIM_NOT_IN_DATA)
+def sentences_follow(context: AuditContext) -> Iterator[Flag]:
+    """A speed-up or an efficiency on N devices is that of the tables of its document, where they have one baseline."""
+    candidates = [stated for stated in context.evidence.stated_figures[:MOST_SENTENCES] if _is_of_devices(stated)]
+    index = None
+    for stated in candidates:
+        series = [s for t in context.tables if t.file == stated.file for s in series_of(t)][:MOST_SERIES]
+        contradicting = [flag for s in series for flag in _contradictions(stated, s)]
+        sizes = sum(any(row.devices == stated.devices for row in s.rows) for s in series)
+        if contradicting and len(contradicting) == sizes:
+            index = index or evidence_index(context.evidence)
+            if match(stated, index) is None:
+                yield contradicting[0]
+
+
+def _is_of_devices(stated: StatedFigure) -> bool:
+    if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
+        return False
+    clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
+    return bool(stated.devices) and clear
+
+
+def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
+    """The row of a series that has the devices and the words of a sentence, and other ratios under every reading."""
+    if stated.over_devices not in (None, series.bases[0].devices):
+        return
+    for row, devices in series.larger():
+        words = row.words | series.table.words
+        ratios = series.ratios(row, devices)
+        if row.devices != stated.devices or not ratios or any(words.get(k) != v for k, v in stated.words.items()):
+            continue
+        ratio = hull(ratio.hull for ratio in ratios)
+        right = ratio / devices if stated.kind == "efficiency" else ratio
+        if stated_interval(stated).meets(right, APART):
+            continue
+        percent = stated.kind == "efficiency"
+        corrected = Correction(
+            value=round(right.middle * (100 if percent else 1), 3),
+            unit="%" if percent else "x",
+            derivation=f"{place(row)} over {describe(series.bases[0])}",
+        )
+        yield Flag(
+            f"“{stated.printed}” on {stated.devices} devices; {place(row)} gives "
+            + " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
+            + f" over {describe(series.bases[0])}",
+            [stated.source, place(row)],
+            corrected=corrected if right.precision < APART else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A row of some source, and the attributes that it states."""
+
+    row: ReportedRow
+    attributes: dict[str, str | float]
+
+    def matches(self, other: "_Place") -> bool:
+        """Whether both state something in common, a configuration or a size, and contradict each other in nothing."""
+        common = self.attributes.keys() & other.attributes.keys()
+        return bool(common) and all(self.attributes[name] == other.attributes[name] for name in common)
+
+
+@of_evidence.check(FILES_DISAGREE)
+def sources_agree(context: AuditContext) -> Iterator[Flag]:
+    """Tables of several files, and runs, that agree in most figures of the same configurations agree in all."""
+    tables = [_places(table) for table in context.tables[:MOST_TABLES]]
+    runs = [place for run in context.runs[:MOST_ROWS] if (place := _place_of_run(run))]
+    sources = [(places, _printed_figures(places)) for places in (*tables, runs) if places]
+    for (first, figures), (second, others) in combinations(sources, 2):
+        if first[0].row.file != second[0].row.file and len(figures & others) >= AGREE:
+            yield from _of_two(first, second)
+
+
+def _printed_figures(places: Iterable[_Place]) -> set[tuple[str, str]]:
+    """Kinds and values, to three digits, of the measured figures: sources that share none are of something else."""
+    figures = ((kind, place.row.value(kind)) for place in places for kind in MEASURED)
+    return {(kind, f"{value:.3g}") for kind, value in figures if value}
+
+
+def _places(table: ReportedTable) -> list[_Place]:
+    rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
+    return [_Place(row, _attributes(row, table)) for row in rows if any(row.figure(kind) for kind in MEASURED)]
+
+
+def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
+    words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
+    sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
+    devices = {"devices": row.devices} if row.devices else {}
+    return {**words, **sizes, **devices}
+
+
+def _place_of_run(run: ReportedRun) -> _Place | None:
+    """A run as a row: what it was, and how fast."""
+    figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in figures_of(run).items()]
+    words = {name: str(word).lower() for name in ATTRIBUTES if (word := getattr(run, name, None))}
+    sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
+    devices = {"devices": run.world_size} if run.world_size else {}
+    row = ReportedRow(run.name, 0, run.name, figures)
+    return _Place(row, {**words, **sizes, **devices}) if figures else None
+
+
+def _of_two(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
+    """What two sources print differently of rows that match each other alone, where most that they print is equal."""
+    equal, different = 0, []
+    for one in first:
+        others = [other for other in second if one.matches(other)]
+        if len(others) != 1 or sum(other.matches(others[0]) for other in first) != 1:
+            continue
+        for here, there in _common(one.row, others[0].row):
+            if interval(here).meets(interval(there), EQUAL):
+                equal += min(interval(here).precision, interval(there).precision) <= PRECISE
+            elif not interval(here).meets(interval(there), APART):
+                different.append((one.row, here, others[0].row, there))
+    if different and equal >= AGREE * len(different):
+        for row, here, other, there in different:
+            figures = plural(equal, "other figure")
+            yield Flag(
+                f"{describe(row)}: {here.heading} {printed(here)} in {place(row)}, {printed(there)} in {place(other)}; "
+                f"{figures} of the two places {'is' if equal == 1 else 'are'} equal",
+                [place(row), place(other)],
+            )
+
+
+def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Quantity]]:
+    """Figures of one kind, statistic and scope that both rows print."""
+    pairs = ((known(row, kind), known(other, kind)) for kind in MEASURED)
+    return [(here, there) for here, there in pairs if here and there and same_kind(here, there)]

@@ -1,0 +1,228 @@
+"""rate x step time = batch: what a batch or a rate is of, a table says by what most of its rows fulfil."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
+from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, places, printed
+from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
+from scaleproof.ground.findings.registry import Flag
+from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
+from scaleproof.ground.number_format import integer, percent
+
+APART = 0.03  # relative difference that printing, medians and means do not explain
+CONSTANT = 0.01  # products that are one number
+ROWS = 4  # rows that are needed to say that all are off by one factor
+MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+LARGEST_ACCUMULATION = 64
+
+
+@dataclass(frozen=True)
+class _Product:
+    """rate x step time of a row, in tokens or samples, beside the batches that the row states."""
+
+    table: ReportedTable
+    row: ReportedRow
+    rate: Quantity
+    time: Quantity
+
+    @cached_property
+    def work(self) -> PrintedInterval:
+        return interval(self.rate) * interval(self.time)
+
+    @property
+    def devices(self) -> int:
+        return self.row.devices or 1
+
+    @property
+    def sentence(self) -> str:
+        return f"{describe(self.row)}: {printed(self.rate)} x {printed(self.time)} = {integer(self.work.middle)}"
+
+    @cached_property
+    def batches(self) -> dict[str, float]:
+        """What a step of all devices may be, in tokens or samples, by what the row calls it; {} where it says nothing.
+
+        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all.
+        """
+        own = {q.kind: q.value for q in (*self.table.figures, *self.row.figures)}
+        length = own.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
+        replicas = self.devices / (own.get("tensor_parallel") or 1) / (own.get("pipeline_parallel") or 1)
+        batches = {}
+        for kind in ("batch", "micro_batch"):
+            if kind in own:
+                batches["batch on each device"] = own[kind] * replicas * length
+        for kind in ("batch", "global_batch"):
+            if kind in own:
+                batches[kind.replace("_", " ")] = own[kind] * length
+        return {name: batch for name, batch in batches.items() if batch}
+
+    @property
+    def certain(self) -> str:
+        """Which of the batches is certainly that of a step; "" where none is, or the share of the rate is unknown."""
+        if self.row.devices is None and self.rate.per_device is not False:
+            return ""
+        if "global batch" in self.batches:
+            return "global batch"
+        return "batch" if "batch" in self.batches and self.row.devices == 1 else ""
+
+    @property
+    def stated(self) -> PrintedInterval:
+        return exact(self.batches[self.certain])
+
+    @property
+    def scopes(self) -> dict[str, float]:
+        """Of how many devices the rate may be, as a divisor of their work."""
+        scopes = {"the rate of all": 1.0, "the rate of one": float(self.devices)}
+        stated = {True: "the rate of one", False: "the rate of all"}
+        return scopes if self.rate.per_device is None else {s: scopes[s] for s in [stated[self.rate.per_device]]}
+
+    @cached_property
+    def meanings(self) -> dict[tuple[str, str, int], float]:
+        """The meanings of batch and rate under which the product is right, each with the work that it should be.
+
+        The last part is the number of accumulated micro-steps: 1, unless the batch may be that of a micro-step.
+        """
+        meanings = {}
+        for name, batch in self.batches.items():
+            for scope, divisor in self.scopes.items():
+                work = batch / divisor
+                several = max(1, round(self.work.middle / work))
+                near = self.work.meets(exact(work * several), APART if several == 1 else CONSTANT)
+                if near and several <= (1 if name == "global batch" else LARGEST_ACCUMULATION):
+                    meanings[(name, scope, several)] = work * several
+        return meanings
+
+    @property
+    def follows(self) -> bool:
+        """Whether the product is right under some meaning, a mark of thousands aside."""
+        return bool(self.meanings) or any(
+            self.work.meets_but_for_thousands(exact(batch / divisor), APART)
+            for batch in self.batches.values()
+            for divisor in self.scopes.values()
+        )
+
+
+@of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
+def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
+    """rate x step time = batch, in every row that states all three.
+
+    Where a row does not say whose batch or rate it is, the rows of its table do: by the meaning that fits most of them.
+    """
+    for table in context.tables:
+        products = [p for row in table.rows if row.measured for p in _products(row, table)]
+        certain = [p for p in products if p.certain]
+        wrong = [p for p in certain if not p.follows]
+        rest = []
+        for p in wrong:
+            flag = _scope(p)
+            if flag is not None:
+                yield flag
+            else:
+                rest.append(p)
+        right = len(wrong) < len(certain)
+        yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
+        yield from _against_most([p for p in products if p not in wrong])
+
+
+def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
+    """One for each rate of the row: of all devices, of one, or both."""
+    time = known(row, "step_time_s")
+    if time is None:
+        return
+    for kind in RATE_UNITS:
+        for rate in row.all_of(kind):
+            usable = rate.unit_stated and rate.value > 0 and not rate.bound and not rate.remark
+            if usable and multiplies(rate, time):
+                yield _Product(table, row, rate, time)
+
+
+def _against_most(products: list[_Product]) -> Iterator[Flag]:
+    """Rows of one strategy and model whose product is right under no meaning that fits most of the others."""
+    groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
+    for p in products:
+        if p.batches:
+            groups[(p.rate.heading, p.row.words.get("strategy"), p.row.words.get("model"))].append(p)
+    for group in groups.values():
+        votes = Counter(meaning for p in group for meaning in p.meanings)
+        most = max(votes.values(), default=0)
+        usual = [meaning for meaning, count in votes.items() if count == most]
+        odd = [p for p in group if not p.meanings.keys() & set(usual)]
+        if odd and most >= MOST * len(odd) and most >= MOST:
+            for p in odd:
+                yield _odd_one(p, usual[0], most)
+
+
+def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
+    name, scope, several = meaning
+    work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * several
+    steps = f" in {several} micro-steps" if several > 1 else ""
+    corrected = Correction(
+        value=round(work / interval(p.time).middle, 2),
+        unit=RATE_UNITS[p.rate.kind],
+        derivation="if time and batch are right",
+    )
+    return Flag(
+        f"{p.sentence}, but {name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}",
+        [place(p.row)],
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+        corrected=corrected if work else None,
+    )
+
+
+def _scope(p: _Product) -> Flag | None:
+    """A rate that says it is of all devices and is of one, or the other way round."""
+    if p.devices < 2:
+        return None
+    sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
+    unit = RATE_UNITS[p.rate.kind]
+    if p.rate.per_device is False and (p.work * p.devices).meets(p.stated, APART):
+        correction = Correction(value=p.rate.value * p.devices, unit=unit, derivation=f"the printed rate x {p.devices}")
+        return Flag(f"{sentence}: 1/{p.devices} of it", [place(p.row)], RATE_OF_ONE_RANK.name, corrected=correction)
+    if p.rate.per_device is not True and p.work.meets(p.stated * p.devices, APART):
+        correction = Correction(value=p.rate.value / p.devices, unit=unit, derivation=f"the printed rate / {p.devices}")
+        return Flag(f"{sentence}: {p.devices} times of it", [place(p.row)], RATE_MULTIPLIED.name, corrected=correction)
+    return None
+
+
+def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
+    """All rows are off by one factor, whatever their speed: rate and time are not of the same steps."""
+    factors = [p.work.middle / p.stated.middle for p in products]
+    middle = median(factors)
+    spread = max(abs(f / middle - 1) for f in factors)
+    if spread > 2 * CONSTANT:
+        yield from _single_rows(products, False)
+        return
+    first = products[0]
+    rows = plural(len(products), "row")
+    yield Flag(
+        f"rate x step time is {middle:.3f} times the stated batch ({first.certain} {integer(first.stated.middle)}) in "
+        f"all {rows}, within {percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
+        places(p.row for p in products),
+        RATE_TIMES_TIME.name,
+        severity="suspect",
+    )
+
+
+def _single_rows(wrong: list[_Product], right: bool) -> Iterator[Flag]:
+    """`right`: whether other rows of the table fulfil the identity."""
+    for p in wrong:
+        correction = None
+        if right and p.rate.per_device is False:
+            rate = p.stated / interval(p.time)
+            derivation = f"{p.certain} {integer(p.stated.middle)} / {printed(p.time)}, if the time is right"
+            correction = Correction(value=round(rate.middle, 2), unit=RATE_UNITS[p.rate.kind], derivation=derivation)
+        yield Flag(
+            f"{p.sentence}, but {p.certain} is {integer(p.stated.middle)}",
+            [place(p.row)],
+            RATE_TIMES_TIME.name,
+            severity="suspect",
+            corrected=correction,
+        )

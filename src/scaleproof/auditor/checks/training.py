@@ -1,0 +1,79 @@
+"""Did the runs train at all? What their losses and gradients say, whatever program logged them."""
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.execution import NOT_FINITE
+from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.registry import Code, Flag
+
+FEWEST = 10  # logged losses or norms that are equal
+TAIL = 3  # losses that are no numbers, up to the last one
+DIGITS = 4  # of a loss that does not repeat by rounding alone
+GPT2_WORDS = 50_304  # the vocabulary of GPT-2, padded: the largest that its programs use
+GUESSING = 1.02  # times the loss of random guessing: an untrained network may be 1.5 % above
+LONG = 100  # steps after which a network that trains is below
+OF_GPT2 = re.compile(r"(?i)nanogpt|llm\.c|gpt-?2\b")
+
+DID_NOT_TRAIN = Code(
+    "did-not-train",
+    "suspect",
+    what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
+    detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
+    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary); `invalid`: losses that are NaN or "
+    "infinite from some step to the last.",
+    seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
+    repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
+)
+
+
+@of_evidence.check(DID_NOT_TRAIN, NOT_FINITE)
+def runs_trained(context: AuditContext) -> Iterator[Flag]:
+    """Losses are numbers to the end, and fall; gradients are not 0."""
+    for run in context.runs:
+        since = _lost_since(run)
+        if since is not None:
+            start, lines = since
+            evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(lines, 'line')}"
+            yield Flag(evidence, [run], DID_NOT_TRAIN.name, severity="invalid")
+        elif lost := run.details.get("nan_steps"):
+            yield Flag(f"the loss of {plural(lost, 'iteration')} is not a number", [run], NOT_FINITE.name)
+        yield from (Flag(evidence, [run], DID_NOT_TRAIN.name) for evidence in _signs(run))
+
+
+def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
+    """(step, number of lines) from which on no loss is a number; None where one is later, or they are too few."""
+    losses = run.logged_steps.figures("loss")
+    numbers = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
+    last_number = int(numbers.max()) if numbers.size else -1
+    lost = sorted(step for step in run.nan_steps if step > last_number)
+    return (lost[0], len(lost)) if len(lost) >= TAIL else None
+
+
+def _signs(run: ReportedRun) -> Iterator[str]:
+    losses = run.logged_steps.values("loss")
+    if len(losses) >= FEWEST and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= DIGITS:
+        yield f"the loss is {losses[0]:.10g} in all of {plural(len(losses), 'logged step')}"
+    elif (
+        len(losses) >= FEWEST
+        and run.logged_steps.step_numbers[-1] >= LONG
+        and OF_GPT2.search(f"{run.format} {run.model}")
+    ):
+        lowest, guessing = float(losses[len(losses) // 2 :].min()), math.log(GPT2_WORDS)
+        if lowest > GUESSING * guessing:
+            yield (
+                f"the loss is still {lowest:.2f} or more in the second half of {len(losses):,} logged steps; random "
+                f"guessing among {GPT2_WORDS:,} tokens has {guessing:.2f}"
+            )
+    if run.gradient_norms >= FEWEST and run.zero_gradient_norms == run.gradient_norms:
+        yield f"the norm of the gradients is 0 in all of {plural(run.gradient_norms, 'logged step')}"
+
+
+def _digits(value: float) -> int:
+    """Significant digits of a number as it is written."""
+    return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))

@@ -1,0 +1,160 @@
+"""The law of all forecasts: a doubling of the devices costs a device half of what the last measured doubling cost it.
+
+A model of computing, links and their overlap was no better on public series that nobody had chosen (docs/forecast.md).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from scaleproof.conclude.forecast.collective import Group
+
+FIRST_LOSS = 0.02  # of a device's rate at each doubling, where one size was measured
+REMAINS = 0.5  # of the last measured loss, at each further doubling
+FURTHEST = 8  # times the devices of the largest measured size: of more, public series say too little
+OTHER_BATCH = 2  # times a measured micro-batch, up or down: beyond, a device's rate is another
+SUPER_LINEAR = 0.10  # a device's rate that rises by more from one size to the next is of other settings
+
+
+class Unsupported(Exception):
+    """No figure can be given. `reason` says why, `measure` which measurement would lift it."""
+
+    def __init__(self, code: str, reason: str, measure: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.measure = measure
+
+
+@dataclass(frozen=True)
+class Target:
+    """A step: of how many devices, each with how many samples and micro-batches."""
+
+    group: Group
+    micro_batch: int
+    accumulation: int
+
+
+@dataclass(frozen=True)
+class MeasuredStep(Target):
+    """Mean seconds of a step. `variance`: of the logarithm of that mean, by repeats; None with one."""
+
+    seconds: float
+    variance: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Samples per second of one device."""
+        return self.micro_batch * self.accumulation / self.seconds
+
+
+def sizes_for(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
+    """One measured step for each number of devices, few devices first: that whose setting is nearest to the target's.
+
+    Nearest: with as many devices a node, then with its accumulation, then with the most similar micro-batch.
+    """
+
+    def distance(step: MeasuredStep) -> tuple[bool, bool, float]:
+        return (
+            step.group.devices_per_node != target.group.devices_per_node,
+            step.accumulation != target.accumulation,
+            abs(math.log(step.micro_batch / target.micro_batch)),
+        )
+
+    numbers = sorted({step.group.size for step in measured})
+    return [min((step for step in measured if step.group.size == n), key=distance) for n in numbers]
+
+
+def doublings(target: int, largest: int) -> float:
+    """From the largest measured number of devices to the target; at least 1: nothing is nearer than a measurement."""
+    return max(1.0, math.log2(target / largest))
+
+
+def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
+    """Samples per second of each of so many `devices`; `sizes` as `sizes_for` has them, one at least.
+
+    Between measured sizes it is linear in the logarithms; below the smallest it is that of the smallest.
+    """
+    for smaller, larger in pairwise(sizes):
+        if smaller.group.size <= devices <= larger.group.size:
+            part = math.log(devices / smaller.group.size) / math.log(larger.group.size / smaller.group.size)
+            return smaller.rate * (larger.rate / smaller.rate) ** part
+    last = sizes[-1]
+    if devices <= last.group.size:
+        return sizes[0].rate
+    return last.rate * math.exp(-_loss(sizes) * math.log2(devices / last.group.size))
+
+
+def _loss(sizes: Sequence[MeasuredStep]) -> float:
+    """What each further doubling takes from the logarithm of a device's rate; never less than nothing."""
+    if len(sizes) < 2:
+        return FIRST_LOSS
+    before, last = sizes[-2:]
+    measured = math.log(before.rate / last.rate) / math.log2(last.group.size / before.group.size)
+    return REMAINS * max(0.0, measured)
+
+
+def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) -> None:
+    """Raises Unsupported where the measured sizes say nothing of the target."""
+    needed = f"run {strategy} on {target.group}"
+    if not sizes:
+        raise Unsupported("never-measured", f"{strategy} was measured on no number of devices", needed)
+    last = sizes[-1]
+    if strategy == "dp" and target.group.size > last.group.size:
+        raise Unsupported("dp-beyond-measured", "nn.DataParallel is not forecast beyond measured sizes", needed)
+    if target.group.size > FURTHEST * last.group.size:
+        raise Unsupported(
+            "group-too-large",
+            f"{target.group} has {target.group.size} devices, more than {FURTHEST} times the {last.group.size} of the "
+            "largest measured group",
+            needed,
+        )
+    # With a constant global batch each doubling of the devices halves the micro-batch.
+    allowed = max(OTHER_BATCH, target.group.size / last.group.size)
+    if not 1 / allowed <= target.micro_batch / last.micro_batch <= allowed:
+        raise Unsupported(
+            "micro-batch-outside",
+            f"micro-batch {target.micro_batch} is more than {allowed:g} times from {last.micro_batch}, the nearest "
+            f"that was measured on {last.group}",
+            f"run {strategy} on {last.group} with micro_batch {target.micro_batch}",
+        )
+    _check_series(sizes)
+
+
+def _check_series(sizes: Sequence[MeasuredStep]) -> None:
+    """Raises Unsupported where a device of a larger group is much faster than one of a smaller group."""
+    for before, after in pairwise(sizes):
+        gain = after.rate / before.rate - 1
+        alike = (before.micro_batch, before.accumulation) == (after.micro_batch, after.accumulation)
+        if alike and gain > SUPER_LINEAR:
+            raise Unsupported(
+                "super-linear",
+                f"a device of {after.group} is {gain:.0%} faster than one of {before.group}: the settings differ, or a "
+                "cache or memory limit is crossed",
+                f"run {before.group} again with the settings of {after.group}",
+            )
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The largest size of a series, forecast from its smaller `sizes`."""
+
+    sizes: list[MeasuredStep]
+    largest: MeasuredStep
+
+    @property
+    def residual(self) -> float:
+        """log(measured / forecast seconds)."""
+        return math.log(expected_rate(self.sizes, self.largest.group.size) / self.largest.rate)
+
+    @property
+    def doublings(self) -> float:
+        return doublings(self.largest.group.size, self.sizes[-1].group.size)
+
+
+def held_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
+    """The largest size of a series with two sizes or more; None of others."""
+    largest = max(measured, key=lambda step: step.group.size)
+    smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
+    return HeldOut(smaller, largest) if smaller else None

@@ -1,0 +1,128 @@
+"""A model of `transformers` as a campaign names it. Imports neither torch nor transformers."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import JsonValue, model_validator
+
+from scaleproof.ground.campaign.field import Section, key
+from scaleproof.ground.errors import UserError, nearest_path, shortened
+
+FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
+CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
+# Keys of a config.json that ask for arithmetic which no formula here counts, or which a strategy cannot follow.
+REFUSED = {
+    "auto_map": "its code is on the hub, not in transformers; use `module`",
+    "quantization_config": "its weights are quantised",
+    "final_logit_softcapping": "its logits are capped, which the loss here does not do",
+    "attn_logit_softcapping": "its attention is capped, which no fused kernel does",
+    "logit_scale": "its logits are scaled, which the loss here does not do",
+    "logits_scaling": "its logits are scaled, which the loss here does not do",
+}
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+
+
+class TransformersModel(Section):
+    """A decoder or encoder of `transformers`, with random weights: of the hub, of a file, or of a function."""
+
+    hub: str | None = key(
+        None,
+        "owner/name of a model on the Hugging Face hub; `scaleproof model fetch owner/name` fetches its config.json.",
+        "none",
+        pattern=r"^[\w.-]+/[\w.-]+$",
+    )
+    revision: str | None = key(None, "For hub: the commit, 40 digits.", "none", pattern=r"^[0-9a-f]{40}$")
+    config: str | None = key(None, "A config.json of transformers, relative to the working folder.", "none")
+    module: str | None = key(
+        None,
+        "`file.py:function`. The function gets vocab_size=<rows of the token table> and returns a model of "
+        "transformers with a head for language modelling, without dropout.",
+        "none",
+        pattern=r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> "TransformersModel":
+        named = [name for name in ("hub", "config", "module") if getattr(self, name) is not None]
+        if len(named) != 1:
+            raise ValueError(
+                f"a model of transformers is named by one of hub, config, module; not {len(named)} of them"
+            )
+        if self.hub and self.revision is None:
+            raise ValueError(
+                f"`revision` is missing: the commit, so that the model never changes; "
+                f"scaleproof model fetch {self.hub} prints it"
+            )
+        if self.revision and not self.hub:
+            raise ValueError("`revision` is for `hub`")
+        return self
+
+    @property
+    def file(self) -> Path:
+        """The file that describes the model: a config.json, or the Python file of `module`."""
+        if self.hub:
+            return fetched_config(self.hub, self.revision or "")
+        return Path(self.config or str(self.module).partition(":")[0])
+
+    def slug(self) -> str:
+        """A name for folders and tables."""
+        return self.hub.partition("/")[2] if self.hub else self.file.stem
+
+    def description(self) -> dict[str, JsonValue]:
+        """What is trained, in full: the content of the config.json, or the digest of the Python file.
+
+        Raises UserError where the file is missing or describes a model that cannot be measured exactly.
+        """
+        if not self.file.is_file():
+            raise UserError(self._missing(), ("workload", "model"))
+        data = self.file.read_bytes()
+        if self.module:
+            return {"function": self.module.partition(":")[2], "sha256": hashlib.sha256(data).hexdigest()}
+        return {"transformers": _architecture(str(self.file), data)}
+
+    def _missing(self) -> str:
+        if self.hub:
+            fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
+            return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
+        return f"workload.model: {self.file} is no file.{nearest_path(self.file)}"
+
+    @property
+    def context(self) -> int | None:
+        """Tokens of the longest sample, where the configuration says so."""
+        architecture = self.description().get("transformers")
+        keys = architecture if isinstance(architecture, dict) else {}
+        return next((size for name in CONTEXTS if isinstance(size := keys.get(name), int)), None)
+
+
+def fetched_config(hub: str, revision: str) -> Path:
+    """Where the configuration of a hub's model is kept."""
+    return FETCHED / f"{hub.replace('/', '--')}@{revision[:12]}.json"
+
+
+@lru_cache(maxsize=64)
+def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
+    """The keys of a config.json whose model can be measured exactly. Raises UserError for another."""
+    at, key_ = f"workload.model: {path}", ("workload", "model")
+    try:
+        architecture = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{at} is no JSON: {shortened(str(error))}", key_) from None
+    if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
+        raise UserError(f'{at} is no configuration of transformers: it has no "model_type"', key_)
+    for reason in refusals(architecture):
+        raise UserError(f"{at} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
+    return architecture
+
+
+def refusals(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Why a model with this config.json cannot be measured; nothing where it can."""
+    for name, reason in REFUSED.items():
+        if architecture.get(name) not in (None, 1, 1.0, False):
+            yield f"{name}: {reason}"
+    for name in EXPERTS:
+        experts = architecture.get(name)
+        if isinstance(experts, int) and experts > 1:
+            yield f"{name} {experts}: how much arithmetic a token takes depends on where it is sent"

@@ -1,0 +1,74 @@
+"""The words of the report and of the console, each explained once: on the page and by `scaleproof explain`.
+
+A key may have several words, with commas between them.
+"""
+
+import re
+
+Words = dict[str, str]
+
+MEASURED: Words = {
+    "run, n": "One measurement of a cell in processes of its own; n is how many of them have numbers.",
+    "device, rank": "A GPU; on a CPU a process bound to cores of its own. A rank is a process of the training.",
+    "step, window": "A step is one optimizer step with all of its micro-batches; the window is the timed steps.",
+    "baseline": "The same series at its smallest number of devices.",
+    "95 % CI": "An interval over runs of this session: 1.62x (95 % CI 1.20-2.19, n=3) in text, 1.62 [1.20, 2.19] in a "
+    "table. ~ beside a ratio: the interval contains 1, so a difference is undecided. Corrected, or simultaneous: "
+    "of each size such intervals hold together with 95 %, by Tukey's range over its cells and the single devices that "
+    "they are held against; other sizes have 95 % of their own.",
+    "finding": "What a check has found. invalid: the number is wrong or answers another question; suspect: it may be; "
+    "note: worth knowing.",
+}
+PAIRS: Words = {
+    "pair": "A and B one after the other on the same devices, in "
+    "random order. A/A pairs run A twice: what they differ by is noise.",
+}
+TRACED: Words = {
+    "exposed": "Communication while nothing is computed on the same rank. It is transfer, or waiting for a rank that "
+    "came later; computing, exposed communication and idle time add up to the step.",
+    "waterfall": "From the ideal step to the measured one, which is the window over its number of steps. Parts from a "
+    "trace are its shares of the traced step times that step, so they differ from the trace's own milliseconds.",
+}
+LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
+# What the page explains where it stands, or says as part of a sentence.
+ANSWERS: Words = {
+    "cell": "One configuration of a campaign: a strategy, a geometry and whatever else it varies.",
+    "undecided, ~, too close to call": "The interval of the ratio contains 1: by these runs either side may be the "
+    "faster one. More repeats make it narrower; the report says under Next how many.",
+    "cannot be told apart": "As undecided: the interval of the ratio contains 1.",
+    "incomparable, no ratio": "Something differs that the campaign does not vary, such as code, versions, hardware or "
+    "batch. A ratio would mix its effect with the one in question, so none is formed. If it is meant to differ, name "
+    "it: scaleproof compare A B --vary FIELD.",
+    "rating, low, good, excellent": "Of a scaling efficiency: low below 0.7, excellent from 0.85, good in between, "
+    "where the whole interval says so; else undecided, with the ratings that its ends have.",
+    "invalid": "A finding that proves the number wrong, or that it answers another question. A report "
+    "with one gives no answer.",
+    "suspect": "A finding by which the number may be wrong. It stays in the answers, which say so.",
+    "note": "A finding worth knowing that puts no number in doubt.",
+    "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
+    "recommended, for now": "The simplest cell of those that are as fast as the fastest, as far as the margin of the "
+    "campaign allows. For now: its intervals do not confirm that yet.",
+    "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
+    "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "
+    "are those of the window.",
+    "unknown": "Not measured, or not measurable here; the reason stands beside it. It is never printed as 0.",
+    "overhead only": "A sharding strategy on one device: there is nothing to shard, so it shows what sharding costs.",
+    "held out": "A cell that was forecast before it ran, to score the forecast.",
+    "reference": "The first steps of a campaign's training, done again by a second program: every strategy is held "
+    "against its losses.",
+}
+GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
+
+
+def words() -> list[str]:
+    """All words, each as a person would type it."""
+    return [word for key in GLOSSARY for word in key.split(", ")]
+
+
+def meaning(text: str) -> str | None:
+    """What a word means, written in any case and with hyphens or blanks; None where it is not among the words."""
+    return next((GLOSSARY[key] for key in GLOSSARY if _plain(text) in map(_plain, key.split(", "))), None)
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\s_-]+", " ", word).strip().lower()

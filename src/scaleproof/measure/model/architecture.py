@@ -1,0 +1,144 @@
+"""Networks of `transformers` with random weights, as a campaign names them, and why some cannot be measured."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    AutoConfig,
+    GPT2Config,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.pytorch_utils import Conv1D
+
+from scaleproof.ground.campaign.model_shapes import ModelShape
+from scaleproof.ground.campaign.transformers_model import TransformersModel, refusals
+from scaleproof.ground.errors import UserError
+
+SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
+PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
+
+
+def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
+    """A network of `transformers`, in fp32 and without dropout, with a classifier where there are `classes`.
+
+    Weights are those of torch's random numbers as they are seeded. Raises UserError where it cannot be measured
+    exactly.
+    """
+    if isinstance(model, TransformersModel) and model.module:
+        network = _from_function(model, vocab_size)
+    else:
+        network = _from_config(_config_of(model), vocab_size, classes)
+    for reason in _faults(network, classifies=classes > 0):
+        name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
+        raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
+    return network
+
+
+def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
+    """The list of the network's blocks: what is sharded, checkpointed and compiled one by one."""
+    (blocks,) = _lists_of_blocks(network)
+    return blocks
+
+
+def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
+    """The configuration in the words of transformers."""
+    if isinstance(model, ModelShape):
+        return GPT2Config(
+            n_positions=model.context,
+            n_embd=model.width,
+            n_layer=model.layers,
+            n_head=model.heads,
+            activation_function="gelu_new",
+        )
+    keys = cast(dict[str, Any], model.description()["transformers"])
+    architecture = keys["model_type"]
+    try:
+        return AutoConfig.for_model(architecture, **{k: v for k, v in keys.items() if k != "model_type"})
+    except (ValueError, TypeError, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(f"workload.model: {model.file}: transformers refuses it: {first}") from None
+
+
+def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
+    """A network of this configuration, with a token table of `vocab_size` rows."""
+    config.vocab_size = vocab_size
+    config.use_cache = False
+    config.dtype = torch.float32
+    for name in SPECIAL_TOKENS:  # samples are full windows of any tokens
+        setattr(config, name, None)
+    # Without dropout the same samples make the same step at every world size: that is what proves equal work.
+    for name, value in config.to_dict().items():
+        if "drop" in name and isinstance(value, float):
+            setattr(config, name, 0.0)
+    # The function of `gelu_new`, as one kernel instead of eight.
+    for name in ("activation_function", "hidden_act"):
+        if getattr(config, name, None) == "gelu_new":
+            setattr(config, name, "gelu_pytorch_tanh")
+    mapping = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING if classes else MODEL_FOR_CAUSAL_LM_MAPPING
+    if classes:
+        config.num_labels = classes
+    if type(config) not in mapping:
+        task = "classification" if classes else "language-modelling"
+        raise UserError(f"workload.model: transformers has no model of type {config.model_type} for {task}")
+    network_class: Any = mapping[type(config)]
+    return cast(PreTrainedModel, network_class(config))
+
+
+def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
+    """What the function in the user's file makes. Raises UserError where it is no model of transformers."""
+    path, _, name = str(model.module).partition(":")
+    function = _function_in(Path(path), name)
+    network = function(vocab_size=vocab_size)
+    if not isinstance(network, PreTrainedModel):
+        raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
+    for reason in refusals(network.config.to_dict()):
+        raise UserError(f"workload.model: {model.module} cannot be measured exactly: {reason}")
+    network.config.use_cache = False
+    return network
+
+
+def _function_in(path: Path, name: str) -> Any:
+    """The function called `name` of a Python file. Raises UserError where there is none."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # a file that ends with .py has a spec and a loader
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        raise UserError(f'workload.model: {path} has no function "{name}"')
+    return getattr(module, name)
+
+
+def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
+    """Why formulas, strategies or the comparison of losses would be wrong about this network."""
+    if len(_lists_of_blocks(network)) != 1:
+        yield "it has no single list of as many blocks as layers"
+    causal = {module.is_causal for module in network.modules() if isinstance(getattr(module, "is_causal", None), bool)}
+    if causal != {not classifies}:
+        yield f"{'a classifier' if classifies else 'a language model'} must {'not ' if classifies else ''}be causal"
+    if any(isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()):
+        yield "it has dropout, with which no two world sizes make the same step"
+    if any(not parameter.requires_grad for parameter in network.parameters()):
+        yield "some of its parameters are frozen"
+    known = {id(m.weight) for m in network.modules() if isinstance(m, (*PRODUCTS, nn.Embedding))}
+    others = [name for name, p in network.named_parameters() if p.dim() > 1 and id(p) not in known]
+    if others:
+        yield f"{others[0]} is the weight neither of a linear layer nor of an embedding, so its arithmetic is unknown"
+    head = network.get_output_embeddings()
+    if not classifies and type(head) is not nn.Linear:
+        yield f"its head is a {type(head).__name__}, the loss here is that of a linear layer"
+
+
+def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
+    """The lists with an entry for each layer of the configuration, of the classes that transformers never splits."""
+    layers = network.config.num_hidden_layers
+    lists = [m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == layers]
+    named = [m for m in lists if type(m[0]).__name__ in (network._no_split_modules or ())]
+    return named or lists

@@ -1,0 +1,45 @@
+"""Next-token training of a decoder of `transformers`, wrapped so that it maps tokens to a loss."""
+
+from typing import cast
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from scaleproof.measure.model import attention as own_attention
+from scaleproof.measure.model.architecture import blocks_of
+from scaleproof.measure.model.loss import Kind, LossHead
+
+
+class LanguageModel(nn.Module):
+    """Next-token training: tokens in, mean cross-entropy out; in evaluation mode the scores of each sample.
+
+    It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
+    """
+
+    def __init__(
+        self,
+        network: PreTrainedModel,
+        seq_len: int,
+        attention: str = "sdpa",
+        checkpointing: bool = False,
+        loss: Kind = "plain",
+    ) -> None:
+        super().__init__()
+        self.network = network
+        network.config._attn_implementation = own_attention.name_for(network, seq_len, attention)
+        self.network.set_output_embeddings(LossHead(cast(nn.Linear, network.get_output_embeddings()), loss))
+        if checkpointing:
+            network.gradient_checkpointing_enable({"use_reentrant": False})
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """What is sharded by itself where parameters are."""
+        return blocks_of(self.network)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1).
+
+        In evaluation mode `scores`, of shape (samples, 3).
+        """
+        hidden = self.network.base_model(input_ids=tokens[:, :-1]).last_hidden_state
+        return self.network.get_output_embeddings()(hidden, tokens[:, 1:])

@@ -1,0 +1,35 @@
+"""The config.json of a model on the Hugging Face hub, fetched once and kept beside the campaigns."""
+
+import json
+
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+from scaleproof.ground.campaign.transformers_model import fetched_config, refusals
+from scaleproof.ground.errors import UserError
+from scaleproof.measure.corpus.hub import hub_api
+
+
+def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> str:
+    """Keep the configuration of the model `hub` (owner/name) and return the line that a campaign needs.
+
+    `revision`: a branch or a commit; `token`: for a gated model, sent to the hub alone. Raises UserError where the hub
+    does not give it, or its model cannot be measured.
+    """
+    api = hub_api(endpoint, token)
+    try:
+        commit = str(api.model_info(hub, revision=revision).sha)
+        downloaded = api.hf_hub_download(hub, "config.json", revision=commit)
+    except HfHubHTTPError as error:
+        code = error.response.status_code
+        gated = "; is it gated? Accept its terms and `export HF_TOKEN=...`" if code in (401, 403) else ""
+        raise UserError(f"{endpoint} has no config.json of {hub} at {revision} (HTTP {code}{gated})") from None
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        raise UserError(f"{endpoint} cannot be reached, or is no hub ({type(error).__name__})") from None
+    with open(downloaded, encoding="utf-8") as file:
+        architecture = json.load(file)
+    for reason in refusals(architecture):
+        raise UserError(f"{hub} cannot be measured exactly: {reason}")
+    path = fetched_config(hub, commit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(architecture, indent=2) + "\n")
+    return f"model: {{hub: {hub}, revision: {commit}}}"

@@ -1,0 +1,53 @@
+"""The tensors of a cell's model, before anything is built: by formula, or from the network without its weights."""
+
+from functools import lru_cache
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import shape_of
+from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.facts.counts import Inventory, inventory_of_shape
+
+SOME_CLASSES = 2  # of a classifier, where the corpus has not been read yet
+
+
+def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
+    """What the model of a cell consists of; `classes`: of the corpus, for classification.
+
+    Raises UserError where a model of transformers cannot be measured exactly.
+    """
+    shape = shape_of(cell.workload.model)
+    if not isinstance(shape, TransformersModel):
+        return inventory_of_shape(shape, cell.vocab_size, classes)
+    labels = (classes or SOME_CLASSES) if cell.workload.task == "classification" else 0
+    return _counted(shape, str(shape.description()), cell.vocab_size, labels)
+
+
+@lru_cache(maxsize=64)
+def _counted(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
+    """The inventory of a network that is built without memory for its weights.
+
+    `description` is what the model's file holds: another one is another network.
+    """
+    import torch
+
+    from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, network_of
+
+    with torch.device("meta"):
+        network = network_of(model, vocab_size, classes)
+    blocks = blocks_of(network)
+    inside = {id(module) for block in blocks for module in block.modules()}
+    products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
+    block_weights = sum(m.weight.numel() for m in products if id(m) in inside)
+    other_weights = sum(m.weight.numel() for m in products if id(m) not in inside)
+    of_blocks = [sum(p.numel() for p in block.parameters()) for block in blocks]
+    config = network.config
+    head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return Inventory(
+        blocks=of_blocks,
+        root=sum(p.numel() for p in network.parameters()) - sum(of_blocks),
+        block_weights=block_weights,
+        token_weights=0 if classes else other_weights,
+        sample_weights=other_weights if classes else 0,
+        attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
+        largest_tensor=max(p.numel() for p in network.parameters()),
+    )

@@ -1,0 +1,240 @@
+"""Everyday tables with one gross fault each: what their figures imply, whichever columns they happen to have."""
+
+from pathlib import Path
+
+import pytest
+
+from scaleproof.auditor.audit import audit_paths
+from scaleproof.ground.findings.finding import Finding
+
+
+def rows(head: str, *lines: str) -> str:
+    """A Markdown table of lines whose cells are separated by bars."""
+    rule = "|".join(["---"] * len(head.split("|")))
+    return "\n".join(f"| {line} |" for line in (head, rule, *lines)) + "\n"
+
+
+def audited(folder: Path, text: str) -> dict[str, Finding]:
+    (folder / "README.md").write_text("# Results\n\n" + text)
+    return {finding.code: finding for finding in audit_paths([folder]).findings}
+
+
+def accusations(findings: dict[str, Finding]) -> dict[str, str]:
+    return {code: finding.evidence for code, finding in findings.items() if finding.severity != "note"}
+
+
+RATES = "GPUs | Throughput (tokens/s)"
+FOLLOWS = rows(
+    "Run | Tokens/s | Step time (ms)", "1 | 1000 | 512", "2 | 1010 | 507", "3 | 1020 | 502", "Avg | {} | 507"
+)
+BATCHES = ("1 | 32 | 400 | 80.0", "2 | 32 | 780 | 82.1", "4 | 32 | 1540 | 83.1")
+EACH = ("1 | 1000 | 1000", "2 | 1960 | 980", "4 | 3840 | 960")
+
+# name -> (table, code, words of the evidence, right figure or None)
+FAULTS = {
+    "speed-up": (
+        rows(f"{RATES} | Speedup", "1 | 10000 | 1.00x", "2 | 19500 | 2.28x", "4 | 38000 | 3.80x"),
+        "speedup-not-in-table",
+        "2.28x",
+        1.95,
+    ),
+    "efficiency beside a speed-up": (
+        rows(f"{RATES} | Speedup | Efficiency", "1 | 10000 | 1.00x | 100%", "2 | 19500 | 1.95x | 50%"),
+        "efficiency-not-in-table",
+        "50%",
+        97.5,
+    ),
+    "MFU above its peak": (
+        rows("GPUs | tokens/s | MFU", "1 | 10000 | 45%", "2 | 19500 | 130%"),
+        "mfu-impossible",
+        "130%",
+        None,
+    ),
+    "efficiency beside rates": (
+        rows(f"{RATES} | Efficiency", "1 | 10000 | 100%", "2 | 19500 | 98%", "4 | 39200 | 50%"),
+        "efficiency-not-in-table",
+        "3.92x",
+        98.0,
+    ),
+    "efficiency beside epoch times": (
+        rows("GPUs | Epoch time (s) | Efficiency", "1 | 100.0 | 100%", "2 | 51.5 | 97%", "4 | 26.0 | 70%"),
+        "efficiency-not-in-table",
+        "70%",
+        96.2,
+    ),
+    "efficiency above 1": (
+        rows("GPUs | Throughput (samples/s) | Efficiency", "1 | 201.1 | 100%", "2 | 458.4 | 114%"),
+        "super-linear",
+        "2.28x",
+        None,
+    ),
+    "rates above linear": (
+        rows(RATES, "1 | 10000", "2 | 26000", "4 | 55000"),
+        "super-linear",
+        "times the devices",
+        None,
+    ),
+    "a rate that falls": (rows(RATES, "1 | 10000", "2 | 9000"), "slower-with-more", "0.9x", None),
+    "a time that rises": (rows("GPUs | Total time (s)", "1 | 69", "2 | 97"), "slower-with-more", "0.712x", None),
+    "a batch of each device": (
+        rows("GPUs | Batch per GPU | Images/s | Step time (ms)", *BATCHES, "8 | 32 | 1525 | 83.9"),
+        "rate-times-time",
+        "as in 3 other rows",
+        3051.25,
+    ),
+    "a rate of all and one of each": (
+        rows("GPUs | Tokens/s | Tokens/s per GPU", *EACH, "8 | 7200 | 950"),
+        "totals-disagree",
+        "= 7,600",
+        None,
+    ),
+    "columns of devices": (
+        rows("Model | 1 GPU | 8 GPU | Scaling", "ResNet-50 | 400 | 2800 | 95%"),
+        "efficiency-not-in-table",
+        "7x",
+        87.5,
+    ),
+    "columns of devices with units": (
+        rows("Model | 1 GPU (images/s) | 8 GPUs (images/s) | Scaling", "ResNet-50 | 400 | 2800 | 95%"),
+        "efficiency-not-in-table",
+        "7x",
+        87.5,
+    ),
+    "a mean that is none": (FOLLOWS.format(1100), "totals-disagree", "the mean of 1000, 1010, 1020", 1010.0),
+    "a sentence": (
+        "We reach a 3.8x speedup on 2 GPUs.\n\n" + rows(RATES, "1 | 10000", "2 | 19000"),
+        "claim-not-in-data",
+        "“3.8x speedup”",
+        1.9,
+    ),
+    "MFU beside FLOP/s": (
+        rows("GPU | TFLOP/s per GPU | MFU", "A100 | 160 | 61%"),
+        "peak-of-another-device",
+        "262 TFLOP/s",
+        51.3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_with_the_right_figure(tmp_path, name):
+    text, code, words, figure = FAULTS[name]
+    findings = audited(tmp_path, text)
+    assert words in findings[code].evidence
+    if figure is not None:
+        assert findings[code].corrected.value == pytest.approx(figure, rel=2e-3)
+    assert accusations(findings).keys() <= {code}
+
+
+SOUND = {
+    "weak scaling": rows(
+        "GPUs | Batch per GPU | Step time (ms) | Speedup | Efficiency",
+        "1 | 64 | 100 | 1.0x | 100%",
+        "8 | 64 | 104 | 7.7x | 96%",
+        "64 | 64 | 130 | 49.0x | 77%",
+    ),
+    "weak scaling with a row that is faster": rows(
+        "GPUs | Step time (ms) | Speedup", "2 | 417 | 1.0", "4 | 454 | 1.84", "8 | 431 | 3.87"
+    ),
+    "a rate of each device": rows(f"{RATES} | Efficiency", "1 | 10000 | 100%", "4 | 9600 | 96%"),
+    "a batch of each device": rows("GPUs | Batch per GPU | Images/s | Step time (ms)", *BATCHES),
+    "a larger batch of each device": rows(
+        "GPUs | Batch per GPU | Images/s", "1 | 16 | 400", "2 | 64 | 900", "4 | 64 | 1800"
+    ),
+    "a setting that is not understood": rows("GPUs | Width | Tokens/s", "1 | 4096 | 400", "2 | 1024 | 2000"),
+    "a mean": FOLLOWS.format(1010),
+    "a mean of ratios": rows("Task | Tokens/s", "a | 1000", "b | 3000", "Mean | 1500"),
+    "a mean of more than the table shows": rows("Run | Tokens/s", "1 | 1000", "... | ...", "9 | 1020", "Avg | 1100"),
+    "another definition of efficiency": rows(
+        f"{RATES} | Efficiency", "1 | 10000 | 100%", "2 | 19500 | 49%", "4 | 39200 | 24%", "8 | 78000 | 12%"
+    ),
+    "MFU of a sibling": rows("GPU | TFLOP/s per GPU | MFU", "H100 | 400 | 52.9%", "H100 | 400 | 40.4%"),
+    "FLOP/s of all": rows("GPU | GPUs | TFLOP/s | MFU", "A100 | 8 | 1280 | 51.3%"),
+    "a sentence with another baseline": "We reach a 3.8x speedup over the CPU on 2 GPUs.\n\n"
+    + rows(RATES, "1 | 10000", "2 | 19000"),
+    "a sentence of another strategy": "FSDP reaches a 3.8x speedup on 4 GPUs.\n\n"
+    + rows("Strategy | GPUs | Tokens/s", "DDP | 1 | 10000", "DDP | 4 | 31000"),
+    "accuracy in columns of devices": rows("Model | 1 GPU | 8 GPU | Scaling", "ResNet-50 | 76.1 | 76.3 | 95%"),
+    "the rate of several runs of one size": rows(RATES, "1 | 9000", "1 | 14000", "2 | 26000"),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_table_is_not_accused(tmp_path, name):
+    assert accusations(audited(tmp_path, SOUND[name])) == {}
+
+
+COMPLETE = {
+    "GPUs": ("1", "2", "4", "8"),
+    "Images/s": ("400.0", "784.3", "1521.0", "2930.0"),
+    "Epoch time (s)": ("100.00", "51.00", "26.30", "13.65"),
+    "Speedup": ("1.00", "1.96", "3.80", "7.33"),
+    "Efficiency": ("100.0%", "98.0%", "95.1%", "91.6%"),
+}
+ENOUGH = [
+    ("Images/s", "Efficiency"),
+    ("Epoch time (s)", "Efficiency"),
+    ("Speedup", "Efficiency"),
+    ("Images/s", "Epoch time (s)", "Efficiency"),
+    ("Images/s", "Speedup", "Efficiency"),
+]
+
+
+@pytest.mark.parametrize("columns", ENOUGH)
+@pytest.mark.parametrize("wrong", [None, "70.0%"])
+def test_any_sufficient_subset_of_columns_decides(tmp_path, columns, wrong):
+    chosen = {name: list(COMPLETE[name]) for name in ("GPUs", *columns)}
+    if wrong:
+        chosen["Efficiency"][2] = wrong
+    lines = [" | ".join(cells) for cells in zip(*chosen.values(), strict=True)]
+    findings = accusations(audited(tmp_path, rows(" | ".join(chosen), *lines)))
+    assert list(findings) == (["efficiency-not-in-table"] if wrong else [])
+
+
+SERIES = rows("Model | 1 GPU (s) | 2 GPUs (s)", "a | 41.37 | {}", "b | 52.91 | {}", "c | 63.18 | {}")
+
+
+def test_a_column_that_is_a_copy(tmp_path):
+    assert "figures-copied" in accusations(audited(tmp_path, SERIES.format("41.37", "52.91", "63.18")))
+    assert accusations(audited(tmp_path, SERIES.format("21.37", "27.11", "33.40"))) == {}
+
+
+PARTS = "## {}\n\n" + rows(
+    "Library | Forward (ms) | Step time (ms) | Epoch time (s)", "A | 11.3 | {}", "B | 9.4 | 81.5 | 71.3", "C | 8 | {}"
+)
+
+
+def test_one_row_in_two_tables_is_noted(tmp_path):
+    text = (
+        PARTS.format("AlexNet", "963.2 | 388.4", "70.1 | 60.3")
+        + "\n"
+        + PARTS.format("VGG", "963.2 | 388.4", "99.7 | 82.6")
+    )
+    assert "figures-copied" not in audited(tmp_path, text)  # two equal figures may be chance
+
+
+def test_statistics_out_of_order(tmp_path):
+    head = "GPUs | p50 step time (ms) | p95 step time (ms)"
+    assert "figure-impossible" in accusations(audited(tmp_path, rows(head, "1 | 95.0 | 81.0", "2 | 50.0 | 60.0")))
+    assert accusations(audited(tmp_path, rows(head, "1 | 81.0 | 95.0", "2 | 50.0 | 60.0"))) == {}
+
+
+MEASURED = "gpus,samples_per_sec,epoch_time_s\n1,201.1,60.2\n2,384.6,31.5\n4,{},16.4\n"
+
+
+@pytest.mark.parametrize(("rate", "differs"), [("741.5", False), ("873.0", True)])
+def test_a_table_beside_its_data(tmp_path, rate, differs):
+    (tmp_path / "results.csv").write_text(MEASURED.format("741.5"))
+    text = rows("GPUs | Samples/s | Epoch time (s)", "1 | 201.1 | 60.2", "2 | 384.6 | 31.5", f"4 | {rate} | 16.4")
+    findings = audited(tmp_path, text)
+    assert ("files-disagree" in findings) is differs
+    if differs:
+        assert findings["files-disagree"].runs == ["README.md:7", "results.csv:4"]
+
+
+def test_data_of_other_measurements_are_not_held_against_a_table(tmp_path):
+    (tmp_path / "results.csv").write_text(
+        "gpus,samples_per_sec,epoch_time_s\n1,301.1,40.2\n2,584.6,21.5\n4,901.5,13.4\n"
+    )
+    text = rows("GPUs | Samples/s | Epoch time (s)", "1 | 201.1 | 60.2", "2 | 384.6 | 31.5", "4 | 741.5 | 16.4")
+    assert accusations(audited(tmp_path, text)) == {}

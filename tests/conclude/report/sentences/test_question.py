@@ -1,0 +1,63 @@
+"""The verdict on a campaign's formal question: exactly what was asked, and no more."""
+
+import pytest
+
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.campaign.repeats import RepeatUntil
+
+
+def asked(answer):
+    """The topics of the answer, and its sentence on the question."""
+    return [b.topic for b in answer.bullets], " | ".join(b.sentence for b in answer.bullets if b.topic == "question")
+
+
+@pytest.mark.parametrize(
+    ("by", "time", "verdict"),
+    [
+        (0.02, 0.05, "Yes: zero2-n1x2 is faster than ddp-n1x2: 1.20x its tokens/s"),
+        (0.3, 0.05, "No: zero2-n1x2 is not faster than ddp-n1x2 by 30 %: 1.20x"),
+        (0.02, 0.059, "No clear answer yet: zero2-n1x2 against ddp-n1x2: 1.02x its tokens/s"),
+    ],
+)
+def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": by}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    assert answer.verdict.startswith(verdict)
+    assert asked(answer)[0][0] == "question"
+
+
+@pytest.mark.parametrize(
+    ("time", "verdict", "decided"),
+    [
+        (0.061, "Yes: zero2-n1x2 is at most 5 % slower than ddp-n1x2: 0.98", True),
+        (0.07, "No: zero2-n1x2 is more than 5 % slower than ddp-n1x2: 0.857x its tokens/s", True),
+        (0.063, "No clear answer yet: zero2-n1x2 against ddp-n1x2: 0.95", False),
+    ],
+)
+def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, verdict, decided):
+    question = {"is": "zero2-n1x2", "not_slower_than": "ddp-n1x2", "by": 0.05}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    assert answer.verdict.startswith(verdict)
+    assert answer.decided is decided
+    assert "; asked: not more than 5 % slower (95 % CI" in asked(answer)[1]
+
+
+def test_a_question_about_incomparable_cells(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
+    answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
+    assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
+
+
+def test_a_question_is_not_answered_by_two_repeats(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
+    assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
+
+
+def test_a_difference_that_does_not_matter_is_an_answer(campaign):
+    question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
+    times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
+    answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
+    assert answer.verdict.startswith("No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00")
+    assert answer.decided

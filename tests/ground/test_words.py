@@ -1,0 +1,30 @@
+"""Words of reports: each has one meaning, and those that the published page uses are explained."""
+
+import re
+
+import pytest
+
+from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, meaning, words
+
+
+@pytest.mark.parametrize("word", ["undecided", "Too close to call", "held-out", "LOW", "n", "95 % CI"])
+def test_a_word_is_known_however_it_is_written(word):
+    assert meaning(word)
+
+
+@pytest.mark.parametrize("word", ["", "undecide", "low good", "speed"])
+def test_another_word_is_not_taken_for_one(word):
+    assert meaning(word) is None
+
+
+def test_each_word_has_one_meaning():
+    assert len(set(words())) == len(words())
+    assert len(GLOSSARY) == sum(map(len, (MEASURED, PAIRS, TRACED, LEARNT, ANSWERS)))
+
+
+def test_words_of_the_published_page_are_known(repository):
+    page = next(repository.glob("results/published/demo_*/report.html")).read_text()
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    for word in ("undecided", "too close to call", "Whole job", "Recommended", "for now"):
+        assert word in text
+        assert meaning(word), word

@@ -1,0 +1,165 @@
+"""Models of transformers by file, function or hub: what is built, what is counted, what is refused."""
+
+import json
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from webserver import Server, serving
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.facts.counts import counts_of, inventory_of_shape
+from scaleproof.measure.model.build import build
+from scaleproof.measure.model.fetch import fetch_config
+from scaleproof.measure.model.inventory import inventory_of
+from scaleproof.measure.reference.network import build as build_for_replay
+
+ARCHITECTURES = sorted((Path(__file__).parent / "architectures").glob("*.json"))
+DECODERS = [path for path in ARCHITECTURES if "bert" not in path.stem]
+LLAMA = json.loads((Path(__file__).parent / "architectures/llama.json").read_text())
+COMMIT = "c" * 40
+FUNCTION = """
+from transformers import LlamaConfig, LlamaForCausalLM
+
+def build(vocab_size):
+    config = LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                         vocab_size=vocab_size, max_position_embeddings=64)
+    return LlamaForCausalLM(config)
+"""
+
+
+def cell_of(model: dict[str, str], **workload: object):
+    data = {"title": "x", "workload": {"model": model, "seq_len": 32, "tokenizer": "bpe-512", **workload}}
+    return expand(Campaign.model_validate(data))[0]
+
+
+def classifying(path: Path):
+    return cell_of({"config": str(path)}, task="classification", corpus="ag_news")
+
+
+def written(folder: Path, **changes: object) -> dict[str, str]:
+    (folder / "config.json").write_text(json.dumps(LLAMA | changes))
+    return {"config": str(folder / "config.json")}
+
+
+@pytest.mark.parametrize("path", ARCHITECTURES, ids=lambda path: path.stem)
+def test_parameters_are_those_of_the_network_and_of_the_replay(path):
+    encoder = path not in DECODERS
+    cell = classifying(path) if encoder else cell_of({"config": str(path)})
+    own, other = build(cell, 4 * encoder), build_for_replay(cell.config["workload"], cell.work.seed, 4)
+    counted = [sum(p.numel() for p in network.parameters()) for network in (own, other)]
+    assert counted == [inventory_of(cell, 4).parameters] * 2
+    assert {p.dtype for p in own.parameters()} == {torch.float32}, "whatever the file says"
+
+
+@pytest.mark.parametrize("path", DECODERS, ids=lambda path: path.stem)
+def test_flops_against_the_profiler_of_torch(path):
+    cell = cell_of({"config": str(path)})
+    network = build(cell)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        network(torch.randint(512, (4, 33))).backward()
+    expected = counts_of(inventory_of(cell), 32).flops_per_token * 4 * 32
+    assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)
+
+
+def test_a_gpt2_by_its_file_is_that_of_its_shape(tmp_path):
+    keys = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 64}
+    (tmp_path / "config.json").write_text(json.dumps(keys))
+    by_file = cell_of({"config": str(tmp_path / "config.json")})
+    by_shape = cell_of({"layers": 2, "width": 64, "heads": 2, "context": 64})
+    assert inventory_of(by_file) == inventory_of(by_shape) == inventory_of_shape(by_shape.workload.model, 512)
+    pairs = zip(build(by_file).parameters(), build(by_shape).parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_a_function_makes_the_model(tmp_path):
+    (tmp_path / "own.py").write_text(FUNCTION)
+    cell = cell_of({"module": f"{tmp_path}/own.py:build"})
+    assert sum(p.numel() for p in build(cell).parameters()) == inventory_of(cell).parameters
+    rows = torch.randint(512, (2, 33))
+    replayed = build_for_replay(cell.config["workload"], cell.work.seed, 0)
+    assert build(cell)(rows).item() == pytest.approx(replayed(rows).mean().item(), rel=1e-6)
+    workload = cell.config["workload"]
+    (tmp_path / "own.py").write_text(FUNCTION + "# another\n")
+    with pytest.raises(UserError, match="was changed since the run"):
+        build_for_replay(workload, cell.work.seed, 0)
+
+
+def test_another_file_is_another_fingerprint(tmp_path):
+    one = cell_of(written(tmp_path)).fingerprint
+    assert cell_of(written(tmp_path, num_hidden_layers=3)).fingerprint != one
+    assert cell_of(written(tmp_path)).fingerprint == one
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_local_experts": 8}, "num_local_experts 8: how much arithmetic"),
+        ({"auto_map": {"AutoModel": "modeling.Own"}}, "its code is on the hub"),
+        ({"final_logit_softcapping": 30.0}, "its logits are capped"),
+        ({"model_type": "mamba", "num_attention_heads": None}, "MambaForCausalLM"),
+        ({"model_type": "bert"}, "must be causal"),
+        ({"model_type": "nonsense"}, "transformers refuses it"),
+        ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
+        ({"model_type": None}, 'it has no "model_type"'),
+    ],
+)
+def test_what_cannot_be_exact_is_refused(tmp_path, changes, message):
+    with pytest.raises(UserError, match=message):
+        inventory_of(cell_of(written(tmp_path, **changes)))
+
+
+def test_a_decoder_is_no_classifier(tmp_path):
+    with pytest.raises(UserError, match="a classifier must not be causal"):
+        inventory_of(classifying(Path(written(tmp_path)["config"])))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"hub": "owner/name"}, "`revision` is missing"),
+        ({"config": "a.json", "module": "b.py:f"}, "not 2 of them"),
+        ({"config": "a.json", "revision": COMMIT}, "`revision` is for `hub`"),
+    ],
+)
+def test_a_name_that_is_none(model, message):
+    with pytest.raises(ValueError, match=message):
+        cell_of(model)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A stand-in of the hub with one model, and a folder without any."""
+    with serving() as server:
+        _put_model(server)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.chdir(tmp_path)
+        yield server
+
+
+def _put_model(server: Server) -> None:
+    info = {"id": "owner/tiny", "sha": COMMIT, "tags": [], "private": False}
+    server.files["/api/models/owner/tiny/revision/main"] = json.dumps(info).encode()
+    path = f"/owner/tiny/resolve/{COMMIT}/config.json"
+    server.files["/store/config.json"] = json.dumps(LLAMA).encode()
+    size = str(len(server.files["/store/config.json"]))
+    headers = {"X-Repo-Commit": COMMIT, "X-Linked-Etag": '"abc"', "X-Linked-Size": size}
+    server.redirects[path] = (f"{server.url.replace('127.0.0.1', 'localhost')}/store/config.json", headers)
+
+
+def test_a_model_of_the_hub_is_fetched_once(hub):
+    model = {"hub": "owner/tiny", "revision": COMMIT}
+    with pytest.raises(UserError, match="scaleproof model fetch owner/tiny --revision c"):
+        cell_of(model).config  # noqa: B018  (it reads the file)
+    assert fetch_config("owner/tiny", "main", hub.url, None) == f"model: {{hub: owner/tiny, revision: {COMMIT}}}"
+    assert inventory_of(cell_of(model)).parameters == 51_360
+
+
+def test_a_model_that_the_hub_does_not_have(hub):
+    with pytest.raises(UserError, match="has no config"):
+        fetch_config("owner/other", "main", hub.url, None)

@@ -69,6 +69,7 @@ def campaign_of(request: AbRequest, chance: float | None = None) -> dict[str, An
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
+        "resources": {"same_allocation": True},  # both of a repeat in one job: fewer jobs, and closer together
         "repeats": repeats | ({"chance": chance} if chance is not None else {}),
     }
 

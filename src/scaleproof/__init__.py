@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
+    import pandas as pd
     from torch.nn import Module
     from torch.optim import Optimizer
-
-    import pandas as pd
 
     from scaleproof.auditor.audit import Audit
     from scaleproof.ground.columns import Column

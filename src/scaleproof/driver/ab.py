@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from scaleproof import workflow_file
 from scaleproof.conclude.analysis.error_budget import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
+from scaleproof.driver.new_project import FILES
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, damaged, first_fault
@@ -93,7 +93,8 @@ def write_campaign(request: AbRequest, name: str | None, series: str | None, res
 def run_campaign(path: Path, results: Path = RESULTS) -> None:
     """Let Snakemake make the report of a campaign. Raises UserError, with its last lines, where it cannot."""
     report = results / path.stem / "report.html"
-    command = [sys.executable, "-m", "snakemake", "--snakefile", workflow_file(), "--cores", "all", "--quiet", "all"]
+    snakefile = str((FILES / "workflow/Snakefile").resolve())
+    command = [sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--cores", "all", "--quiet", "all"]
     done = subprocess.run([*command, "--", str(report)], capture_output=True, text=True, errors="replace")
     if done.returncode not in (0, FAILED_RUNS):
         last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])

@@ -156,15 +156,14 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def tables(args: argparse.Namespace) -> None:
-    from scaleproof.conclude.report.read_results import read_inputs, reading
+    from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
-    with reading(args.folder / "scaling_report.json"):
-        write_tables(cells, report, args.folder / "tables")
-        for kind in ("strong", "weak"):
-            write_series(report, kind, args.folder / "tables")
+    write_tables(cells, report, args.folder / "tables")
+    for kind in ("strong", "weak"):
+        write_series(report, kind, args.folder / "tables")
 
 
 def charts(args: argparse.Namespace) -> None:

@@ -120,6 +120,7 @@ def read_verdict(path: Path, request: AbRequest, series: str | None, results: Pa
 
 
 def _series_file(series: str, results: Path) -> Path:
+    """Where the levels of a series are kept."""
     return results / SERIES / f"{series}.json"
 
 

@@ -1,8 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns`, and for training loops `watch` and
-`watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is called, so
-that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, and for training loops
+`watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is
+called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
+    import pandas as pd
     from torch.nn import Module
     from torch.optim import Optimizer
 
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
     Batch = TypeVar("Batch")
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "watch", "watch_callback", "workflow_file"]
+__all__ = [
+    "audit",
+    "columns",
+    "compare",
+    "load_runs",
+    "read_trace",
+    "to_frame",
+    "watch",
+    "watch_callback",
+    "workflow_file",
+]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -68,6 +79,17 @@ def load_runs(folder: str | Path) -> list[Run]:
     if not folders:
         raise UserError(f"{folder}: no run below; a run is a folder with {METRICS}")
     return [read_run(place) for place in folders]
+
+
+def to_frame(folder: str | Path) -> pd.DataFrame:
+    """All runs below `folder` as `load_runs`, one row each, with the columns of runs.csv (`columns`).
+
+    Runs of an A/B comparison have its name, their pair and their arm in `comparison`, `pair` and `arm`, which are empty
+    for all others. Raises UserError as `load_runs`.
+    """
+    from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
+
+    return with_pairs(runs_table(load_runs(folder)))
 
 
 def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:

@@ -178,6 +178,7 @@ def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Fi
 
 
 def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
+    """What a check finds about runs, or the error that it breaks with."""
     try:
         return check(runs), None
     except Exception as error:
@@ -185,6 +186,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
 
 
 def _unusable(run: Run, problem: str) -> Finding:
+    """The finding that a record cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,

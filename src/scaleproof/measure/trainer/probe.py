@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
+from scaleproof.measure.machine.accelerator import is_accelerator
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.idle_clock import IdleClock
 from scaleproof.measure.trainer.update_witness import UpdateWitness
@@ -113,7 +114,7 @@ class Probe(OperationCounter):
         self.state_bytes = 0
         self.witness = UpdateWitness(strategy)
         # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
-        self.clock = IdleClock() if strategy.device.type == "cpu" else None
+        self.clock = None if is_accelerator(strategy.device) else IdleClock()
 
     def __enter__(self) -> "Probe":
         def note(parameter: Tensor) -> None:
@@ -158,8 +159,8 @@ class Probe(OperationCounter):
 
 def state_bytes(device: torch.device) -> int:
     """Bytes of floating-point tensors that are alive: allocated memory on a GPU, distinct storages on the CPU."""
-    if device.type == "cuda":
-        return torch.cuda.memory_allocated(device)
+    if is_accelerator(device):
+        return torch.accelerator.memory_allocated(device)
     gc.collect()
     storages: dict[int, int] = {}
     for thing in gc.get_objects():

@@ -1,20 +1,42 @@
 """What no single key of a campaign can know: whether the keys of a cell go together."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from scaleproof.ground.campaign.config import entries_of, shape_of
+from scaleproof.ground.campaign.batch import Batch
+from scaleproof.ground.campaign.config import Work, Workload, entries_of, shape_of
+from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
-
-if TYPE_CHECKING:
-    from scaleproof.ground.campaign.cells import Cell
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 MOST_PARAMETERS = 10**13
 
 
-def check_command(cell: "Cell") -> None:
+class Checked(Protocol):
+    """What is looked at of a cell (`cells.Cell`); reading `batch`, `words` or `per_step` raises where it cannot be."""
+
+    @property
+    def workload(self) -> Workload: ...
+    @property
+    def work(self) -> Work: ...
+    @property
+    def execution(self) -> Execution: ...
+    @property
+    def searched(self) -> str | None: ...
+    @property
+    def command(self) -> str | None: ...
+    @property
+    def batch(self) -> Batch: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def words(self) -> list[str]: ...
+    @property
+    def per_step(self) -> float | None: ...
+
+
+def check_command(cell: Checked) -> None:
     """That a command can be started as it is written. Raises UserError."""
     assert cell.command is not None
     if cell.searched:
@@ -28,7 +50,7 @@ def check_command(cell: "Cell") -> None:
         raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
 
 
-def check(cell: "Cell") -> None:
+def check(cell: Checked) -> None:
     """What no single key can know. Raises UserError."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
@@ -58,7 +80,7 @@ def check(cell: "Cell") -> None:
         _check_shape(cell, shape)
 
 
-def _check_shape(cell: "Cell", shape: Shape) -> None:
+def _check_shape(cell: Checked, shape: Shape) -> None:
     """Heads of whole numbers of features, and not absurdly many parameters. Raises UserError."""
     if shape.width % shape.heads:
         name = "width" if isinstance(shape, ModelShape) else "d_model"
@@ -73,7 +95,7 @@ def _check_shape(cell: "Cell", shape: Shape) -> None:
         )
 
 
-def _check_classifier(cell: "Cell") -> None:
+def _check_classifier(cell: Checked) -> None:
     """What encoders have no choice of. Raises UserError."""
     if cell.workload.task != "classification":
         return
@@ -83,7 +105,7 @@ def _check_classifier(cell: "Cell") -> None:
         raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))
 
 
-def _check_vocabulary(cell: "Cell") -> None:
+def _check_vocabulary(cell: Checked) -> None:
     """Enough rows for the tokenizer, and not absurdly many. Raises UserError."""
     workload = cell.workload
     if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
@@ -112,7 +134,7 @@ def _check_vocabulary(cell: "Cell") -> None:
         )
 
 
-def _check_task(cell: "Cell", shape: Shape) -> None:
+def _check_task(cell: Checked, shape: Shape) -> None:
     """A GPT-2 for language modelling, an encoder for classification."""
     task, encoder = cell.workload.task, isinstance(shape, EncoderShape)
     if encoder != (task == "classification"):

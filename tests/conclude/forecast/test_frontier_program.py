@@ -45,12 +45,13 @@ def trial(monkeypatch, tmp_path):
         allocator = {
             "empty_cache": lambda: None,
             "memory_allocated": lambda device: 10,
+            "max_memory_allocated": lambda device: 15,
             "max_memory_reserved": lambda device: 20,
             "memory_stats": lambda device: {"num_alloc_retries": retries[0]},
             "reset_accumulated_memory_stats": lambda device: retries.__setitem__(0, 0),
         }
         for name, stand_in in allocator.items():
-            monkeypatch.setattr(torch.cuda, name, stand_in)
+            monkeypatch.setattr(torch.accelerator, name, stand_in)
         request = SimpleNamespace(cell=cell, time_limit=60, hosts=[], gpus=2, out=str(tmp_path))
         frontier_program._tried(request, 3)
         return done, json.loads((tmp_path / frontier_program.RESULT).read_text())

@@ -35,6 +35,18 @@ def test_topology():
     assert hardware.topology(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
 
 
+def test_what_joins_devices_is_known_in_the_order_of_the_ranks(monkeypatch):
+    """CUDA may number devices, or a user may list them, in another order than nvidia-smi."""
+    matrix = "GPU0 X NV18 PHB\nGPU1 NV18 X SYS\nGPU2 PHB SYS X"
+    monkeypatch.setattr(hardware, "run_command", lambda *words: matrix)
+    monkeypatch.setattr(hardware, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(3)])
+    assert hardware.links_between(["GPU-2", "GPU-0", "GPU-1"]) == {(0, 1): "PHB", (0, 2): "SYS", (1, 2): "NV18"}
+    assert hardware.links_between(["GPU-1"]) == {}
+    assert hardware.links_between(["GPU-1", "MIG-7"]) == {}, "a part of a device has no link of its own"
+    monkeypatch.setattr(hardware, "run_command", lambda *words: "")
+    assert hardware.links_between(["GPU-2", "GPU-0"]) == {}
+
+
 def test_infiniband():
     (port,) = hardware.infiniband(IBSTAT)
     assert port == {"adapter": "mlx5_0", "port": "1", "state": "Active", "rate": "400", "link_layer": "InfiniBand"}

@@ -215,8 +215,10 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
     monkeypatch.setattr(measure, "Monitor", Watching)
     monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
     monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
-    monkeypatch.setattr(torch.cuda, "reset_accumulated_memory_stats", lambda device: events.append("retries reset"))
+    monkeypatch.setattr(torch.accelerator, "reset_peak_memory_stats", lambda device: events.append("peaks reset"))
+    monkeypatch.setattr(
+        torch.accelerator, "reset_accumulated_memory_stats", lambda device: events.append("retries reset")
+    )
     here = SimpleNamespace(rank=1, device=torch.device("cuda", 0), uuids=["GPU-a"], cores=[], shares=range(1, 2))
     chosen = cell()
     with pytest.raises(Opened):
@@ -233,7 +235,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
 
 def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
     events = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
+    monkeypatch.setattr(torch.accelerator, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
     monkeypatch.setattr(measure, "keeps_on_host", lambda ready: False)
@@ -285,7 +287,7 @@ def test_the_probe_of_a_compiled_cell_is_kept_by_the_host_where_it_may_not_fit(
     """An H100 of 80 GB. The program as written keeps about twice what the compiled one does; the host needs room."""
     properties = SimpleNamespace(total_memory=80 * GB)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: taken * GB)
+    monkeypatch.setattr(torch.accelerator, "max_memory_allocated", lambda device: taken * GB)
     monkeypatch.setattr(measure.psutil, "virtual_memory", lambda: SimpleNamespace(available=host * GB))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     ready = SimpleNamespace(compiled=compiled, strategy=SimpleNamespace(device=torch.device(device)))

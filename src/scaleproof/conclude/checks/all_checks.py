@@ -30,6 +30,7 @@ from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
 from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
@@ -54,7 +55,9 @@ from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured, timed
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
-CODES = codes_of(of_run, of_runs, of_timed, of_printed, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+CODES = codes_of(
+    *(of_run, of_runs, of_timed, of_printed, of_watched, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+)
 UNUSABLE = Code(
     "record-unusable",
     "invalid",
@@ -80,6 +83,12 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     with_numbers, findings = _run_by_run(measured(runs), of_run)
     commands, of_commands = _run_by_run([run for run in timed(runs) if isinstance(run.metrics, Printed)], of_printed)
     findings += of_commands
+    watched = [
+        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,))
+        for run in commands
+        if isinstance(run.metrics, Printed) and run.metrics.watched
+    ]
+    findings += of_watched.noting(watched)
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
@@ -89,6 +98,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     made = [
         *((of_run, of_runs, of_all_runs) if with_numbers else ()),
         *((of_printed,) if commands else ()),
+        *((of_watched,) if watched else ()),
         *((of_timed,) if any_level else ()),
     ]
     return Findings(
@@ -168,6 +178,7 @@ def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Fi
 
 
 def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
+    """What a check finds about runs, or the error that it breaks with."""
     try:
         return check(runs), None
     except Exception as error:
@@ -175,6 +186,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
 
 
 def _unusable(run: Run, problem: str) -> Finding:
+    """The finding that a record cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,

@@ -37,27 +37,29 @@ def tried(request: Request) -> Any:
 
 
 def _tried(request: Request, steps: int) -> Any:
+    """Some steps of the cell, and the file with the largest figures over ranks: bytes, retries, seconds of a step."""
     import torch
 
     from scaleproof.ground.files import write_json
+    from scaleproof.measure.machine import accelerator
     from scaleproof.measure.trainer.measure import set_up, warm_up
     from scaleproof.measure.trainer.session import Session
 
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
-    cuda = session.device.type == "cuda"
     with watched_data() as peak:
         ready = set_up(session, request)
         if ready.compiled:
             warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
         else:
             ready.steps(0, 2)  # allocates what later steps use again
-        if cuda:
-            torch.cuda.reset_accumulated_memory_stats(session.device)  # retries of the allocator
+        if accelerator.is_accelerator(session.device):
+            torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
+    peaks = accelerator.memory(session.device)
     own = {
-        "base": torch.cuda.memory_allocated(session.device) if cuda else data_at_rest(),
-        "nbytes": torch.cuda.max_memory_reserved(session.device) if cuda else peak[0],
-        "retries": torch.cuda.memory_stats(session.device).get("num_alloc_retries", 0) if cuda else 0,
+        "base": torch.accelerator.memory_allocated(session.device) if peaks else data_at_rest(),
+        "nbytes": peaks["reserved"] if peaks else peak[0],
+        "retries": peaks["retries"] if peaks else 0,
         "seconds": float(series.wall) / steps,
     }
     ranks = session.gather(own)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ ELEMENT = 4  # bytes: gradients travel in fp32
 
 def swept(request: Request) -> Any:
     """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks."""
-    import torch
-
     from scaleproof.ground.files import write_json
+    from scaleproof.measure.machine import accelerator
     from scaleproof.measure.trainer.session import Session
 
     settings = json.loads((Path(request.out) / SETTINGS).read_text())
@@ -33,8 +31,7 @@ def swept(request: Request) -> Any:
                 operation()
             times = timed(operation, session.device, settings["calls"], settings["limit_s"])
             calls.append({"collective": name, "nbytes": whole, "seconds": times})
-            if session.device.type == "cuda":
-                torch.cuda.empty_cache()
+            accelerator.release_memory(session.device)
     places = session.gather(session.place)
     names = {short_host(host): host for host in request.hosts}  # as Slurm calls them
     hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
@@ -115,21 +112,13 @@ def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float
 
 
 def _call(operation: Callable[[], None], device: Any, group: Any) -> float:
-    import torch
+    """Seconds of one call on this rank, after a barrier; by CUDA events on a GPU."""
     import torch.distributed as dist
 
+    from scaleproof.measure.machine.accelerator import seconds_of
+
     dist.barrier(group)
-    if device.type != "cuda":
-        began = time.perf_counter()
-        operation()
-        return time.perf_counter() - began
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    first.record()
-    operation()
-    last.record()
-    torch.cuda.synchronize()
-    return float(first.elapsed_time(last)) / 1e3
+    return seconds_of(operation, device)
 
 
 if __name__ == "__main__":

@@ -220,6 +220,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
 
 
 def _plan_row(row: PlanRow) -> list[str]:
+    """A row of the plan's table, without the column of costs."""
     step = row.step
     tokens = row.tokens_per_s
     plan = row.plan
@@ -238,6 +239,7 @@ def _plan_row(row: PlanRow) -> list[str]:
 
 
 def _energy(plan: Plan) -> str:
+    """The line about energy."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
@@ -267,6 +269,7 @@ def _range(bounds: tuple[float, float], scale: float) -> str:
 
 
 def _basis(interval: Interval) -> str:
+    """What an interval comes from, and of how many."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":

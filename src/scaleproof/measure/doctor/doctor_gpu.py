@@ -1,9 +1,11 @@
 """Are this machine's GPUs fit to measure? Checks of `scaleproof doctor` that need one; each figure is judged apart."""
 
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,15 @@ CLOCKS = 0.02  # by which CUDA's events and the host's clock may differ on the s
 ENERGY = 0.10  # by which the energy counter and the integral of power may differ
 MATMUL = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
 MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
+NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
+MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
 LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
 COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")  # as NVML numbers them
+PROHIBITED = "prohibited"  # nobody may use the device
 FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
+SPIN_CYCLES = 10**7  # some milliseconds of any device
+PRODUCT = 8192  # rows of the matrices in a product: enough for any device to be at its peak
+COPIED = 1 << 28  # bytes
 
 
 def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
@@ -32,6 +40,7 @@ def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
         "attention kernel": attention,
         "read-ahead": read_ahead,
         "torch.compile": compiled,
+        "pairs of devices": pairs,
     }
     each: dict[str, Callable[[], Verdict]] = {
         "clocks and power": readable,
@@ -98,9 +107,11 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
     """`names`: torch's devices; `unknown`: those that NVML has no handle for; `modes`: compute modes of the others."""
     advice = "power, energy and clocks of these devices will be missing in the record"
+    if PROHIBITED in modes:
+        advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
     mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
     evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
-    sound = not unknown and len(set(names)) == len(names)
+    sound = not unknown and len(set(names)) == len(names) and PROHIBITED not in modes
     return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
 
 
@@ -120,7 +131,7 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
 
 def energy() -> Verdict:
     """The energy counter against the integral of power, over two seconds of products after two of warm-up."""
-    product = _product()
+    product = _product(PRODUCT)
     _busy(product, 2.0)
     (sample, *_) = _monitored(2.5, lambda: _busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
@@ -140,17 +151,12 @@ def event_clock() -> Verdict:
     """A kernel that spins for a known number of cycles, timed by events and by the host."""
     import torch
 
-    torch.cuda.synchronize()
-    torch.cuda._sleep(10**7)
-    torch.cuda.synchronize()
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    def spin() -> None:
+        torch.cuda._sleep(SPIN_CYCLES)
+
+    _seconds(spin)  # its first call loads it
     began = time.perf_counter()
-    first.record()
-    for _ in range(50):
-        torch.cuda._sleep(10**7)
-    last.record()
-    torch.cuda.synchronize()
-    return judge_event_clock(first.elapsed_time(last) / 1e3, time.perf_counter() - began)
+    return judge_event_clock(_seconds(spin, 50), time.perf_counter() - began)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
@@ -202,16 +208,10 @@ def matmul() -> Verdict:
     import torch
 
     low = torch.cuda.get_device_capability() >= (8, 0)
-    precision, size = ("bf16", 8192) if low else ("fp16", 4096)
+    precision, size = ("bf16", PRODUCT) if low else ("fp16", PRODUCT // 2)
     product = _product(size)
     _busy(product, 0.5)
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(20):
-        product()
-    last.record()
-    torch.cuda.synchronize()
-    rate = 20 * 2 * size**3 / (first.elapsed_time(last) / 1e3)
+    rate = 20 * 2 * size**3 / _seconds(product, 20)
     name = torch.cuda.get_device_name()
     known = peak(name, precision)
     return judge_matmul(name, precision, rate, known.flops if known else None)
@@ -234,26 +234,17 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
 def copies() -> Verdict:
     import torch
 
-    size = 1 << 28
-    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    device, other = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
+    host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
+    device, other = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
     return judge_copies(
-        _rate(size, lambda: device.copy_(host, non_blocking=True)), 2 * _rate(size, lambda: other.copy_(device))
+        _copy_rate(lambda: device.copy_(host, non_blocking=True)), 2 * _copy_rate(lambda: other.copy_(device))
     )
 
 
-def _rate(size: int, copy: Callable[[], Any]) -> float:
-    """GB/s of ten copies."""
-    import torch
-
+def _copy_rate(copy: Callable[[], Any]) -> float:
+    """GB/s of a copy of COPIED bytes, over ten of them."""
     copy()
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    for _ in range(10):
-        copy()
-    last.record()
-    torch.cuda.synchronize()
-    return 10 * size / 1e6 / first.elapsed_time(last)
+    return 10 * COPIED / 1e9 / _seconds(copy, 10)
 
 
 def judge_copies(h2d: float, d2d: float) -> Verdict:
@@ -261,6 +252,51 @@ def judge_copies(h2d: float, d2d: float) -> Verdict:
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
     evidence = f"{h2d:.1f} GB/s from the host, {d2d:.0f} GB/s in device memory (read and written)"
     return judged(h2d >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=h2d, d2d_gb_s=d2d)
+
+
+def pairs() -> Verdict:
+    """Copies from each device to each later one, against what joins them."""
+    import torch
+
+    from scaleproof.measure.machine.hardware import links_between
+    from scaleproof.measure.trainer.session import nvml_uuid
+
+    count = torch.cuda.device_count()
+    if count < 2:
+        return not_here("one device has no pair")
+    buffers = [torch.empty(COPIED, dtype=torch.uint8, device=torch.device("cuda", i)) for i in range(count)]
+    rates = {}
+    for first, second in combinations(range(count), 2):
+        source, target = buffers[first], buffers[second]
+        rates[first, second] = _copy_rate(partial(target.copy_, source))
+    names = [nvml_uuid(torch.cuda.get_device_properties(i)) for i in range(count)]
+    return judge_pairs(rates, links_between(names))
+
+
+def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
+    """`rates`: GB/s between two devices; `links`: what joins them as nvidia-smi writes it, where it is known."""
+    slow = []
+    for pair, rate in rates.items():
+        least = least_rate(links.get(pair, ""))
+        if rate < least:
+            link = links.get(pair, "unknown link")
+            slow.append(
+                f"{rate:.1f} GB/s between devices {pair[0]} and {pair[1]} ({link}), which give {least:g} or more"
+            )
+    span = f"{min(rates.values()):.1f} to {max(rates.values()):.1f} GB/s between {len(rates)} pairs"
+    joined = ", ".join(sorted(set(links.values()))) or "unknown"
+    advice = "look at nvidia-smi nvlink -s, and at access control services of the PCIe bridges (ACS)"
+    values = {f"{first}-{second}": rate for (first, second), rate in rates.items()}
+    return judged(not slow, "; ".join(slow) or f"{span}, joined by {joined}", advice, gb_s=values)
+
+
+def least_rate(link: str) -> float:
+    """GB/s in one direction that a sound link gives: half of NVLink's 25 GB/s a link (Volta and later), else PCIe's.
+
+    Newer NVLinks are faster, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's samples).
+    """
+    match = re.fullmatch(r"NV(\d+)", link)
+    return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
 
 
 def read_ahead() -> Verdict:
@@ -307,13 +343,23 @@ def compiled() -> Verdict:
     )
 
 
-def _product(size: int = 8192) -> Callable[[], Any]:
+def _product(size: int) -> Callable[[], Any]:
+    """A product of two matrices of `size` rows and columns, in the device's fastest common format."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
     a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty(size, size, device="cuda", dtype=dtype)
     return lambda: torch.mm(a, b, out=out)
+
+
+def _seconds(call: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds that the current device takes for some calls."""
+    import torch
+
+    from scaleproof.measure.machine.accelerator import seconds_of
+
+    return seconds_of(call, torch.device("cuda", torch.cuda.current_device()), calls)
 
 
 def _busy(call: Callable[[], Any], seconds: float) -> None:

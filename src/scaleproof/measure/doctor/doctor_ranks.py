@@ -25,6 +25,8 @@ CELLS = "cells.json"  # beside the request: paths of the requests of all cells
 RESULT = "doctor_ranks.json"
 TIMED_STEPS = 6
 READ_AHEAD = 400  # micro-batches
+REDUCED = 1 << 28  # bytes: large enough for the rate to be that of the links
+REDUCTIONS = 10
 FURTHER_STEPS = 2  # by which the longer of the two looks for host waits is longer
 WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mode sees the host wait
 # They wait on behalf of whoever calls them: torch (`Stream.synchronize` is a line of its own), and Python's modules.
@@ -53,7 +55,25 @@ def examined(request: Request) -> Any:
         if session.rank == 0:
             write_json(folder / RESULT, results)
         gc.collect()
+    results["all_reduce_s"] = all_reduce_seconds(session)
+    if session.rank == 0:
+        write_json(folder / RESULT, results)
     return session
+
+
+def all_reduce_seconds(session: Any) -> float | None:
+    """Seconds of an all-reduce of REDUCED bytes, the slowest rank's; None where there is nothing to look at."""
+    import torch
+    import torch.distributed as dist
+
+    from scaleproof.measure.machine.accelerator import is_accelerator, seconds_of
+
+    if session.world_size == 1 or not is_accelerator(session.device):
+        return None
+    message = torch.ones(REDUCED, dtype=torch.uint8, device=session.device)
+    dist.all_reduce(message)  # the first call makes the connections
+    own = seconds_of(lambda: dist.all_reduce(message), session.device, REDUCTIONS) / REDUCTIONS
+    return max(session.gather(own))
 
 
 def look_at(session: Any, request: Request) -> dict[str, Any]:
@@ -99,7 +119,7 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
     import torch
 
     places: Counter[str] = Counter()
-    if device.type != "cuda":
+    if device.type == "cpu":
         with _operators(places):
             yield places
         return
@@ -163,13 +183,14 @@ def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
     """
     import torch
 
+    from scaleproof.measure.machine import accelerator
+
     taken = []
     for step in range(count // batches.batch.accumulation):
         for micro in range(batches.batch.accumulation):
             lag()
             taken.append((step, micro, batches.take(step, micro)))
-    if batches.device.type == "cuda":
-        torch.cuda.synchronize()
+    accelerator.synchronize(batches.device)
     differing = 0
     for step, micro, tokens in taken:
         ids = batches.plan.share(step, batches.batch, 0)[micro]

@@ -11,10 +11,13 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
-from scaleproof.measure.doctor.doctor_ranks import CELLS, RESULT
+from scaleproof.measure.doctor.doctor_gpu import least_rate
+from scaleproof.measure.doctor.doctor_ranks import CELLS, REDUCED, RESULT
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.launch import local
 from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.machine.gpus import cuda_devices
+from scaleproof.measure.machine.hardware import links_between
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
@@ -64,6 +67,22 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
             yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
         else:
             yield strategy, judge(cell, observed)
+    if results.get("all_reduce_s"):
+        links = links_between([gpu.uuid for gpu in cuda_devices()])
+        yield "all-reduce", judge_all_reduce(results["all_reduce_s"], results["world_size"], list(links.values()))
+
+
+def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
+    """All-reduce of REDUCED bytes between devices that are joined by `links`, each as nvidia-smi writes it.
+
+    Its bus bandwidth is that of the slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md).
+    """
+    rate = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
+    least = min(map(least_rate, links or [""]))
+    joined = ", ".join(sorted(set(links))) or "unknown links"
+    evidence = f"{rate:.1f} GB/s of bus bandwidth at {REDUCED >> 20} MB over {joined}, which give {least:g} or more"
+    advice = "NCCL_DEBUG=INFO names the way that it takes: SHM or NET in place of P2P is slow"
+    return judged(rate >= least, evidence, advice, bus_gb_s=rate)
 
 
 def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:

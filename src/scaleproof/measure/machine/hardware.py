@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,16 @@ def topology(text: str) -> list[str]:
     """`nvidia-smi topo -m`: the lines of its matrix, without the colours of a terminal."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     return [re.sub(r"\s+", " ", line).strip() for line in plain.split("\nLegend", 1)[0].splitlines() if line.strip()]
+
+
+def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
+    """What joins every two of some devices (NV18, PIX, SYS, ...), by places in `uuids`; empty where nothing says so."""
+    numbers = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}
+    rows = [line.split() for line in topology(run_command("nvidia-smi", "topo", "-m")) if re.match(r"GPU\d+ ", line)]
+    if len(rows) < len(numbers) or not set(uuids) <= set(numbers):
+        return {}
+    places = [numbers[uuid] for uuid in uuids]
+    return {(a, b): rows[places[a]][1 + places[b]] for a, b in combinations(range(len(places)), 2)}
 
 
 def infiniband(text: str) -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 """Micro-batches for one rank, read ahead beside a GPU, and a note of every sample that was taken."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.machine import accelerator
 
 
 class Batches:
@@ -26,13 +28,16 @@ class Batches:
         # Beside a GPU a thread reads the next micro-batch while this one is computed; a CPU has no core to spare.
         self._reader: ThreadPoolExecutor | None = None
         self._ahead: dict[tuple[int, int], Future] = {}
-        if device.type == "cuda":
+        if accelerator.is_accelerator(device):
             self.read_ahead()
 
     def read_ahead(self) -> None:
         """From now on, read one micro-batch ahead."""
-        start = (torch.cuda.set_device, (self.device,)) if self.device.type == "cuda" else (None, ())
-        self._reader = ThreadPoolExecutor(1, "reader", *start)
+        own = accelerator.is_accelerator(
+            self.device
+        )  # a thread begins on the first device, which may be another rank's
+        initializer = partial(torch.accelerator.set_device_index, self.device) if own else None
+        self._reader = ThreadPoolExecutor(1, "reader", initializer)
 
     def take(self, step: int, micro: int) -> Tensor:
         """Samples of one micro-batch on the device, int64 of shape (micro x devices of this rank, seq_len + 1)."""
@@ -49,4 +54,4 @@ class Batches:
         """Sample ids and tokens of one micro-batch; pinned for a GPU, so that the copy to it is asynchronous."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
-        return ids, tokens.pin_memory() if self.device.type == "cuda" else tokens
+        return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -10,6 +10,7 @@ from torch import nn
 
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.machine import accelerator
 
 MOST_ROWS = 4
 BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
@@ -33,6 +34,5 @@ def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device:
     except torch.OutOfMemoryError:
         losses = []
     model.to(origin)  # a strategy that shards a model need not have all of it on a device
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
+    accelerator.release_memory(device)
     return losses

@@ -20,6 +20,7 @@ from scaleproof.ground.records.census import ProbedStep
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile, open_split
+from scaleproof.measure.machine import accelerator
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
@@ -99,9 +100,8 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
     probed_series, probe, before = probed_step_of(ready, probed)
-    if ready.strategy.device.type == "cuda":
-        # The eager step of a compiled cell has left blocks that are not of the program which is timed.
-        torch.cuda.empty_cache()
+    # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+    accelerator.release_memory(ready.strategy.device)
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
     return series, probe, before
 
@@ -126,11 +126,11 @@ def keeps_on_host(ready: Ready) -> bool:
     decides for itself: operators and collectives are the same either way.
     """
     device = ready.strategy.device
-    if not ready.compiled or device.type != "cuda":
+    if not ready.compiled or not accelerator.is_accelerator(device):
         return False
-    on_device = torch.cuda.get_device_properties(device).total_memory
+    on_device = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
     on_host = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # for each rank here
-    may_not_fit = torch.cuda.max_memory_allocated(device) > TIGHT * on_device
+    may_not_fit = torch.accelerator.max_memory_allocated(device) > TIGHT * on_device
     return may_not_fit and on_host > on_device
 
 
@@ -167,9 +167,7 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     executed = run.strategy.executed()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        torch.cuda.reset_accumulated_memory_stats(device)  # retries of the allocator
+    accelerator.forget_peaks(device)
     _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     update_log = UpdateLog()
@@ -184,7 +182,7 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     nodes = graph_nodes() - first_node - 1
     _say(session, f"window: {series.wall:.2f} s")
     max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    cuda_memory = _cuda_memory(device)
+    cuda_memory = accelerator.memory(device)
     updates = run.strategy.executed() - executed
     return TimedWindow(series, warm, updates, monitor, host_load, fed, update_log, modes, nodes, max_rss, cuda_memory)
 
@@ -274,13 +272,3 @@ def _say(session: Session, text: str) -> None:
     """A line in the log, from rank 0; never inside the window."""
     if session.rank == 0:
         print(text, flush=True)
-
-
-def _cuda_memory(device: torch.device) -> dict[str, int] | None:
-    if device.type != "cuda":
-        return None
-    return {
-        "allocated": torch.cuda.max_memory_allocated(device),
-        "reserved": torch.cuda.max_memory_reserved(device),
-        "retries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0),
-    }

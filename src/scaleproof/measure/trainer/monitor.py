@@ -8,6 +8,8 @@ from typing import Any
 import psutil
 import torch
 
+from scaleproof.measure.machine.accelerator import is_accelerator
+
 PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
 POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT, in milliwatts
 AGREEMENT = 0.1  # energy by the counter and by the integral of power may differ by this part
@@ -144,7 +146,7 @@ class Monitor:
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
     """A monitor of this rank's GPUs; None on a CPU and where NVML does not answer."""
-    if device.type != "cuda":
+    if not is_accelerator(device):
         return None
     import pynvml
 

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import cores_near
 from scaleproof.measure.trainer import START_VARIABLE
@@ -43,12 +44,12 @@ class Session:
         self.device = self._device(cell, gpus)
         self.store = next(dist.rendezvous("env://"))[0]
         dist.init_process_group(
-            "nccl" if self.device.type == "cuda" else "gloo",
+            accelerator.backend(self.device),
             store=dist.PrefixStore("ranks", self.store),
             rank=self.rank,
             world_size=self.world_size,
             timeout=timedelta(seconds=timeout_s),
-            device_id=self.device if self.device.type == "cuda" else None,
+            device_id=self.device if accelerator.is_accelerator(self.device) else None,
         )
         # Before anything is timed: the ranks are where they were asked for, and every device is there once.
         check(cell, self.gather(self.place), hosts)
@@ -86,8 +87,9 @@ class Session:
 
     @cached_property
     def _gpus(self) -> list:
-        devices = range(self.local_rank, self.local_rank + self.devices_here) if self.device.type == "cuda" else []
-        return [torch.cuda.get_device_properties(d) for d in devices]
+        if not accelerator.is_accelerator(self.device):
+            return []
+        return [torch.cuda.get_device_properties(self.local_rank + i) for i in range(self.devices_here)]
 
     @property
     def uuids(self) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from scaleproof.measure.machine import accelerator
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.heartbeat import PHASES
@@ -24,33 +25,26 @@ class Series:
 
 
 class StepTimer:
-    """Marks the ends of steps: a monotonic clock on the CPU, CUDA events, never awaited in the window, on a GPU."""
+    """Marks the ends of steps: a monotonic clock on the CPU, on a GPU events, never awaited in the window."""
 
     def __init__(self, device: torch.device) -> None:
-        self.cuda = device.type == "cuda"
+        self.device, self.ahead = device, accelerator.is_accelerator(device)
         self.marks: list = []
 
     def start(self) -> None:
-        if self.cuda:
-            torch.cuda.synchronize()
+        accelerator.synchronize(self.device)
         self.began = perf_counter()
         self.mark()
 
     def mark(self) -> None:
-        if self.cuda:
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            self.marks.append(event)
-        else:
-            self.marks.append(perf_counter())
+        self.marks.append(accelerator.mark(self.device) if self.ahead else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
         """Seconds of each step, and of all of them together by the host's clock."""
-        if self.cuda:
-            torch.cuda.synchronize()
+        accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         pairs = zip(self.marks, self.marks[1:], strict=False)
-        steps = [a.elapsed_time(b) / 1e3 for a, b in pairs] if self.cuda else [b - a for a, b in pairs]
+        steps = [a.elapsed_time(b) / 1e3 for a, b in pairs] if self.ahead else [b - a for a, b in pairs]
         return np.array(steps), wall
 
 

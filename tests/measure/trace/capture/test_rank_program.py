@@ -15,7 +15,7 @@ def test_ranges_and_barriers_are_within_what_nsys_records(monkeypatch):
         cudaProfilerStart=lambda: events.append("start"), cudaProfilerStop=lambda: events.append("stop")
     )
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("synchronize"))
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: events.append("synchronize"))
     monkeypatch.setattr(dist, "barrier", lambda: events.append("barrier"))
     session = SimpleNamespace(device=torch.device("cuda", 0), rank=3)
     with rank_program._nsys(session, events.append, lambda: events.append("pop")):

@@ -51,7 +51,9 @@ def _profiler(session: Any, folder: Path) -> Iterator[None]:
     """torch's profiler on this rank; its trace is written after the steps."""
     from torch.profiler import ProfilerActivity, profile
 
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if session.device.type == "cuda" else [])
+    from scaleproof.measure.machine.accelerator import is_accelerator
+
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if is_accelerator(session.device) else [])
     with profile(activities=activities) as profiler:
         yield
     profiler.export_chrome_trace(str(folder / f"rank{session.rank}.json.gz"))
@@ -67,7 +69,9 @@ def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> I
     import torch
     import torch.distributed as dist
 
-    gpu = session.device.type == "cuda"
+    from scaleproof.measure.machine.accelerator import is_accelerator, synchronize
+
+    gpu = is_accelerator(session.device)
     if gpu:
         torch.cuda.cudart().cudaProfilerStart()
         dist.barrier()
@@ -75,7 +79,7 @@ def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> I
     pop()
     yield
     if gpu:
-        torch.cuda.synchronize()
+        synchronize(session.device)
         dist.barrier()
         torch.cuda.cudart().cudaProfilerStop()
 

@@ -1,0 +1,305 @@
+"""Programs of ranks on devices that are not there: each line of stdin is a job, whose ranks are forked from here.
+
+A job names a program, which is a function below, its arguments, the number of ranks, and a folder for what they return.
+The answer is a line: the first rank that failed, or null.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fake_cuda import played
+from fake_cuda.lines import watch
+
+played.play(devices=8)
+
+import torch  # noqa: E402
+from deepspeed.accelerator import cuda_accelerator  # noqa: E402
+from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
+
+from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa: E402
+from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
+from scaleproof.ground.campaign.config import Campaign  # noqa: E402
+from scaleproof.ground.records.run import METRICS  # noqa: E402
+from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps  # noqa: E402
+from scaleproof.measure.doctor.doctor import examine  # noqa: E402
+from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa: E402
+from scaleproof.measure.launch import local  # noqa: E402
+from scaleproof.measure.machine import gpus  # noqa: E402
+from scaleproof.measure.machine.provenance import provenance  # noqa: E402
+from scaleproof.measure.strategy import base, dp, zero  # noqa: E402
+from scaleproof.measure.trace.capture import rank_program  # noqa: E402
+from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
+from scaleproof.measure.trainer import measure  # noqa: E402
+from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
+from scaleproof.measure.trainer.request import Request  # noqa: E402
+from scaleproof.measure.trainer.session import Session  # noqa: E402
+
+LIMIT_S = 100
+CORPUS = {"vocab_size": 512, "train": 200_000, "val": 10_000, "tokenizer": "bpe-512"}
+MODEL = {"layers": 2, "width": 64, "heads": 2, "context": 64}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for name in (*local.LIBRARIES, *local.DEEPSPEED):  # once, for all ranks
+        importlib.import_module(name)
+    gpus.torch_cuda_version = played.always(torch.version.cuda)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries print
+    write_random_tokens(tokens(), **CORPUS)
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), file=answers, flush=True)
+
+
+def tokens() -> Path:
+    return Path(os.environ["TMPDIR"]) / "tokens"
+
+
+def run(job: dict[str, Any]) -> int | None:
+    """Fork the ranks of a job and wait for them; the first that failed, by number."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks: dict[int, int] = {}
+    for rank in range(job["world"]):
+        process = os.fork()
+        if not process:
+            be_rank(job, rank, port)
+        ranks[process] = rank
+    while ranks:
+        process, status = os.waitpid(-1, 0)
+        rank = ranks.pop(process)
+        if status:
+            for other in ranks:
+                os.kill(other, signal.SIGKILL)
+                os.waitpid(other, 0)
+            return rank
+    return None
+
+
+def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
+    """Run a job's program as one of its ranks, and end this process."""
+    folder = Path(job["folder"])
+    log = os.open(folder / f"rank{rank}.log", os.O_CREAT | os.O_WRONLY)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    world, failed = job["world"], True
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    signal.alarm(LIMIT_S)
+    try:
+        executed = watch(job["watched"]) if job["watched"] else None
+        result = PROGRAMS[job["program"]](folder, **job["arguments"])
+        if executed is not None:
+            sys.settrace(None)
+            result = {name: sorted(lines) for name, lines in executed.items()}
+        (folder / f"rank{rank}.json").write_text(json.dumps(result))
+        failed = False
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(failed)
+
+
+def cells_of(vary: dict[str, list[Any]], execution: dict[str, Any], work: dict[str, Any]) -> list[Cell]:
+    """Cells of a small model on CUDA."""
+    data = {
+        "title": "fake",
+        "workload": {"model": MODEL, "seq_len": 64, "tokenizer": "bpe-512"},
+        "work": {"micro_batch": 4, "accumulation": 2, "global_batch": "derive", "steps": 6} | work,
+        "execution": {"device": "cuda"} | execution,
+        "vary": vary,
+    }
+    return expand(Campaign.model_validate(data))
+
+
+def request_of(cell: Cell, folder: Path, **names: Any) -> Request:
+    provenance: dict[str, Any] = names.pop("provenance", {})
+    ids = {"campaign": "fake", "run_id": cell.slug, "time_limit": LIMIT_S, "gpus": 8}
+    return Request.of(cell, tokens(), folder, provenance=provenance, **ids | names)
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def steps(folder: Path, vary: dict[str, list[Any]], planted: str | None = None, **execution: Any) -> dict[str, Any]:
+    """Some steps of each cell, and what they were: by slug. `planted`: a defect of DEFECTS that is put back before."""
+    if planted:
+        DEFECTS[planted]()
+    chosen = cells_of(vary, execution, {})
+    session = Session(chosen[0], LIMIT_S, gpus=8)
+    return {cell.slug: looked_at(session, request_of(cell, folder)) for cell in chosen}
+
+
+def looked_at(session: Session, request: Request) -> dict[str, Any]:
+    """Dispatch, dtypes, traffic, memory and host waits of a cell's steps on this rank."""
+    gc.collect()  # cells before it
+    taken = torch.accelerator.memory_allocated(session.device)
+    ready = measure.set_up(session, request)
+    made: set[str] = set()
+
+    def note(module: torch.nn.Module, inputs: tuple, output: Any) -> None:
+        if type(module).__name__ == "Conv1D":
+            made.add(str(output.dtype).removeprefix("torch."))
+
+    hook = register_module_forward_hook(note)
+    series = ready.steps(0, 2)
+    hook.remove()
+    _, probe, probed = measure.probed_step_of(ready, 2)
+    return {
+        "cell": request.cell.config,
+        "parameters": ready.parameters,
+        "state_bytes": probe.state_bytes - taken,
+        "losses": [float(loss) for loss in series.loss],
+        "made": sorted(made),
+        "probed": probed.model_dump(mode="json"),
+        "dtypes": probe.dtypes() | ready.strategy.dtypes(),
+        "names": [name for name, _ in ready.strategy.module.named_parameters()],
+        "waits": doctor_ranks.waits_per_step(session.device, ready.steps, 3),
+    }
+
+
+def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict[str, Any]:
+    """A whole run; rank 0 returns its metrics. `memory`: bytes of the device."""
+    if memory:
+        played.library.set_limit(int(os.environ["LOCAL_RANK"]), memory)
+    (cell,) = cells_of({}, execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
+    known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
+    try:
+        measure.measure(request_of(cell, folder, provenance=known), time.time())
+    except torch.OutOfMemoryError as error:
+        return {"failure": classify(error), "reason": str(error)}
+    return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
+
+
+def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
+    """The doctor's checks of two devices, but for those of kernels that they do not have."""
+    visible = gpus.cuda_devices()[:2]
+    played.play(devices=2)
+    doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
+    looks = [look for look in doctor_gpu.checks(visible) if look.name not in ("torch.compile", "attention kernel")]
+    entries = examine(looks, visible[0].name, lambda entry: None).checks
+    return [entry.model_dump(mode="json") for entry in entries]
+
+
+def doctor_of_steps(folder: Path) -> dict[str, Any]:
+    """What each rank of the doctor's look at steps does, and what is judged of it."""
+    doctor_ranks.REDUCED = 1 << 20
+    world = int(os.environ["WORLD_SIZE"])
+    chosen = doctor_steps.cells(world, on_gpu=True)
+    paths = []
+    for cell in chosen:
+        paths.append(str(folder / f"{os.environ['RANK']}-{cell.slug}.json"))
+        request_of(cell, folder).write(Path(paths[-1]))
+    (folder / doctor_ranks.CELLS).write_text(json.dumps(paths))
+    doctor_ranks.examined(Request.read(Path(paths[0])))
+    if os.environ["RANK"] != "0":
+        return {}
+    results = json.loads((folder / doctor_ranks.RESULT).read_text())
+    verdicts = {}
+    for cell in chosen:
+        strategy = cell.execution.strategy
+        verdict = doctor_steps.judge(cell, results["cells"][strategy])
+        verdicts[strategy] = [verdict.status, verdict.evidence]
+    return {"verdicts": verdicts, "all_reduce_s": results["all_reduce_s"]}
+
+
+def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution: Any) -> dict[str, Any]:
+    """A rank of a trial of memory, of a sweep, or of a trace; what rank 0 has written."""
+    module, make, result = OTHERS[kind]
+    (cell,) = cells_of({}, execution, {})
+    (folder / module.SETTINGS).write_text(json.dumps(settings))
+    (folder / RAW).mkdir(exist_ok=True)
+    make(request_of(cell, folder))
+    return json.loads((folder / result).read_text()) if os.environ["RANK"] == "0" else {}
+
+
+# ---- defects that were once there -----------------------------------------------------------------------------------
+
+
+def ask_nvtx_for_domains() -> None:
+    """DeepSpeed asks the nvtx package for a domain, which those of before 0.2.15 do not have."""
+    import_deepspeed = zero._import_deepspeed
+
+    def as_it_comes(device: torch.device) -> Any:
+        library = import_deepspeed(device)
+        library.accelerator.get_accelerator().supports_nvtx_domain = True
+        return library
+
+    zero._import_deepspeed = as_it_comes
+    cuda_accelerator.nvtx = SimpleNamespace()
+
+
+def count_the_looks_own_waits() -> None:
+    """The read of the losses after the last step was taken for a wait of the step."""
+
+    def of_one_look(device: torch.device, steps: Any, first: int) -> dict[str, float]:
+        with doctor_ranks.host_waits(device) as places:
+            steps(first, 1)
+        return dict(places)
+
+    doctor_ranks.waits_per_step = of_one_look
+
+
+def count_torchs_notice() -> None:
+    """What torch says when its debug mode is switched on was taken for a wait."""
+
+    def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
+        with doctor_ranks.host_waits(device) as places:
+            pass
+        return dict(places)
+
+    doctor_ranks.WAITED = "synchronizing"
+    doctor_ranks.waits_per_step = of_no_step
+
+
+def leave_replicas_to_torch() -> None:
+    """Replicas of DataParallel run in threads, where autocast's dtype is the default again: fp16."""
+    del dp.Replicas.parallel_apply
+
+
+def read_in_each_update() -> None:
+    """A host wait in every step."""
+    set_learning_rate = base.set_learning_rate
+
+    def reading(optimizer: Any, rate: float) -> None:
+        torch.ones((), device="cuda").item()
+        set_learning_rate(optimizer, rate)
+
+    base.set_learning_rate = reading
+
+
+DEFECTS = {
+    "nvtx": ask_nvtx_for_domains,
+    "the look waits": count_the_looks_own_waits,
+    "torch's notice": count_torchs_notice,
+    "replicas": leave_replicas_to_torch,
+    "a read": read_in_each_update,
+}
+OTHERS = {
+    "frontier": (frontier_program, frontier_program.tried, frontier_program.RESULT),
+    "sweep": (sweep_program, sweep_program.swept, sweep_program.RESULT),
+    "trace": (rank_program, rank_program.traced, RANK_RESULT),
+}
+PROGRAMS = {
+    "steps": steps,
+    "timed_run": timed_run,
+    "doctor_of_devices": doctor_of_devices,
+    "doctor_of_steps": doctor_of_steps,
+    "other_program": other_program,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""The critical defects of an earlier review, put back one by one: the tests of steps would see each of them."""
+
+import pytest
+
+
+def planted(machine, defect: str, strategy: str, **execution) -> dict:
+    (rank,) = machine.run("steps", vary={"strategy": [strategy], "precision": ["bf16"]}, planted=defect, **execution)
+    (cell,) = rank.values()
+    return cell
+
+
+@pytest.mark.parametrize("strategy", ["zero0", "zero1", "zero2", "zero3"])
+def test_an_nvtx_without_domains_ends_every_cell_of_deepspeed(machine, strategy):
+    with pytest.raises(AssertionError, match="has no attribute 'get_domain'"):
+        planted(machine, "nvtx", strategy)
+
+
+@pytest.mark.parametrize(
+    ("defect", "place"),
+    [
+        ("the look waits", "scaleproof/measure/trainer/timed_loop.py:"),
+        ("torch's notice", "played.py:"),
+        ("a read", "ranks.py:"),
+    ],
+)
+def test_a_wait_is_seen(machine, defect, place):
+    (seen,) = planted(machine, defect, "single")["waits"]
+    assert place in seen
+
+
+def test_replicas_left_to_torch_compute_in_fp16(machine):
+    assert planted(machine, "replicas", "dp", geometry="1x2")["made"] == ["float16"]

@@ -1,0 +1,77 @@
+"""Programs of ranks on CUDA, whole and as they are: timed runs, the doctor, trials of memory, sweeps, traces."""
+
+import pytest
+
+from scaleproof.measure.doctor import doctor_steps
+
+
+@pytest.mark.parametrize(
+    ("strategy", "geometry", "precision"),
+    [
+        ("single", "1x1", "fp32"),
+        ("ddp", "1x2", "bf16"),
+        ("fsdp", "1x2", "fp16"),
+        ("zero1", "1x2", "tf32"),
+        ("dp", "1x2", "bf16"),
+    ],
+)
+def test_a_run_is_measured_from_its_set_up_to_its_record(machine, strategy, geometry, precision):
+    world = 1 if strategy in ("single", "dp") else 2
+    metrics = machine.run("timed_run", world, strategy=strategy, geometry=geometry, precision=precision)[0]
+    assert metrics["status"] == "ok"
+    assert metrics["window"]["clock"] == "cuda_events"
+    assert metrics["window"]["step_time_n"] == 12
+    state, predicted = (metrics["memory"][name] for name in ("state_bytes", "state_bytes_predicted"))
+    assert state == pytest.approx(predicted, rel=0.02, abs=2**20), "DeepSpeed has buffers of gradients"
+    assert metrics["energy"]["joules"] > 0
+    assert metrics["utilization"]["peak_source"].startswith("NVIDIA H200")
+    devices = [device for rank in metrics["ranks"] for device in rank["devices"]]
+    assert len(set(devices)) == len(devices) == int(geometry[-1])
+    assert {rank["backend"] for rank in metrics["ranks"]} == {"nccl"}
+
+
+def test_a_device_whose_memory_runs_out_says_so(machine):
+    (failed,) = machine.run("timed_run", strategy="single", memory=3_000_000)
+    assert failed["failure"] == "oom"
+    assert failed["reason"].startswith("CUDA out of memory")
+
+
+def test_the_doctor_looks_at_every_device_and_at_their_pairs(machine):
+    (entries,) = machine.run("doctor_of_devices")
+    status = {entry["name"]: entry["status"] for entry in entries}
+    of_each = ("clocks and power", "energy", "matmul rate", "copy bandwidth")
+    assert {f"{name}: device {number}" for name in of_each for number in range(2)} <= set(status)
+    slow = {name for name in status if name.startswith(("matmul rate", "copy bandwidth", "pairs of devices"))}
+    assert {name for name, verdict in status.items() if verdict != "PASS"} <= slow, "rates are those of this CPU"
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_the_doctor_looks_at_steps(machine, world):
+    answer = machine.run("doctor_of_steps", world)[0]
+    expected = doctor_steps.STRATEGIES if world > 1 else ("single", *doctor_steps.STRATEGIES)
+    assert list(answer["verdicts"]) == list(expected)
+    assert {status for status, _ in answer["verdicts"].values()} == {"PASS"}, answer["verdicts"]
+    assert (answer["all_reduce_s"] is None) == (world == 1)
+
+
+def test_a_trial_of_memory_measures_the_device(machine):
+    settings = {"limit_bytes": 0, "steps": 2}
+    trial = machine.run("other_program", 2, kind="frontier", settings=settings, strategy="ddp", geometry="1x2")[0]
+    assert trial["base"] < trial["nbytes"] < 2**24
+    assert trial["retries"] == 0
+
+
+def test_a_sweep_times_every_collective(machine):
+    names = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
+    settings = {"collectives": names, "sizes": [4096], "pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1}
+    swept = machine.run("other_program", 2, kind="sweep", settings=settings, strategy="ddp", geometry="1x2")[0]
+    assert [call["collective"] for call in swept["calls"]] == names
+    assert all(len(call["seconds"]) == 3 and min(call["seconds"]) > 0 for call in swept["calls"])
+
+
+@pytest.mark.parametrize("tool", ["nsys", "torch.profiler"])
+def test_a_trace_is_taken(machine, tool):
+    settings = {"tool": tool, "steps": 2}
+    traced = machine.run("other_program", 2, kind="trace", settings=settings, strategy="ddp", geometry="1x2")[0]
+    assert len(traced["step_time_s"]) == 2
+    assert traced["collectives"]["allreduce"]["bytes"] == 4 * traced["parameters"]

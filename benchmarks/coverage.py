@@ -23,7 +23,6 @@ from scaleproof.conclude.analysis.simultaneous import (
     compare_all,
     resolution,
 )
-from scaleproof.conclude.analysis.simultaneous import detectable as detectable_effect
 from scaleproof.conclude.analysis.stopping import confidence_at, resolved
 from scaleproof.conclude.report.sentences.answer import Answer
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -176,14 +175,13 @@ def recommended(random: Random, draw: Draw, k: int, n: int, trials: int, noisy: 
     return {name: count / trials for name, count in shares.items()} | {"lost": float(np.mean(lost))}
 
 
-def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect: float = 0.05) -> dict[str, float]:
+def more_repeats(random: Random, draw: Draw, k: int, n: int, trials: int, effect: float = 0.05) -> dict[str, float]:
     """What a campaign of n repeats says about further ones, against what these then show.
 
     `settled`: part of campaigns whose first cell is faster by `effect`, are given the repeats that were said to settle
     it, runs of the campaign itself among them, and tell it from the second; `too small`: part that is told so.
-    `shown`: part of new campaigns of n repeats that show the difference that such campaigns were
-    said to show; `further`: the same with as many repeats as are in reach. `enough`: the smallest number that settles
-    `effect` if sd is known, and no round is looked at; `median`: of the numbers that are said.
+    `shown`: part of campaigns of n further repeats that show the difference that n repeats were said to show;
+    `further`: the same with as many repeats as are in reach. `median`: of the numbers that are said.
     """
     log_effect = math.log1p(effect)
     settled: list[bool] = []
@@ -191,23 +189,16 @@ def more_repeats(random: Random, k: int, n: int, sd: float, trials: int, effect:
     further: list[bool] = []
     numbers: list[float] = []
     for _ in range(trials):
-        first = sd * random.standard_normal((k, n))
-        result = resolution(family(first), effect)
+        logs = draw(random, k, MOST_REPEATS)
+        result = resolution(family(logs[:, :n]), effect)
         needed = result.repeats or math.inf
         numbers.append(needed)
         if needed <= MOST_REPEATS:
-            rest = sd * random.standard_normal((k, int(needed) - n))
-            settled.append(_first_two_differ(np.hstack([first, rest]), log_effect, ROUND_CONFIDENCE))
-        again = sd * random.standard_normal((k, n))
-        by_n.append(_first_two_differ(again, math.log1p(result.detectable), CONFIDENCE))
-        rest = sd * random.standard_normal((k, result.further.repeats - n))
-        logs = np.hstack([first, rest])
-        further.append(_first_two_differ(logs, math.log1p(result.further.detectable), ROUND_CONFIDENCE))
-    enough = 3
-    while detectable_effect(enough, k) * math.sqrt(2) * sd > log_effect:
-        enough += 1
+            settled.append(_first_two_differ(logs[:, : int(needed)], log_effect, ROUND_CONFIDENCE))
+        by_n.append(_first_two_differ(logs[:, n : 2 * n], math.log1p(result.detectable), CONFIDENCE))
+        reach = logs[:, : result.further.repeats]
+        further.append(_first_two_differ(reach, math.log1p(result.further.detectable), ROUND_CONFIDENCE))
     return {
-        "enough": enough,
         "median": float(np.median(numbers)),
         "too small": float(np.mean([number > MOST_TIMES * n for number in numbers])),
         "settled": float(np.mean(settled)),
@@ -317,11 +308,12 @@ def recommendation_table(random: Random, trials: int) -> None:
 
 def more_repeats_table(random: Random, trials: int) -> None:
     print("### Further repeats: what is said about them, and what they show\n")
-    _head(["cells", "n", "sd", "enough", "said (median)", "too small", "settled", "shown by n", "shown by further"])
-    for k, n, sd in ((2, 3, 0.01), (2, 3, 0.03), (4, 3, 0.03), (6, 5, 0.02), (10, 5, 0.05), (6, 3, 0.15)):
-        row = more_repeats(random, k, n, sd, trials)
-        shares = " | ".join(f"{row[name]:.3f}" for name in ("too small", "settled", "shown", "further"))
-        print(f"| {k} | {n} | {100 * sd:g} % | {row['enough']:g} | {row['median']:g} | {shares} |", flush=True)
+    _head(["noise", "cells", "n", "said (median)", "too small", "settled", "shown by n", "shown by further"])
+    for name in ("normal 3 %", "heavy tails (t3)", "two states", "noise of 1 to 10 %", "one cell 10x noisier"):
+        for k, n in ((2, 3), (6, 3), (6, 5)):
+            row = more_repeats(random, ALL_NOISE[name], k, n, trials)
+            shares = " | ".join(f"{row[key]:.2f}" for key in ("too small", "settled", "shown", "further"))
+            print(f"| {name} | {k} | {n} | {row['median']:g} | {shares} |", flush=True)
 
 
 def extended_table(random: Random, trials: int) -> None:

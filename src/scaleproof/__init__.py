@@ -1,7 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `audit`, `compare`, `read_trace`, `columns` (docs/python.md); `workflow_file` is for
-Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, and for training loops
+`watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is
+called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -9,17 +10,36 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as of typing, whose import takes as long as a command has until it can be interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
+    from typing import TypeVar
+
+    import pandas as pd
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
     from scaleproof.auditor.audit import Audit
     from scaleproof.ground.columns import Column
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
+    from scaleproof.measure.watch.loop import Watched
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
+
+    Batch = TypeVar("Batch")
 
 __version__ = "0.1.0"
-__all__ = ["audit", "columns", "compare", "load_runs", "read_trace", "workflow_file"]
+__all__ = [
+    "audit",
+    "columns",
+    "compare",
+    "load_runs",
+    "read_trace",
+    "to_frame",
+    "watch",
+    "watch_callback",
+    "workflow_file",
+]
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
@@ -61,6 +81,17 @@ def load_runs(folder: str | Path) -> list[Run]:
     return [read_run(place) for place in folders]
 
 
+def to_frame(folder: str | Path) -> pd.DataFrame:
+    """All runs below `folder` as `load_runs`, one row each, with the columns of runs.csv (`columns`).
+
+    Runs of an A/B comparison have its name, their pair and their arm in `comparison`, `pair` and `arm`, which are empty
+    for all others. Raises UserError as `load_runs`.
+    """
+    from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
+
+    return with_pairs(runs_table(load_runs(folder)))
+
+
 def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
     """`b` relative to `a`, for each pair of cells: the ratio with its interval, or why they are not comparable.
 
@@ -91,6 +122,26 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
+
+
+def watch(
+    batches: Iterable[Batch], model: Module, optimizer: Optimizer, folder: str | Path | None = None
+) -> Watched[Batch]:
+    """The `batches`, to iterate over in a training loop in their place; what the loop does is written into `folder`.
+
+    `model` and `optimizer`: those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where it
+    is set, else scaleproof-watch; `scaleproof watched` reads it.
+    """
+    from scaleproof.measure.watch.loop import watch as watch_loop
+
+    return watch_loop(batches, model, optimizer, folder)
+
+
+def watch_callback(folder: str | Path | None = None) -> WatchCallback:
+    """For the Trainer of transformers what `watch` is for a loop: `Trainer(..., callbacks=[watch_callback()])`."""
+    from scaleproof.measure.watch.trainer_callback import WatchCallback
+
+    return WatchCallback(folder)
 
 
 def workflow_file() -> str:

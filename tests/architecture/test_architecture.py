@@ -38,7 +38,8 @@ NEVER = {
 ROOMS = {
     "ground": ["campaign", "facts", "records", "findings"],
     "measure": [
-        *("reference", "corpus", "model", "strategy", "machine", "trainer", "command", "launch", "doctor", "trace"),
+        *("reference", "corpus", "model", "strategy", "machine", "trainer", "watch", "command", "launch"),
+        *("doctor", "trace"),
     ],
     "conclude": ["checks", "analysis", "forecast", "report", "publication"],
     "auditor": ["read", "checks"],

@@ -1,4 +1,4 @@
-"""`import scaleproof`: five functions, and nothing heavy until one is called."""
+"""`import scaleproof`: six functions, and nothing heavy until one is called."""
 
 import subprocess
 import sys
@@ -31,6 +31,19 @@ def test_runs_are_loaded_audited_and_compared(tmp_path):
     assert len(runs[0].steps) > 0
     assert scaleproof.audit(tmp_path).runs
     assert scaleproof.compare(tmp_path / "a", tmp_path / "b")[0].why.startswith("incomparable")
+
+
+def test_runs_of_pairs_can_be_told_from_the_others(tmp_path):
+    cell = cells()[0]
+    write_run(tmp_path / "runs", cell)
+    write_run(tmp_path / "elsewhere", cell)
+    (tmp_path / "compare/fused/pair12").mkdir(parents=True)
+    next((tmp_path / "elsewhere").glob("*/*")).rename(tmp_path / "compare/fused/pair12/b")
+    frame = scaleproof.to_frame(tmp_path).set_index("comparison")
+    assert len(frame) == 2
+    assert frame.loc["fused", ["pair", "arm"]].tolist() == [12, "b"]
+    assert frame["tokens_per_s"].notna().all()
+    assert frame[frame["arm"].isna()]["metrics"].str.contains("/runs/").tolist() == [True]
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -39,7 +39,11 @@ rule findings:
     conda:
         "../../envs/report.yaml"
     params:
-        code=code_sha256("conclude/analysis/campaign_findings.py", "ground/files.py"),
+        code=code_sha256(
+            "auditor/audit.py",  # of logs of commands
+            "conclude/analysis/campaign_findings.py",
+            "ground/files.py",
+        ),
         file=lambda w: of_campaign(w).path,
         results=subpath(output[0], ancestor=2),
     message:

@@ -91,6 +91,12 @@ def inputs_of_run(wildcards):
     return [*token_files(cell), *files_of(cell.words), *frontier_of_cell(wildcards), *forecast]
 
 
+def inputs_of_shared_job(wildcards):
+    """The tokens of all cells of a job, or the files of their commands."""
+    cells = shared_job_of(wildcards).cells
+    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in files_of(cell.words))]
+
+
 def frontier_of_cell(wildcards):
     """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
     return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []

@@ -99,7 +99,7 @@ rule corpus_tokenise:
         " --processes {threads} --out {params.out} > {log} 2>&1"
 
 
-# By code of its own: what makes the tokens is not what checks them. It reads each file once, which is no work for a queue.
+# By code of its own: what makes the tokens is not what checks them. It reads each file once: no work for a queue.
 rule corpus_reread:
     input:
         documents=ancient("results/corpora/{corpus}/documents.parquet"),

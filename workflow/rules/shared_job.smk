@@ -7,7 +7,7 @@ as many jobs as the cluster gets, and so that the finished runs of a job that wa
 
 rule shared_job:
     input:
-        tokens=lambda w: token_files(*shared_job_of(w).cells),
+        tokens=inputs_of_shared_job,
     output:
         "results/{campaign}/together/{job}.json",
     log:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
-    from scaleproof.ground.findings.finding import Findings
+    from scaleproof.ground.findings.finding import Finding, Findings
     from scaleproof.ground.findings.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
 
@@ -46,12 +46,24 @@ def findings(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = pairs_of(folder, loaded.comparisons)
-    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder))
+    audit_log = _audit_log if loaded.campaign.workload.command is not None else None
+    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder), audit_log)
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
     for f in all_findings.findings:
         print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
+
+
+def _audit_log(log: Path) -> "list[Finding]":
+    """What is wrong in a log, as of anybody's program; nothing where it has no result."""
+    from scaleproof.auditor.audit import audit_paths
+    from scaleproof.ground.errors import UserError
+
+    try:
+        return audit_paths([log]).findings
+    except UserError:
+        return []
 
 
 def analyse(args: argparse.Namespace) -> None:
@@ -144,15 +156,14 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def tables(args: argparse.Namespace) -> None:
-    from scaleproof.conclude.report.read_results import read_inputs, reading
+    from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
 
     _, cells, report = read_inputs(args.folder)
-    with reading(args.folder / "scaling_report.json"):
-        write_tables(cells, report, args.folder / "tables")
-        for kind in ("strong", "weak"):
-            write_series(report, kind, args.folder / "tables")
+    write_tables(cells, report, args.folder / "tables")
+    for kind in ("strong", "weak"):
+        write_series(report, kind, args.folder / "tables")
 
 
 def charts(args: argparse.Namespace) -> None:

@@ -4,7 +4,6 @@ import argparse
 import shutil
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -46,19 +45,19 @@ def audit_results(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace, result: "Audit") -> None:
     """Print the audit in the form that was asked for, and write the page. JSON has all notes."""
-    shown = result if args.notes else result.with_findings_that_matter()
+    printed = result if args.notes else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
         from scaleproof.ground.files import write_atomic
 
-        write_atomic(args.html, audit_page(shown, datetime.now().date().isoformat(), args.link or ""))
+        write_atomic(args.html, audit_page(printed, datetime.now().date().isoformat(), args.link or ""))
     if args.json:
         print(result.model_dump_json(indent=2))
         return
     from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
     width = shutil.get_terminal_size((WIDTH, 24)).columns
-    print(audit_markdown(shown) if args.markdown else audit_text(shown, width))
+    print(audit_markdown(printed) if args.markdown else audit_text(printed, width))
 
 
 @contextmanager
@@ -77,15 +76,7 @@ def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
 
 
 def explain(args: argparse.Namespace) -> None:
-    from scaleproof.ground.words import meaning, words
-
-    text = meaning(" ".join(args.code))
-    if text and not args.all:
-        print(textwrap.fill(text, 120))
-        return
-
     from scaleproof.auditor.audit_text import explained, index, page_text
-    from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.findings.catalog import pages
 
     if args.all:
@@ -94,25 +85,10 @@ def explain(args: argparse.Namespace) -> None:
     code = "-".join(args.code)  # `explain machine busy` is clear as well
     if not code:
         print(index())
-        print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(words())}.", 120))
     elif code in pages():
         print(page_text(code))
-    elif definition := _definition(" ".join(args.code)):
-        print(textwrap.fill(definition, 120))
     else:
-        known = nearest(code, [*pages(), *words(), *COLUMNS])
-        raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
-
-
-def _definition(text: str) -> str | None:
-    """What stands in a column of tables and files, by its name or its heading; None where there is no such column."""
-    from scaleproof.ground.columns import COLUMNS, INTERVAL
-
-    for column in COLUMNS.values():
-        if text.lower() in (column.name, column.heading.removesuffix(INTERVAL).lower()):
-            unit = f" ({column.unit})" if column.unit else ""
-            return f"{column.definition or column.heading}{unit}"
-    return None
+        raise UserError(f'there is no finding "{code}".{nearest(code, pages())} `scaleproof explain` lists them.')
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
@@ -148,10 +124,7 @@ def add(commands: Group) -> None:
         text = f"{what}, where a file does not state it; NAME: part of its path"
         sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
 
-    doc = (
-        "what a finding means, how it is detected, how to fix it; what a word of a report means; without CODE, an index"
-    )
-    example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
-    page = command(commands, "explain", explain, doc, example)
-    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
+    doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
+    page = command(commands, "explain", explain, doc, "scaleproof explain\nscaleproof explain super-linear")
+    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding")
     page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

@@ -5,12 +5,12 @@ import re
 import sys
 
 from scaleproof import __version__
-from scaleproof.cli import analyse, audit, doctor, forecast, new_project, prepare, trace, verify
+from scaleproof.cli import ab, analyse, audit, doctor, forecast, new_project, prepare, trace, verify, watched
 from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, subcommands
 
 STAGED = (prepare, doctor, training, trace, analyse, forecast, verify)  # those that the workflow calls
-MODULES = (new_project, *STAGED[:-1], audit, verify)
+MODULES = (new_project, *STAGED[:-1], ab, audit, watched, verify)
 LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:
@@ -42,12 +42,14 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv.count("--") > 1:  # argparse would take the second one for an argument
+    words, programs = ab.split(sys.argv[1:]) if sys.argv[1:2] == ["ab"] else (sys.argv[1:], [])
+    if words.count("--") > 1:  # argparse would take the second one for an argument
         parser().error('"--" is allowed once')
-    if dashed := [word for word in sys.argv[1:] if LONG_DASH.fullmatch(word)]:
+    if dashed := [word for word in words if LONG_DASH.fullmatch(word)]:
         name = dashed[0].lstrip("–—")
         parser().error(f'"{dashed[0]}" begins with a long dash; an option has two hyphens: --{name}')
-    args, unknown = parser(stages_alone=sys.argv[1:2] == ["stage"]).parse_known_args()
+    args, unknown = parser(stages_alone=words[:1] == ["stage"]).parse_known_args(words)
+    args.programs = programs
     if unknown:
         args.parser.unknown(unknown)
     args.run(args)

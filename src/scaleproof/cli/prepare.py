@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
@@ -13,6 +14,21 @@ from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+
+# File -> where its model is.
+MODELS = {
+    "campaign": "ground.campaign.config:Campaign",
+    "corpora": "ground.campaign.corpora:CorpusTable",
+    "training_metrics": "ground.records.metrics:Measured",
+    "findings": "ground.findings.finding:Findings",
+    "scaling_report": "ground.records.scaling_report:ScalingReport",
+    "comparison": "ground.records.comparison_report:ComparisonReport",
+    "traces": "ground.records.traces_report:TracesReport",
+    "waterfall": "ground.records.waterfall_report:WaterfallReport",
+    "forecast": "ground.findings.forecast_report:ForecastReport",
+    "profile_summary": "ground.records.profile_schema:Profile",
+    "audit": "auditor.audit:Audit",
+}
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -94,11 +110,9 @@ def keep(args: argparse.Namespace) -> None:
 
 
 def campaign_schema(args: argparse.Namespace) -> None:
-    from scaleproof.ground.campaign.config import Campaign
-    from scaleproof.ground.campaign.corpora import CorpusTable
     from scaleproof.ground.campaign.yaml_loader import schema_text
 
-    print(schema_text(CorpusTable if args.what == "corpora" else Campaign), end="")
+    print(schema_text(resolve_name(f"scaleproof.{MODELS[args.what]}")), end="")
 
 
 def corpus_list(args: argparse.Namespace) -> None:
@@ -183,11 +197,15 @@ def add(commands: Group) -> None:
     doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
     example = "scaleproof campaign show config/campaigns/demo.yaml"
     results_option(on_campaign(campaign, "show", campaign_show, doc, example))
-    doc = "print the JSON schema that editors complete campaign files with"
-    example = "scaleproof campaign schema > config/campaign.schema.json"
+    doc = "print the JSON schema of a file: of campaigns, with which editors complete them, or of a result"
+    example = (
+        "scaleproof campaign schema > config/campaign.schema.json\n"
+        "scaleproof campaign schema scaling_report     # results/NAME/scaling_report.json\n"
+        "scaleproof campaign schema audit              # scaleproof audit --json"
+    )
     schema = command(campaign, "schema", campaign_schema, doc, example)
-    files = ("campaign", "corpora")
-    schema.add_argument("what", choices=files, nargs="?", default="campaign", help="of which file (default: campaign)")
+    text = f"{', '.join(MODELS)} (default: campaign)"
+    schema.add_argument("what", choices=MODELS, nargs="?", default="campaign", metavar="FILE", help=text)
 
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
-from scaleproof.ground.number_format import number, seconds
+from scaleproof.ground.number_format import duration, number, seconds
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.metrics import Failed, Timed
     from scaleproof.ground.records.printed_log import PrintedLog
 
@@ -46,7 +47,23 @@ def train(args: argparse.Namespace) -> None:
     if isinstance(metrics, Failed):
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
-        print(f"{name}: {number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s")
+        rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
+        print(f"{name}: {rate}{_left(loaded, args.results, metrics)}")
+
+
+def _left(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
+    """How many runs are not there yet, and how long they take if each takes as long as the latest one.
+
+    Nothing on a cluster, where they run side by side.
+    """
+    from scaleproof.ground.records.run import METRICS
+
+    planned = loaded.planned(results)
+    missing = [folder for folder, *_ in planned if not (folder / METRICS).is_file()]
+    if not missing or latest.scheduler:
+        return ""
+    time = duration(len(missing) * latest.total_wall_time_s, 2)
+    return f"; {len(missing)} of {plural(len(planned), 'run')} left, about {time}"
 
 
 def as_planned(

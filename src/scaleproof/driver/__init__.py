@@ -1,6 +1,7 @@
 """All that knows Snakemake, or the queue of a cluster: targets, requests, previews, what is out of date."""
 
 __all__ = [
+    "ab",
     "as_sent",
     "campaign_preview",
     "cluster_check",

@@ -41,6 +41,7 @@ class CampaignsAsSent:
         return self._campaigns[name]
 
     def _sent(self, name: str, results: Path) -> LoadedCampaign:
+        """The campaign as it was when its jobs were planned. Raises UserError where that copy is gone."""
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
             raise missing(copy)
@@ -60,4 +61,5 @@ class CampaignsAsSent:
 
 
 def _copy(name: str, digest: str) -> Path:
+    """Where the copy of a campaign with this hash is."""
     return COPIES / digest / f"{name}.yaml"

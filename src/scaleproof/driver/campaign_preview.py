@@ -85,6 +85,7 @@ def _show_commands(loaded: LoadedCampaign) -> str:
 
 
 def _span(fewest: int, most: int) -> str:
+    """ "6", or "6 to 24" where results decide how many."""
     return integer(most) if fewest == most else f"{integer(fewest)} to {integer(most)}"
 
 

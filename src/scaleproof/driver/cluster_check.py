@@ -214,6 +214,11 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
 
 
 def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
+    """What is right and wrong on a compute node.
+
+    `node`: what it said of itself; `written`: the hosts whose test file arrived in `results`; `devices`: whether GPUs
+    are looked for.
+    """
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
@@ -239,6 +244,7 @@ def _device(node: dict[str, Any]) -> Verdict:
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Verdict]:
+    """Whether the nodes reach each other by name. `answers`: what each said of itself."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
     checks = []

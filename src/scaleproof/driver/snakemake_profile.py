@@ -104,5 +104,6 @@ class SnakemakeProfile:
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
+        """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""
         where = f"{self._lines.at(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")

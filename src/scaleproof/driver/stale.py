@@ -127,6 +127,7 @@ def _missing_text(stale: StaleRuns) -> str:
 
 
 def _again_text(stale: StaleRuns) -> str:
+    """How many finished runs would be measured again, why, and what to type for or against it."""
     if not stale.runs:
         return "" if stale.lost else f"{stale.campaign}: no finished run would be measured again"
     why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())

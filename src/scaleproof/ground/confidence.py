@@ -53,7 +53,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     logs = np.log([[of_cell[k] for k in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))  # mean squares
-    by_run = float((_residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
+    by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run
     rest = (total - own.variance * rounds) / (cells - 1)
     if total == 0 or _is_noisier(own.variance * rounds, rounds - 1, rest, (cells - 1) * (rounds - 1)):
@@ -122,7 +122,7 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     equally noisy (`are_unequal`) a pair has its own variance, and so has one that is noisier (`_is_noisier`).
     """
     cells, rounds = logs.shape
-    squares = (_residual(logs) ** 2).sum(axis=1)
+    squares = (residual(logs) ** 2).sum(axis=1)
     all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
     own = float((logs[0] - logs[1]).var(ddof=1)) / 2
@@ -137,7 +137,7 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     return all_squares / all_freedom, all_freedom
 
 
-def _residual(logs: np.ndarray) -> np.ndarray:
+def residual(logs: np.ndarray) -> np.ndarray:
     """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
     residual: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     return residual

@@ -48,7 +48,8 @@ def _not_results(path: Path, folder: Path) -> str:
 def _campaign_hint(path: Path) -> str:
     """The folder of results that is meant: around the path, or of a campaign file; else those that are there."""
     around = [parent for parent in path.parents if (parent / "runs").is_dir()]
-    around += [Path("results", path.stem)] if Path("results", path.stem, "runs").is_dir() else []
+    if Path("results", path.stem, "runs").is_dir():
+        around.append(Path("results", path.stem))
     if around:
         return f' Did you mean "{around[0]}"?'
     if not os.path.lexists(path):
@@ -153,6 +154,7 @@ def _checks(
 def _series(
     folder: Path, kind: str, runs: list[RawRun], quantities: Quantities, cells_of: Callable[[str], list[str]]
 ) -> dict[str, Callable[[], Iterator[Difference]]]:
+    """The table of strong or weak scaling, in all its forms."""
     file = f"tables/{kind}.csv"
     return {
         file: lambda: tables.check_cells_table(folder, file, runs, quantities),
@@ -203,6 +205,7 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
+    """A figure with its formula and the files that it is from, in lines."""
     interval = ""
     if quantity.low is not None and quantity.high is not None:
         interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"

@@ -88,8 +88,8 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     """The cells with a run whose own files are at fault: nothing follows from them."""
-    parts = [difference.file.split("/") for difference in differences]
-    return {part[1] for part in parts if part[0] == "runs" and len(part) == 4}
+    places = [Path(difference.file).parts for difference in differences]  # runs/<cell>/<repeat>/<file>
+    return {place[1] for place in places if place[0] == "runs" and len(place) == 4}
 
 
 class _Damaged(Exception):
@@ -160,9 +160,9 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 def _row(values: list[str]) -> tuple[str, int, Row]:
     """Phase, rank, and the step of this rank. Raises ValueError. The loss of a run that failed may be NaN."""
     try:
-        phase = values[0]
-        step, rank, samples, tokens = map(int, (values[1], values[2], values[6], values[7]))
-        seconds, wait, loss = map(float, values[3:6])
+        phase, *numbers = values
+        step, rank, samples, tokens = (int(number) for number in (*numbers[:2], *numbers[-2:]))
+        seconds, wait, loss = (float(number) for number in numbers[2:-2])
         sound = 0 < seconds < math.inf and abs(wait) < math.inf and step >= 0 <= rank and samples > 0 < tokens
     except ValueError:
         sound = False

@@ -82,6 +82,7 @@ def without_intervals(quantities: Quantities) -> Quantities:
 
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
+    """The runs of each cell, in the order of their repeats."""
     groups: dict[str, list[RawRun]] = {}
     for run in runs:
         groups.setdefault(run.cell, []).append(run)
@@ -102,6 +103,7 @@ def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]
 
 
 def _cell(runs: list[RawRun]) -> Quantities:
+    """Every figure of a cell by its column, from its measured runs."""
     n, sources = len(runs), sources_of(runs)
     windows = [run.metrics["window"] for run in runs]
     seconds = math.fsum(w["wall_time_sec"] for w in windows)

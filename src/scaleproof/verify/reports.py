@@ -43,6 +43,7 @@ def check_scaling_report(
 
 
 def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[Difference]:
+    """Sizes of the series, then the ranking."""
     file = "scaling_report.json"
     for series in report["series"]:
         for point in series["runs"].values():
@@ -66,6 +67,7 @@ def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[
 
 
 def _interval(file: str, where: str, stated: dict[str, Any] | None, quantity: Any) -> Iterator[Difference]:
+    """A stated value with its bounds against the recomputed one; both may be missing."""
     if (stated is None) != (quantity is None):
         yield Difference(file, where, "has no value" if stated is None else UNKNOWN)
         return
@@ -96,7 +98,7 @@ def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[D
 
 
 def _of_pairs(finding: dict[str, Any]) -> bool:
-    """Findings on A/B pairs and traces are not about the campaign's own runs of a cell."""
+    """Whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
     return finding.get("concerns", "runs") not in ("runs", "scaling")
 
 

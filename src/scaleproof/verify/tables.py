@@ -82,8 +82,8 @@ def check_printed(file: str, cell: str, heading: str, text: str, quantities: Qua
     column = HEADINGS.get(heading_of_tokens.removesuffix(INTERVAL))
     quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
     printed = numbers(text)
-    words = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
-    if column is None or quantity is None or words:
+    has_no_figure = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
+    if column is None or quantity is None or has_no_figure:
         return
     factor = column.factor
     values = [quantity.value * factor]
@@ -114,6 +114,7 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _cells(line: str) -> list[str]:
+    """The entries of a row of LaTeX, as plain text."""
     plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
     plain = plain.removesuffix(r"\\").strip()
     for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
@@ -127,18 +128,24 @@ def _one_line(stack: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
+    """Without spaces and the marks of LaTeX."""
     return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
 
 
 def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a Markdown table."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
     if any(len(row) != len(rows[0]) for row in rows):
         raise ValueError("a row of the table has not as many cells as its heading; cut off?")
-    return (rows[0], rows[2:]) if rows else ([], [])
+    if not rows:
+        return [], []
+    header, _line_below, *body = rows
+    return header, body
 
 
 def _equal(text: str, value: float | None) -> bool:
+    """Whether the text of a CSV field is a figure; an empty field is None."""
     try:
         return close(float(text) if text else None, value)
     except ValueError:

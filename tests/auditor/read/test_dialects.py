@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.dialect import OF_RUNS, Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun
@@ -71,3 +72,30 @@ def test_each_word_stands_for_one_field():
 )
 def test_headings_lead_to_fields(heading, field):
     assert OF_KIND[column_of(heading).kind] == field
+
+
+PADDLE = (
+    "[2022-07-27 12:40:0{0},967] [    INFO] - global step {1}, epoch: 0, batch: {0}, loss: 11.0833, avg_reader_cost: "
+    "0.00014 sec, avg_batch_cost: 0.13314 sec, speed: 7.51 step/s, {2}ips: 7691 tokens/s, learning rate: 8.33333e-09\n"
+)
+
+
+@pytest.mark.parametrize(("total", "rate"), [("ips_total: 61529 tokens/s, ", 61529.0), ("", None)])
+def test_paddle(tmp_path, total, rate):
+    (tmp_path / "train.log").write_text("".join(PADDLE.format(n, n + 1, total) for n in range(4)))
+    run = gather([tmp_path]).runs[0]
+    assert (run.format, run.rate_scope) == ("Paddle log", "global")
+    assert [(s.step, s.seconds, s.tokens_per_s) for s in run.logged_steps[:2]] == [
+        (1, 0.13314, rate),
+        (2, 0.13314, rate),
+    ]
+
+
+STEP = "completed step: 14, seconds: 3.443, TFLOP/s/device: 413.433, Tokens/s/device: 7138.890, total_weights: 196608"
+QUOTED = f"# Training\n\n```\n{STEP}, loss: 2.136\n```\n"
+
+
+def test_one_quoted_line_of_a_known_program_is_read(tmp_path):
+    (tmp_path / "README.md").write_text(QUOTED)
+    step = gather([tmp_path]).runs[0].logged_steps[0]
+    assert (step.seconds, step.tokens_per_s, step.loss) == (3.443, 7138.89, 2.136)

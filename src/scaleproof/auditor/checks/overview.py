@@ -15,6 +15,7 @@ from scaleproof.auditor.checks.rows import (
     RowSeries,
     describe,
     figure,
+    name_of,
     place,
     printed,
     series_of,
@@ -153,7 +154,7 @@ def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findi
     length = row.value("seq_len")
     sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
     return OverviewLine(
-        name=describe(row),
+        name=name_of(row),
         place=place(row),
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),

@@ -281,7 +281,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 ratios = series.ratios(row, devices)
                 if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
                     ratio = interval(stated)
-                    slower, text = ratio.high < SLOWER, times(stated.value)
+                    slower, text = ratio.high < SLOWER, _with_sign(stated)
                 elif ratios and all(comparable(row, base, devices) for base in series.bases):
                     ratio = hull(r.hull for r in ratios)
                     slower = _takes_longer(row, series, devices)
@@ -290,6 +290,11 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                     continue
                 evidence = f"{describe(row)}: {text} over {_over(series)} with {devices:g} times the devices"
                 yield _Speedup(ratio, devices, slower, evidence, [place(row)])
+
+
+def _with_sign(stated: Quantity) -> str:
+    """A speed-up as it is printed, with an "x" where it has none."""
+    return printed(stated) if printed(stated).endswith(("x", "×", "X", "%")) else f"{printed(stated)}x"
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:

@@ -227,9 +227,18 @@ def place(row: ReportedRow) -> str:
     return row.place
 
 
-def describe(row: ReportedRow) -> str:
+def name_of(row: ReportedRow) -> str:
+    """What a row is called beside a column of its devices."""
     label = " ".join(row.label.split())[:60]
     return label or (plural(row.devices, "device") if row.devices else place(row))
+
+
+def describe(row: ReportedRow) -> str:
+    """What a row is called in a sentence: its name, with the devices where that does not have them."""
+    name = name_of(row)
+    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name):
+        return name
+    return f"{name}, {plural(row.devices, 'device')}"
 
 
 def printed(quantity: Quantity) -> str:

@@ -13,8 +13,8 @@ from scaleproof.auditor.checks.rows import (
     MEASURED,
     STEADY,
     RowSeries,
-    describe,
     figure,
+    name_of,
     place,
     printed,
     series_of,
@@ -85,7 +85,7 @@ def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
     ratio = next((r for r in readings if stated is not None and interval(stated).meets(r)), readings[0])
     if len(readings) == 1 or stated is not None:
         line.speedup, line.efficiency = times(ratio.middle), percent(ratio.middle / devices)
-        line.baseline = describe(series.bases[0])
+        line.baseline = name_of(series.bases[0])
     return line
 
 

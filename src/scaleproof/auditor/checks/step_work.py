@@ -18,6 +18,7 @@ from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import integer, percent
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
+USUAL = 0.05  # the same, where only the other rows show what the figures mean
 CONSTANT = 0.01  # products that are one number
 ROWS = 4  # rows that are needed to say that all are off by one factor
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
@@ -94,7 +95,7 @@ class _Product:
             for scope, divisor in self.scopes.items():
                 work = batch / divisor
                 several = max(1, round(self.work.middle / work))
-                near = self.work.meets(exact(work * several), APART if several == 1 else CONSTANT)
+                near = self.work.meets(exact(work * several), USUAL if several == 1 else CONSTANT)
                 if near and several <= (1 if name == "global batch" else LARGEST_ACCUMULATION):
                     meanings[(name, scope, several)] = work * several
         return meanings
@@ -102,7 +103,7 @@ class _Product:
     @property
     def follows(self) -> bool:
         """Whether the product is right under some meaning, a mark of thousands aside."""
-        return bool(self.meanings) or any(
+        return any(several > 1 for _, _, several in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), APART)
             for batch in self.batches.values()
             for divisor in self.scopes.values()

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -57,56 +58,69 @@ class ConfigurationFile:
 
 
 def attach_configurations(reading: Reading) -> None:
-    """Give every run the configurations that are its own: the only ones beside it, or those that name it."""
+    """Give every run the configurations that are its own: those that name its folder, the only ones beside it, or the
+    one that has its name.
+    """
     if not reading.evidence.runs:
         return
     configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
     reading.evidence.configurations = [c.name for c in configurations]
+    index = _Index(configurations)
     for run in reading.evidence.runs:
-        own = (
-            [c for c in configurations if _names_folder(c, run)]
-            or _beside(run, configurations)
-            or _by_name(run, configurations)
-        )
-        for configuration in own:
+        for configuration in index.of_folder(run) or index.beside(run) or index.of_name(run):
             run.context += configuration.facts
 
 
-def _names_folder(configuration: ConfigurationFile, run: ReportedRun) -> bool:
-    """Whether an output folder of a configuration is the run's: of the same last names, or the same place from
-    the configuration's folder.
-    """
-    folder = PurePosixPath(run.files[0]).parent
+class _Index:
+    """Configurations by what connects them with runs, so that no run is compared with each of them."""
+
+    def __init__(self, configurations: list[ConfigurationFile]) -> None:
+        self._by_output: dict[str | tuple[str, ...], list[ConfigurationFile]] = defaultdict(list)
+        self._by_folder: dict[str, list[ConfigurationFile]] = defaultdict(list)
+        self._by_name: dict[str, list[ConfigurationFile]] = defaultdict(list)
+        self._order = {id(configuration): place for place, configuration in enumerate(configurations)}
+        for configuration in configurations:
+            for key in set(_output_keys(configuration)):
+                self._by_output[key].append(configuration)
+            folder = configuration.path.parent
+            self._by_folder[str(folder.parent if folder.name in (".hydra", "files") else folder)].append(configuration)
+            if folder.name in (".hydra", "files"):
+                self._by_folder[str(folder)].append(configuration)
+            if len(configuration.path.stem) > 5:
+                self._by_name[configuration.path.stem.lower()].append(configuration)
+
+    def of_folder(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """Configurations whose output folder is the run's: of the same last names, or the same place."""
+        folder = PurePosixPath(run.files[0]).parent
+        keys = (folder.parts[-2:], folder.name, os.path.normpath(run.details.get("folder", "")))
+        named = {id(c): c for key in keys for c in self._by_output.get(key, ())}
+        return sorted(named.values(), key=lambda c: self._order[id(c)])
+
+    def beside(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """Configurations in the run's own folder, where at most one of each kind of file is there."""
+        beside = self._by_folder.get(str(Path(run.details.get("folder", ""))), [])
+        suffixes = [c.path.suffix for c in beside]
+        return beside if len(suffixes) == len(set(suffixes)) else []
+
+    def of_name(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """The one configuration whose name is the run's, or that of its folder."""
+        file = Path(run.files[0])
+        names = {file.stem.lower(), file.parent.name.lower(), run.name.lower()}
+        named = [c for name in names for c in self._by_name.get(name, ())]
+        return named if len(named) == 1 else []
+
+
+def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, ...]]:
+    """What runs in the output folders of a configuration may be found by: two last names, a rare last one, a place."""
     for output in configuration.outputs:
         if "$" in output or "{" in output:
             continue
-        parts = [p for p in PurePosixPath(output).parts if p not in (".", "..", "/")]
-        if len(parts) >= 2 and tuple(parts[-2:]) == folder.parts[-2:]:
-            return True
-        if parts and parts[-1].lower() not in COMMON_FOLDERS and parts[-1] == folder.name:
-            return True
-        if os.path.normpath(configuration.path.parent / output) == os.path.normpath(run.details.get("folder", "")):
-            return True
-    return False
-
-
-def _beside(run: ReportedRun, configurations: list[ConfigurationFile]) -> list[ConfigurationFile]:
-    """Configurations in the run's own folder, where at most one of each kind of file is there."""
-    folder = Path(run.details.get("folder", ""))
-    beside = [
-        c
-        for c in configurations
-        if c.path.parent == folder or (c.path.parent.parent == folder and c.path.parent.name in (".hydra", "files"))
-    ]
-    suffixes = [c.path.suffix for c in beside]
-    return beside if len(suffixes) == len(set(suffixes)) else []
-
-
-def _by_name(run: ReportedRun, configurations: list[ConfigurationFile]) -> list[ConfigurationFile]:
-    """A configuration whose name is the run's, or that of its folder."""
-    names = {Path(run.files[0]).stem.lower(), Path(run.files[0]).parent.name.lower(), run.name.lower()}
-    named = [c for c in configurations if len(c.path.stem) > 5 and c.path.stem.lower() in names]
-    return named if len(named) == 1 else []
+        parts = tuple(part for part in PurePosixPath(output).parts if part not in (".", "..", "/"))
+        if len(parts) >= 2:
+            yield parts[-2:]
+        if parts and parts[-1].lower() not in COMMON_FOLDERS:
+            yield parts[-1]
+        yield os.path.normpath(configuration.path.parent / output)
 
 
 def _read(path: Path, name: str, text: str) -> ConfigurationFile | None:

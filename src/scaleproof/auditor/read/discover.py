@@ -242,8 +242,9 @@ def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind:
 def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
     """The runs in lines that a program printed, where there are enough of them."""
     text = "\n".join(line for _, line in lines)
-    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if len(lines) >= logs.LEAST else None
-    runs = logs.read_log(name, kind, lines) if kind else []
+    kind = logs.reader_of(text) or logs.guessing_reader_of(text)
+    enough = kind is not None and (len(lines) >= logs.LEAST or kind.one_line_is_enough)
+    runs = logs.read_log(name, kind, lines) if kind and enough else []
     return [run for run in runs if run.timed_spans or run.logged_steps]
 
 

@@ -8,7 +8,8 @@ PHRASES = {
         "gpus|gpu count|number of gpus|number of gpu|num gpus|n gpus|no of gpus|gpus used|gpus total|"
         "total gpus|gpu num|ngpus|ngpu|num gpu|n gpu|gpu number|devices|num devices|"
         "number of devices|n devices|device count|accelerators|number of accelerators|chips|num chips|"
-        "tpus|gpus count|of gpus|of gpu|count of gpus|h100s|a100s|gcds|ddp gpus"
+        "tpus|gpus count|cards|number of cards|npus|"
+        "of gpus|of gpu|count of gpus|h100s|a100s|gcds|ddp gpus"
     ),
     "processes": (
         "world size|workers|num workers distributed|ranks|number of ranks|processes|num processes|"
@@ -73,6 +74,7 @@ PHRASES = {
         "time iter|batch time|time per batch|time batch|step latency|time per iter|step duration|"
         "train step time|training step time|step times|per step time|seconds per step|latency per step|"
         "iteration latency|seconds per iteration|per iteration time|per step|step wall time|"
+        "time of iteration|"
         "time per training step|ms per step|elapsed time per iteration|time per train step|"
         "wall time per step|secs per step|seconds iter|step wall|time per optimizer step"
     ),

@@ -99,7 +99,8 @@ def column_of(heading: str) -> TableColumn:
         kind = _without_remark(phrase)
     if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
-        return noted if (noted.kind or "").endswith(("_per_s", "_time_s", "rate", "time_s")) else TableColumn(printed)
+        of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
+        return noted if (noted.kind or "").endswith(of_precision) else TableColumn(printed)
     if kind is None and (m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)):
         return _noted(printed, m[1] or m[3], m[2] or m[4])
     if kind is None and (m := LEADING_WORD.match(printed)):

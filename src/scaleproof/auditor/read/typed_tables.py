@@ -275,6 +275,19 @@ def _locales(grid: Grid, width: int) -> list[bool]:
     return europeans
 
 
+SCALING = re.compile(r"(?i)(?<!of )(?<!linear )(?<!ideal )\bscaling\b(?! (?:eff|perc))")
+MOST_EFFICIENT = 1.5  # above which a figure is no efficiency
+
+
+def _are_speedups(heading: str, quantities: list[Quantity]) -> bool:
+    """Whether "Weak scaling" is 1.00, 3.39: speed-ups over the row that is 1, and no efficiencies."""
+    values = [quantity.value for quantity in quantities]
+    return bool(SCALING.search(heading)) and min(values) == 1 and MOST_EFFICIENT < max(values) < LEAST_PERCENT
+
+
+LEAST_PERCENT = 20.0  # from which a column that has a 1, too, may be in percent
+
+
 def _correct_shares(table: ReportedTable) -> None:
     """Efficiency 87.5, accuracy 91.2: a share whose column has no "%" is in percent where its figures say so."""
     for kind in SHARES:
@@ -283,6 +296,10 @@ def _correct_shares(table: ReportedTable) -> None:
         for quantity in plain:
             by_heading.setdefault(quantity.heading, []).append(quantity)
         for heading, quantities in by_heading.items():
+            if kind == "efficiency" and _are_speedups(heading, quantities):
+                for quantity in quantities:
+                    quantity.kind = "speedup"
+                continue
             in_percent = max(q.value for q in quantities) > (4.0 if kind == "efficiency" else 1.0)
             if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
                 for quantity in quantities:

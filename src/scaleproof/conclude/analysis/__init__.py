@@ -4,6 +4,7 @@ __all__ = [
     "ab_comparison",
     "campaign_findings",
     "compare_runs",
+    "design",
     "loss_curves",
     "ranking",
     "recommend",

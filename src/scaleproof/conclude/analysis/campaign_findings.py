@@ -1,6 +1,7 @@
 """findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
 from scaleproof.conclude.analysis.measured_cells import measured_cells
@@ -8,12 +9,12 @@ from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
 from scaleproof.conclude.checks.arms import Arms
 from scaleproof.conclude.checks.traces import traced_cells
-from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.profile_schema import Profile
-from scaleproof.ground.records.run import Run, measured
+from scaleproof.ground.records.run import LOG, Run, TimedRun, measured, timed
 
 
 def campaign_findings(
@@ -22,13 +23,30 @@ def campaign_findings(
     profiles: Iterable[Profile] = (),
     comparisons: dict[str, list[Pair]] | None = None,
     excluded: Sequence[ExcludedNode] = (),
+    audit_log: Callable[[Path], list[Finding]] | None = None,
 ) -> Findings:
-    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out."""
+    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out.
+
+    `audit_log`: what is wrong in a log, as of anybody's program; asked of each run of a command.
+    """
     series = scaling_series(measured_cells(runs))
     pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
     traced = traced_cells(profiles, measured(runs))
     arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-    return audit_campaign(audit(campaign, runs), series, traced, pairs, arms, excluded)
+    own = audit(campaign, runs)
+    if audit_log:
+        logs = [
+            finding for run in timed(runs) if run.metrics.evidence == "printed" for finding in _in_log(run, audit_log)
+        ]
+        own = own.model_copy(update={"findings": [*own.findings, *logs]})
+    return audit_campaign(own, series, traced, pairs, arms, excluded)
+
+
+def _in_log(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
+    """What is wrong in the log of a run; notes are about what its author could print besides."""
+    serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
+    of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
+    return [finding.model_copy(update=of_run) for finding in serious]
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:

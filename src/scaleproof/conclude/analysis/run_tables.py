@@ -1,5 +1,6 @@
 """runs.csv and cells.csv: one row a run, one row a cell."""
 
+import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -80,6 +81,14 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    """`runs_table` with the A/B comparison of each run, its pair and its arm: compare/NAME/pair1/a in its path."""
+    places = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
+    named = places.set_axis(["comparison", "pair", "arm"], axis="columns")
+    named["pair"] = named["pair"].astype("Int64")
+    return pd.concat([named, runs], axis="columns")
 
 
 def _times_steps(metrics: Timed) -> bool:

@@ -14,7 +14,6 @@ from scaleproof.conclude.analysis.ranking import largest_group, single_device_ra
 from scaleproof.conclude.analysis.run_tables import configuration
 from scaleproof.conclude.analysis.simultaneous import SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, WhyEnded
 
@@ -24,7 +23,7 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     looks = [0, *rule.looks()]
     before, after = next((pair for pair in pairwise(looks) if pair[1] >= repeats), (looks[-2], looks[-1]))
     spent_before, spent_after = ((n / looks[-1]) ** SPENDING_POWER for n in (before, after))
-    return 1 - (1 - CONFIDENCE) * (spent_after - spent_before)
+    return 1 - rule.chance * (spent_after - spent_before)
 
 
 def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
@@ -63,7 +62,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
             why = "device_hours"
     return LookTaken(
         repeats=repeats,
-        **rule.model_dump(),
+        **rule.model_dump(exclude={"chance"}),
         looks=list(rule.looks()),
         confidence=confidence_at(rule, repeats),
         decided=bool(decided),

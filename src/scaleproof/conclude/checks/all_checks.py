@@ -30,6 +30,7 @@ from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
 from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
+from scaleproof.conclude.checks.watched import of_watched
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
@@ -54,7 +55,9 @@ from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured, timed
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
-CODES = codes_of(of_run, of_runs, of_timed, of_printed, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+CODES = codes_of(
+    *(of_run, of_runs, of_timed, of_printed, of_watched, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+)
 UNUSABLE = Code(
     "record-unusable",
     "invalid",
@@ -168,6 +171,7 @@ def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Fi
 
 
 def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
+    """What a check finds about runs, or the error that it breaks with."""
     try:
         return check(runs), None
     except Exception as error:
@@ -175,6 +179,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
 
 
 def _unusable(run: Run, problem: str) -> Finding:
+    """The finding that a record cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,

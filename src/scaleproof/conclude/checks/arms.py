@@ -34,11 +34,14 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
     """A and B differ in every pair, A and A in none, and the arms are the same in all pairs."""
     alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
     apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
-    wrong = [*alike, *apart]
-    if wrong:
-        parts = [f"{len(alike)} of {len(arms.pairs)} pairs have one configuration"] if alike else []
-        parts += [f"{len(apart)} of {len(arms.null_pairs)} pairs of A and A have two"] if apart else []
-        yield Flag("; ".join(parts), about=[run for pair in wrong for run in pair], cells=[arms.name])
+    problems = []
+    if alike:
+        problems.append(f"{len(alike)} of {len(arms.pairs)} pairs have one configuration")
+    if apart:
+        problems.append(f"{len(apart)} of {len(arms.null_pairs)} pairs of A and A have two")
+    if problems:
+        runs = [run for pair in (*alike, *apart) for run in pair]
+        yield Flag("; ".join(problems), about=runs, cells=[arms.name])
     elif len(_configurations([*arms.pairs, *arms.null_pairs])) > 2:
         yield Flag("its runs have more than two configurations")
 

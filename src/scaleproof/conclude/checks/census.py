@@ -164,6 +164,7 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
 
 
 def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    """Whether a probed step made another number of FLOPs with weights than the formula has; None if not."""
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
@@ -172,6 +173,7 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
+    """Whether attention ran in another kernel, or more or less often, than configured; None if not."""
     execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
@@ -196,6 +198,7 @@ OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
 def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks that did something else than rank 0, then ranks whose steps changed during the run; the first of them."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
@@ -249,6 +252,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
+    """Threads, cores and compiled graphs of a rank that are not the configured ones."""
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
         threads = execution["threads_per_device"] or 0
@@ -265,6 +269,7 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
 
 
 def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
+    """Settings of the optimizer, as a probed step had them, that are not the configured ones."""
     work, execution = run.metrics.config["work"], run.metrics.config["execution"]
     optimizer = work["optimizer"]
     expected = learning_rate(work, step.step)
@@ -296,6 +301,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
 
 
 def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
+    """Settings that DeepSpeed reports of itself and that are not the configured ones."""
     training, work = run.metrics.training_config, run.metrics.config["work"]
     if training.strategy.startswith("zero") != (census.engine is not None):
         yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"

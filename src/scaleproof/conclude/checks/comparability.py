@@ -143,7 +143,7 @@ def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
 
 
 def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
-    """The runs of each key, in their order."""
+    """The runs by what `key` says of each, in the order in which they come."""
     grouped: dict[str, list[AnyRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)

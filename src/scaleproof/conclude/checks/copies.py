@@ -135,6 +135,7 @@ def _span(run: MeasuredRun) -> tuple[float, float]:
 
 
 def _on_monotonic_clock(rank: Rank) -> tuple[float, float]:
+    """Begin and end of a rank's window, in seconds since its machine's start."""
     return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
 
 
@@ -217,8 +218,9 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
         place = bisect_right(starts, ended + 3600 * HOURS_APART)
         if place < len(cells):
             hours = (starts[place] - ended) / 3600
-            about = [cell, cells[place]]
-            yield Flag(f"{about[1]} was measured {fixed(hours, 1)} h after {about[0]}", cells=about, about=about)
+            both = [cell, cells[place]]
+            evidence = f"{cells[place]} was measured {fixed(hours, 1)} h after {cell}"
+            yield Flag(evidence, cells=both, about=both)
             return
 
 
@@ -248,13 +250,14 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
         problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
     complete = run.folder / COMPLETE
     if complete.is_file():
-        words = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
-        for name, value in (
-            ("tokens_per_sec", metrics.window.tokens_per_s),
-            ("total_wall_time_sec", metrics.total_wall_time_s),
-        ):
-            if name in words and words[name] != fixed(value, 2):
-                problems.append(f"{name} is {words[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}")
+        repeated = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
+        recorded = {
+            "tokens_per_sec": metrics.window.tokens_per_s,
+            "total_wall_time_sec": metrics.total_wall_time_s,
+        }
+        for name, value in recorded.items():
+            if name in repeated and repeated[name] != fixed(value, 2):
+                problems.append(f"{name} is {repeated[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}")
     if problems:
         yield Flag("; ".join(problems))
 

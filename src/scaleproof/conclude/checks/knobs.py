@@ -95,6 +95,7 @@ def _value(run: MeasuredRun, key: str) -> Any:
 
 
 def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
+    """Pairs of cells with two values of `key` and one `trace` in the census; `group` differs in nothing else."""
     reference = group[0]
     for run in group[1:]:
         a, b = (_value(r, key) for r in (reference, run))

@@ -106,6 +106,7 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
 
 
 def _of_window(run: MeasuredRun) -> Figures:
+    """Rates and step statistics, from steps.csv."""
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
     for name, computed in vars(run.recomputed).items():
         yield f"window.{name}", getattr(window, name), computed
@@ -116,6 +117,7 @@ def _of_window(run: MeasuredRun) -> Figures:
 
 
 def _of_work(run: MeasuredRun) -> Figures:
+    """The ledger, from steps.csv and the configuration."""
     rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
     work = run.metrics.config["work"]
@@ -131,6 +133,7 @@ def _of_work(run: MeasuredRun) -> Figures:
 
 
 def _of_configuration(run: MeasuredRun) -> Figures:
+    """What the record says of the run in the words of older files, from the configuration."""
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
     yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
@@ -149,6 +152,7 @@ def _of_configuration(run: MeasuredRun) -> Figures:
 
 
 def _of_validation(run: MeasuredRun) -> Figures:
+    """Perplexity, accuracy and the number of targets, from the loss, its sums over ranks and the configuration."""
     validation = run.metrics.validation
     if validation is None:
         return
@@ -169,6 +173,7 @@ def _whole(share: float, total: float) -> float:
 
 
 def _of_model(run: MeasuredRun) -> Figures:
+    """Parameters and FLOPs, by the formulas."""
     model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
@@ -176,6 +181,7 @@ def _of_model(run: MeasuredRun) -> Figures:
 
 
 def _of_devices(run: MeasuredRun) -> Figures:
+    """Memory by the formula, utilization from rate and FLOPs, energy from the ranks' own records."""
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices

@@ -118,6 +118,7 @@ def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> fl
 
 
 def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
+    """What the trials of a search say; `sizes`: all micro-batches that were allowed, ascending."""
     fitting = [t for t in trials.values() if t.fits]
     failed = min((size for size, t in trials.items() if not t.fits), default=None)
     made = tuple(trials.values())

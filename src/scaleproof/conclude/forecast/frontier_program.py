@@ -37,6 +37,7 @@ def tried(request: Request) -> Any:
 
 
 def _tried(request: Request, steps: int) -> Any:
+    """Some steps of the cell, and the file with the largest figures over ranks: bytes, retries, seconds of a step."""
     import torch
 
     from scaleproof.ground.files import write_json

@@ -56,6 +56,7 @@ def sizes_for(measured: Sequence[MeasuredStep], target: Target) -> list[Measured
     """
 
     def distance(step: MeasuredStep) -> tuple[bool, bool, float]:
+        """How far a step's setting is from the target's; smaller is nearer."""
         return (
             step.group.devices_per_node != target.group.devices_per_node,
             step.accumulation != target.accumulation,

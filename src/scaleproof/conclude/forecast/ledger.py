@@ -31,6 +31,7 @@ class Entry(CellForecast):
 
     @property
     def interval(self) -> Interval | None:
+        """As it was forecast; None where it was refused."""
         if self.value is None or self.low is None or self.high is None:
             return None
         likely = None

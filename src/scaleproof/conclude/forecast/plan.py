@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
+from scaleproof.conclude.analysis.design import Split, best_split
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
@@ -74,6 +75,7 @@ class Plan:
     leave_out: tuple[str, ...]
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
+    split: tuple[Split, Split] | None  # repeats and steps as they are, and a split of the same time that shows more
     taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
@@ -139,6 +141,7 @@ def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
 
 
 def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+    """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
     hours = sum(p.device_hours for p in plans)
     remaining = sum(
@@ -163,6 +166,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         leave_out=out,
         measure_next=following[0] if following else None,
         resolve=_resolve(evidence),
+        split=best_split(evidence.runs),
         taken=tuple(taken),
         beyond_budget=tuple(left),
         kwh=_kwh(rows),
@@ -227,6 +231,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
+    """Seconds of a step, where they are from, and, where there are none, why and what would lift that."""
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:

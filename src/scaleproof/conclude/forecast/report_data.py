@@ -56,6 +56,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
 
 
 def _sweep(sweep: Sweep) -> SweepReport:
+    """A sweep as plain rows."""
     return SweepReport(
         group=str(sweep.group),
         backend=sweep.backend,

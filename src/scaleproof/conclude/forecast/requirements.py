@@ -79,6 +79,7 @@ def corpora_text(rows: dict[str, Corpus]) -> str:
 
 
 def _corpus(name: str, corpus: Corpus) -> str:
+    """A line of the corpora's list, indented."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")

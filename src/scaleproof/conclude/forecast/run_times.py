@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaleproof.conclude.forecast.requirements import counts_of
 from scaleproof.ground.campaign.cells import Cell
@@ -27,13 +27,20 @@ MOST_READ = 300  # files of earlier runs, the newest first
 PATTERNS = ("*/runs/*/rep*", "*/compare/*/pair*/[ab]")
 
 
+class StartKind(NamedTuple):
+    """What decides how long a run takes to start: fresh or forked processes, and the engine that they import."""
+
+    start: str
+    engine: str
+
+
 @dataclass(frozen=True)
 class PastRun:
     """An earlier run: what it is comparable by, its seconds, and the FLOP/s that a device reached in its steps."""
 
     campaign: str
     fingerprint: str
-    kind: tuple[str, str]  # how it starts, and the engine
+    kind: StartKind
     device: str  # cpu or cuda
     precision: str
     model: str
@@ -61,9 +68,9 @@ class RunTimes:
         like = [run for run in self.past if run.device == device and run.kind == kind]
         if like:
             return statistics.median(run.outside_s for run in like)
-        return (FORKED_S if kind[0] == "forked" else FRESH_S) + (ENGINE_S if kind[1] else 0.0)
+        return (FORKED_S if kind.start == "forked" else FRESH_S) + (ENGINE_S if kind.engine else 0.0)
 
-    def _kind(self, cell: Cell) -> tuple[str, str]:
+    def _kind(self, cell: Cell) -> StartKind:
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
 
     def _steps_s(self, cell: Cell) -> float:
@@ -114,10 +121,10 @@ class RunTimes:
         )
 
 
-def kind_of(start: str, strategy: str, device: str) -> tuple[str, str]:
-    """What decides how long a run takes to start: forked ranks are for CPUs alone."""
+def kind_of(start: str, strategy: str, device: str) -> StartKind:
+    """How a run starts that is configured so: forked ranks are for CPUs alone."""
     engine = "deepspeed" if strategy.startswith("zero") else ""
-    return ("forked" if start == "forked" and device == "cpu" else "fresh", engine)
+    return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 
 def run_times(results: Path, campaign: str) -> RunTimes:
@@ -141,6 +148,7 @@ def _read(path: Path, host: str, campaign: str) -> PastRun | None:
 
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
+    """A run from the content of its metrics; None if it failed, or is of another machine and campaign."""
     if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]

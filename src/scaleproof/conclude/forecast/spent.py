@@ -81,6 +81,7 @@ def _after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
 
 
 def _against(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
+    """The plan's seconds and device hours beside those of the runs that `followed` it."""
     planned = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in followed.items()}
     took = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in followed.items()}
     devices = {cell: record.cells[cell].devices for cell in followed}

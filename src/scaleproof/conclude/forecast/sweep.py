@@ -123,6 +123,7 @@ def launch(
 
 
 def _ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:
+    """Run the ranks; returns what rank 0 wrote. Raises UserError where it wrote nothing."""
     outcome = run_ranks(request, log, PROGRAM, nodes, steps=0)
     if not (attempt / RESULT).exists():
         failed = failure(request, attempt, outcome)

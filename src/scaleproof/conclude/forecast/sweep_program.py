@@ -112,6 +112,7 @@ def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float
 
 
 def _call(operation: Callable[[], None], device: Any, group: Any) -> float:
+    """Seconds of one call on this rank, after a barrier; by CUDA events on a GPU."""
     import torch.distributed as dist
 
     from scaleproof.measure.machine.accelerator import seconds_of

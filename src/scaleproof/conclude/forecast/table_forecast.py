@@ -72,6 +72,7 @@ def group_of_size(devices: int, devices_per_node: int) -> Group:
 
 
 def _forecast(name: str, steps: Sequence[MeasuredStep], group: Group) -> RateForecast:
+    """The rate of all devices of `group`, from the steps of a series."""
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")
     target = Target(group, 1, 1)

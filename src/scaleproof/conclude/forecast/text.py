@@ -5,6 +5,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from scaleproof.conclude.analysis.design import Split
+from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
@@ -152,6 +154,8 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
     if plan.resolve:
         lines.append(_resolve(plan.resolve))
+    if plan.split:
+        lines.append(_split(*plan.split))
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
     return "\n".join(lines)
@@ -162,8 +166,16 @@ def _resolve(resolve: Resolution) -> str:
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {significant(100 * resolve.effect, 2)} % (at least 4 times in 5, by the spread of "
+        f"{number} differences of {significant(100 * resolve.effect, 2)} % ({POWER_IN_WORDS}, by the spread of "
         f"the runs so far); the {resolve.n} so far show {significant(100 * resolve.detectable, 2)} %"
+    )
+
+
+def _split(now: Split, better: Split) -> str:
+    return (
+        f"in the same time {better.repeats} repeats of {better.steps} steps would show "
+        f"{significant(100 * better.shown, 2)} %, the {now.repeats} of {now.steps} steps show "
+        f"{significant(100 * now.shown, 2)} % (by how much whole runs and single steps scatter)"
     )
 
 
@@ -208,6 +220,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
 
 
 def _plan_row(row: PlanRow) -> list[str]:
+    """A row of the plan's table, without the column of costs."""
     step = row.step
     tokens = row.tokens_per_s
     plan = row.plan
@@ -226,6 +239,7 @@ def _plan_row(row: PlanRow) -> list[str]:
 
 
 def _energy(plan: Plan) -> str:
+    """The line about energy."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
@@ -255,6 +269,7 @@ def _range(bounds: tuple[float, float], scale: float) -> str:
 
 
 def _basis(interval: Interval) -> str:
+    """What an interval comes from, and of how many."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":

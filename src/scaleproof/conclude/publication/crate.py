@@ -84,6 +84,7 @@ def _author(name: str) -> dict[str, str]:
 
 
 def _properties(path: Path) -> dict[str, str]:
+    """What the crate says of a file."""
     return {
         "name": path.name,
         "encodingFormat": MEDIA.get(path.suffix, "text/plain"),
@@ -92,6 +93,7 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
+    """The action that made a run's files. `files`: entity of each published file by its name."""
     here = run.path.rsplit("/", 1)[0]
     return {
         "@type": "CreateAction",
@@ -107,6 +109,7 @@ def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
 
 
 def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
+    """The action of the whole workflow, from the first run's start to the last one's end."""
     return {
         "@type": "CreateAction",
         "name": "The campaign",

@@ -65,6 +65,7 @@ def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChang
 
 
 def _verdict(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
+    """`new`: logarithm of a rate; `logs`: those of the earlier sessions; `alpha`: probability of a false alarm."""
     n = len(logs)
     spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)
     bound = float(student.ppf(alpha, n - 1)) * spread

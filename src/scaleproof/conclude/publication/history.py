@@ -81,13 +81,13 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     places = [os.path.realpath(path) for path in folders]
     if twice := next((path for i, path in enumerate(folders) if places[i] in places[:i]), None):
         raise UserError(f"{twice} is given twice; each result must be a measurement of its own")
-    read = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
-    sessions = [session for session, _ in read]
-    newest = read[-1][1]
+    in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
+    sessions = [session for session, _ in in_order]
+    *_, (_, before), (_, newest) = in_order
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
     left_out = []
-    for session, runs in read:
+    for session, runs in in_order:
         for name in [cell] if cell else newest:
             if name not in runs:
                 left_out.append(f"{session.folder}: no cell {name}")
@@ -99,7 +99,6 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
-    before = read[-2][1]
     gone = [] if cell else [name for name in before if name not in newest]
     changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
     return History(sessions, cells, steps, left_out, gone, changed)
@@ -131,33 +130,41 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     n = len(logs)
     if n < SHORTEST:
         return []
-    first, last = (axis.ravel() for axis in np.meshgrid(np.arange(n), np.arange(1, n + 1), indexing="ij"))
-    proper = (first < last) & (last - first < n) & ((first > 0) | (last < n)) & ~((first == 0) & (last < n))
-    first, last = first[proper], last[proper]  # of each pair of complements at the ends, the later part
+    first, last = _parts(n)
     centred = logs - logs.mean()
-    sums, squares = (np.concatenate([[0.0], np.cumsum(x)]) for x in (centred, centred**2))
+    sums = np.concatenate([[0.0], np.cumsum(centred)])
     inside, outside = last - first, n - (last - first)
     part = sums[last] - sums[first]
     difference = part / inside + part / outside  # the sum of all is 0
-    within = squares[-1] - part**2 / inside - part**2 / outside
-    error = np.sqrt(np.maximum(within, 1e-18) / (n - 2) * (1 / inside + 1 / outside))
-    at_end = last == n
-    splits = np.where(at_end, n - 1, (n - 1) * (n - 2) / 2)
-    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits * 2
+    squares_within = (centred**2).sum() - part**2 / inside - part**2 / outside
+    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / inside + 1 / outside))
+    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # steps that stay, and times between two steps
+    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
     best = int(np.argmin(p))
     if p[best] >= alpha:
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
-    cuts = [int(first[best]), int(last[best])]
-    steps = [_step(series, places[cuts[0]], change, half)]
-    if cuts[1] < n:
-        steps.append(_step(series, places[cuts[1]], -change, half))
-    for start, end in ((0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], n)):
-        steps += _search(series, logs[start:end], places[start:end], alpha)
+    begin, end = int(first[best]), int(last[best])
+    steps = [_step(series, places[begin], change, half)]
+    if end < n:
+        steps.append(_step(series, places[end], -change, half))
+    for part_of in (slice(0, begin), slice(begin, end), slice(end, n)):
+        steps += _search(series, logs[part_of], places[part_of], alpha)
     return steps
 
 
+def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """First place, and the one after the last, of each part of a series that begins after its first place.
+
+    A part and the rest of the series are one split: none begins at the first place.
+    """
+    first, last = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
+    ordered = first < last
+    return first[ordered], last[ordered]
+
+
 def _step(series: str, session: int, change: float, half: float) -> RateStep:
+    """The step as ratios; `change` and `half`, of its interval, are logarithms."""
     return RateStep(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
@@ -174,6 +181,7 @@ def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
 
 
 def _rate(runs: list[RawRun]) -> Rate:
+    """The rate of a cell in a session, with its interval over runs."""
     value = rate_of(runs)
     windows = [run.metrics["window"] for run in runs]
     below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])

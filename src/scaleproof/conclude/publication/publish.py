@@ -206,6 +206,7 @@ def _environment(runs: list[RawRun]) -> dict[str, Any]:
 
 
 def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+    """README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
     strategies = sorted({run.metrics["training_config"]["strategy"] for run in runs})
@@ -229,6 +230,7 @@ def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication,
 
 
 def _citation(title: str, runs: list[RawRun], request: Publication, version: str) -> str:
+    """CITATION.cff of a publication. https://citation-file-format.github.io"""
     authors = "\n".join(f"  - name: {json.dumps(name)}" for name in request.authors)
     return (
         "cff-version: 1.2.0\nmessage: Please cite these results as below.\ntype: dataset\n"

@@ -71,10 +71,12 @@ def _cell(one: Compared, a: Side, b: Side) -> str:
 
 
 def _cell_of(text: str, side: Side) -> str:
+    """The cell's name in `text`, which may begin with the path of its side."""
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
 def _row(one: Compared, name: str) -> dict[str, str]:
+    """A row of the table of compared results. `name`: of the cell."""
     interval = one.ratio and Estimated(value=one.ratio, low=one.low, high=one.high, n=min(one.runs))
     return {
         "cell": name,
@@ -89,6 +91,7 @@ def _row(one: Compared, name: str) -> dict[str, str]:
 
 
 def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
+    """The ratios of several cells as SVG; "" of one."""
     if len(comparable) < 2:
         return ""
     ratios = [(name, one.ratio, one.low, one.high) for name, one in comparable if one.ratio is not None]

@@ -1,20 +1,26 @@
 """results/index.html: all campaigns with verdict, date, machine and findings."""
 
 import html
-import json
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import quote
 
 from scaleproof.conclude.report import HOUSE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, write_atomic
+from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.html import environment
+from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
+from scaleproof.ground.records.run import METRICS
+from scaleproof.ground.records.scaling_report import read_scaling_report
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
 SEVERITIES = ("invalid", "suspect", "note")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -42,35 +48,33 @@ def write_index(results: Path) -> list[IndexedCampaign]:
 
 def _entry(folder: Path, results: Path) -> IndexedCampaign:
     """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
-    report, findings = _json(folder / "scaling_report.json"), _json(folder / "findings.json")
-    metrics = next((_json(path) for path in sorted(folder.glob("runs/*/rep*/training_metrics.json"))), {})
+    report = _known(lambda: read_scaling_report(folder / "scaling_report.json"))
+    findings = _known(lambda: read_findings(folder / "findings.json"))
+    first = next(iter(sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), folder / METRICS)
+    metrics = _known(lambda: parse_metrics(read_regular(first)))
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
-    listed = findings.get("findings")
-    of_findings = [finding for finding in listed if isinstance(finding, dict)] if isinstance(listed, list) else []
-    severities = [str(finding.get("severity")) for finding in of_findings]
+    severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
         campaign=folder.name,
-        title=str(report.get("title", folder.name)),
+        title=report.title if report else folder.name,
         verdict=html.unescape(match[1]).strip() if match else "unknown",
-        date=str(metrics.get("timestamp_utc", "unknown"))[:16].replace("T", " "),
-        machine=_machine(metrics),
-        findings={severity: severities.count(severity) for severity in SEVERITIES if severity in severities},
+        date=metrics.timestamp_utc[:16].replace("T", " ") if metrics else "unknown",
+        machine=_machine(metrics) if metrics else "unknown",
+        findings={severity: severities[severity] for severity in SEVERITIES if severities[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # of a folder "javascript:...", too
     )
 
 
-def _machine(metrics: dict[str, Any]) -> str:
-    try:
-        devices = {str(rank["device_name"]) for rank in metrics["ranks"] or []} - {"cpu"}
-        hardware = metrics["hardware"]
-        return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
-    except (KeyError, TypeError):  # no metrics, or damaged ones
-        return "unknown"
+def _machine(metrics: Measured | Printed | Failed) -> str:
+    """Devices, or the processor, of a run."""
+    devices = {rank["device_name"] for rank in metrics.ranks or []} - {"cpu"}
+    hardware = metrics.hardware
+    return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _known(read: Callable[[], Content]) -> Content | None:
+    """What `read` gives; None where its file is missing or damaged."""
     try:
-        content = json.loads(read_regular(path))
+        return read()
     except (OSError, ValueError, RecursionError, UserError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return None

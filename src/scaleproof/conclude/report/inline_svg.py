@@ -55,6 +55,7 @@ class _Chart:
         self.left_out_at = 0  # the depth of the element that is left out; 0: none is
 
     def start(self, tag: str, given: dict[str, str]) -> None:
+        """Begin an element, with those of its attributes that draw."""
         self.depth += 1
         local = tag.removeprefix(SVG)
         if self.left_out_at:
@@ -74,6 +75,7 @@ class _Chart:
             self.parts.append(escape(text, quote=False))
 
     def end(self, tag: str) -> None:
+        """End an element."""
         if not self.left_out_at:
             self.parts.append(f"</{tag.removeprefix(SVG)}>")
         elif self.left_out_at == self.depth:

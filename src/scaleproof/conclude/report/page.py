@@ -14,7 +14,7 @@ from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import names_of_runs
 from scaleproof.conclude.report.page_inputs import PageInputs
-from scaleproof.conclude.report.page_tables import Figure, Table, cells_view, series_figure, series_view
+from scaleproof.conclude.report.page_tables import PageFigure, PageTable, cells_view, series_figure, series_view
 from scaleproof.conclude.report.page_terms import columns, terms
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
@@ -196,7 +196,8 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
 
 
-def _tables(inputs: PageInputs) -> dict[str, Table]:
+def _tables(inputs: PageInputs) -> dict[str, PageTable]:
+    """The tables of the page by their names: all cells, then each kind of scaling that there is."""
     kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
     series = {kind: series_view(inputs.report, kind) for kind in kinds}
     marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
@@ -219,7 +220,7 @@ def _without_baseline(report: ScalingReport) -> list[str]:
     return [s.name for s in report.series if not s.kind]
 
 
-def _whole_jobs(report: ScalingReport) -> list[tuple[str, Figure, Figure]]:
+def _whole_jobs(report: ScalingReport) -> list[tuple[str, PageFigure, PageFigure]]:
     """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
     return [
@@ -255,6 +256,7 @@ def _charts(inputs: PageInputs) -> list[Drawing]:
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
+    """The charts of traces; those that compare traces where there are several."""
     traced = len(inputs.traces.ok) if inputs.traces else 0
     if not traced:
         return []

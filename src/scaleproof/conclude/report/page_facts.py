@@ -52,17 +52,14 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
 
 def when(runs: list[Run]) -> str:
     """Date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
-    starts = sorted(datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs)
-    if not starts:
+    if not runs:
         return "unknown: no run has a record"
-    seconds = [run.metrics.total_wall_time_s for run in runs if run.metrics.total_wall_time_s is not None]
-    last = max(
-        start + timedelta(seconds=run.metrics.total_wall_time_s or 0)
-        for run in runs
-        for start in [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC)]
-    )
-    end = f"{last:%H:%M}" if last.date() == starts[0].date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"{starts[0]:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(sum(seconds))}"
+    starts = [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs]
+    lengths = [timedelta(seconds=run.metrics.total_wall_time_s or 0) for run in runs]
+    first, last = min(starts), max(start + length for start, length in zip(starts, lengths, strict=True))
+    end = f"{last:%H:%M}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M}"
+    seconds = sum(run.metrics.total_wall_time_s or 0 for run in runs)
+    return f"{first:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(seconds)}"
 
 
 def machine(runs: list[Run]) -> str:
@@ -187,13 +184,14 @@ def _failed(runs: list[Run]) -> list[tuple[str, Failure]]:
 
 def names_of_runs(runs: list[str]) -> str:
     """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
-    repeats: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}  # of a cell: its repeats; of "": what is no repeat
     for run in dict.fromkeys(runs):
-        cell, separator, repeat = run.rpartition("/")
-        repeats.setdefault(f"{cell}/" if repeat.startswith("rep") and separator else "", []).append(
-            repeat if repeat.startswith("rep") and separator else run
-        )
-    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in repeats.items())
+        cell, _, repeat = run.rpartition("/")
+        if cell and repeat.startswith("rep"):
+            names_of.setdefault(f"{cell}/", []).append(repeat)
+        else:
+            names_of.setdefault("", []).append(run)
+    return "; ".join(f"{cell}{', '.join(names)}" for cell, names in names_of.items())
 
 
 def _lost_files(runs: list[Run]) -> list[str]:
@@ -207,6 +205,7 @@ def _join(values: list[Any]) -> str:
 
 
 def _model(metrics: Recorded) -> str:
+    """Name and size of the model, and the rows of its embedding."""
     config = metrics.training_config
     assert config  # of the trainer
     assert metrics.data
@@ -222,6 +221,7 @@ def _parameters(metrics: Measured) -> str:
 
 
 def _corpus(metrics: Recorded) -> str:
+    """Name, revision, tokenizer and licence of the corpus, and its classes where they are learnt."""
     data = metrics.data
     assert data  # of the trainer
     revision = data["revision"] or data["corpus_sha256"][:12]
@@ -238,6 +238,7 @@ def _samples(metrics: Recorded) -> str:
 
 
 def _optimizer(work: Mapping[str, Any]) -> str:
+    """The optimizer of a configuration's section `work`, in words."""
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
     clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"

@@ -19,7 +19,7 @@ FILES_ONLY = ("kind", "perplexity", "startup_s")
 
 
 @dataclass(frozen=True)
-class Column:
+class PageColumn:
     """`key`: the quantity, for its definition. `first`: visible before the reader asks for all columns."""
 
     key: str
@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """One entry of a table.
 
     `id`: what `scaleproof why` takes; empty for words. `order`: for sorting. `tip`: the unrounded value, n, interval.
@@ -49,20 +49,22 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
+    """A cell, the codes of its findings, and the figures of the other columns."""
+
     cell: str
     findings: list[str]
-    figures: list[Figure]
+    figures: list[PageFigure]
     mark: bool = False  # a footnote says what a finding above a note is about
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """The first two columns, cell and findings, are apart from `columns`."""
 
     name: str
-    columns: list[Column]
-    rows: list[Row]
+    columns: list[PageColumn]
+    rows: list[PageRow]
     constant: list[tuple[str, str]]
 
     @property
@@ -70,33 +72,34 @@ class Table:
         return sum(not column.first for column in self.columns)
 
 
-def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> Table:
+def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
     """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
     keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
     entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in human.columns]
-    columns = [Column(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
+    columns = [PageColumn(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
         figures = [_figure(row, column.key, text[column.label]) for column in columns]
-        rows.append(Row(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
-    return Table("cells", columns, rows, constant)
+        rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
+    return PageTable("cells", columns, rows, constant)
 
 
-def _figure(row: dict[str, Any], key: str, text: str) -> Figure:
+def _figure(row: dict[str, Any], key: str, text: str) -> PageFigure:
+    """One entry of the table of cells. `row`: of cells.csv; `key`: its column; `text`: as it is printed."""
     value = row.get(key)
     column = COLUMNS[key]
-    words = column.is_text or key in CONFIGURED or key == "n"
-    if words or not isinstance(value, float | int) or text == "–":
-        return Figure(text, order=_order(value))
+    is_measured = not column.is_text and key not in CONFIGURED and key != "n"
+    if not is_measured or not isinstance(value, float | int) or text == "–":
+        return PageFigure(text, order=_order(value))
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
     ratio = column.group == "ratio" and key != "scaling_efficiency"
     undecided = bool(ratio and low is not None and high is not None and low <= 1 <= high)
     identity = f"cells/{row['cell']}/{key}"
     tip = interval_tip(value, low, high, n, column.factor)
-    return Figure(text, identity, value, tip, row["cell"], undecided)
+    return PageFigure(text, identity, value, tip, row["cell"], undecided)
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
@@ -110,33 +113,35 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
 
 
 def _order(value: Any) -> float | None:
+    """What a column is sorted by; None of words."""
     return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
 
-def series_view(report: ScalingReport, kind: str) -> Table:
+def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Strong or weak scaling: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
-    columns = [Column(k, COLUMNS[k].series_heading, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
+    columns = [PageColumn(k, COLUMNS[k].series_heading, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):
         figures = [_series_figure(point, HEADINGS[label], text[label]) for label in labels]
-        rows.append(Row(point.cell, list(dict.fromkeys(point.findings)), figures))
-    return Table(kind, columns, rows, [])
+        rows.append(PageRow(point.cell, list(dict.fromkeys(point.findings)), figures))
+    return PageTable(kind, columns, rows, [])
 
 
-def _series_figure(point: ScalingPoint, quantity: str, text: str) -> Figure:
+def _series_figure(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
+    """One entry of a table of scaling; `text`: as it is printed."""
     figure = point.figure(quantity) if quantity in SERIES_FIGURES else None
     if not figure:
-        return Figure(text, order=float(text) if text.isdigit() else None)
+        return PageFigure(text, order=float(text) if text.isdigit() else None)
     return series_figure(point, quantity, figure, text)
 
 
-def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> Figure:
+def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
     """A quantity of a point of scaling_report.json; `text`: how it is printed, if not as ratios are."""
     name = COLUMNS[quantity].figure or quantity
     undecided = quantity.startswith("speedup") and value.spans()
     tip = interval_tip(value.value, value.low, value.high, value.n)
-    return Figure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)
+    return PageFigure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from scaleproof.conclude.report.page_inputs import PageInputs
-from scaleproof.conclude.report.page_tables import Table
+from scaleproof.conclude.report.page_tables import PageTable
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS, TRACED
 
 Terms = list[tuple[str, str]]
@@ -29,7 +29,7 @@ def terms(inputs: PageInputs) -> Terms:
     return list(explained.items())
 
 
-def columns(tables: Iterable[Table]) -> Terms:
+def columns(tables: Iterable[PageTable]) -> Terms:
     """The columns of the page's tables that have a definition, each once."""
     explained: Terms = []
     for column in (column for table in tables for column in table.columns if column.definition):

@@ -1,21 +1,18 @@
 """Reading what the analysis wrote. An error on a missing, damaged or cut file names the command that rebuilds it."""
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
-from scaleproof.ground.errors import UserError, damaged, first_fault, missing
+from scaleproof.ground.errors import damaged, missing
 from scaleproof.ground.files import read_record
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedStep
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
 
-OURS = "where that changes nothing, it is a defect of scaleproof: report it, with the file"
 # Columns of cells.csv that tables print; the others of a table come from the report.
 PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
@@ -59,18 +56,6 @@ def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[TracedStep]]
     """The steps of the profile of each traced cell. Raises UserError."""
     paths = {cell: folder / "traces" / cell / PROFILE for cell in cells}
     return {cell: read_record(path, Profile.model_validate_json).per_step for cell, path in paths.items()}
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """While what a file of results holds is written in another form: raises UserError where it holds something else.
-
-    An error of ours looks the same here, so that the message leaves room for it.
-    """
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise UserError(f"{damaged(path, first_fault(error))}; {OURS}") from error
 
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:

@@ -59,8 +59,9 @@ class Cell:
 
     @property
     def command(self) -> str | None:
-        """The command that it runs instead of the trainer, with its placeholders."""
-        return self.workload.command
+        """The command that it runs instead of the trainer; what only a run knows, such as {steps}, is left open."""
+        template = self.workload.command
+        return filled(template, {n: s.text for n, s in self.settings.items()}) if template is not None else None
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
         """What each placeholder of its command stands for."""
@@ -76,14 +77,14 @@ class Cell:
             "seed": self.work.seed,
             "threads_per_device": self.execution.threads_per_device,
             "repeat": repeat,
-            **{name: setting.text for name, setting in self.settings.items()},
         }
 
     @cached_property
     def per_step(self) -> int | None:
         """Tokens or samples of a step of its command, where the campaign says so. Raises UserError."""
         given = self.workload.per_step
-        return product(given.amount, self.values_of_command()) if given else None
+        texts = {name: setting.text for name, setting in self.settings.items()}
+        return product(given.amount, self.values_of_command() | texts) if given else None
 
     @cached_property
     def words(self) -> list[str]:

@@ -31,6 +31,15 @@ class RepeatUntil(Section):
         None, "No further round begins if the runs would then take more than this in all.", "device hours", gt=0
     )
 
+    chance: float = key(
+        0.05,
+        "The chance that a difference is claimed which is not there, over all looks. Smaller in a series of "
+        "comparisons that shares one error budget (`scaleproof ab --series`).",
+        "none",
+        gt=0,
+        le=0.05,
+    )
+
     @model_validator(mode="after")
     def _in_order(self) -> "RepeatUntil":
         if self.resolve == 0:

@@ -105,6 +105,7 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
 
 
 def _as(failure_: Failure, kind: FailureClass, reason: str) -> Failure:
+    """The same failure under another class, for another reason."""
     return failure_.model_copy(update={"failure_class": kind, "reason": reason})
 
 

@@ -65,6 +65,7 @@ def _open(path: Path) -> IO[str]:
 
 
 def _acquire(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
+    """Wait until nobody else holds the lock of `device`, and say once who does. `pause` waits for some seconds."""
     announced = ""
     while True:
         try:

@@ -57,12 +57,14 @@ def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure
 
 
 def _killed(rank: int, number: int, outcome: CommandOutcome) -> Failure:
+    """The failure of a rank that the signal `number` has ended."""
     if number == signal.SIGKILL and outcome.memory_kills:
         return _make("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
     return _make("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
 
 
 def _timeout(request: Request, outcome: CommandOutcome) -> Failure:
+    """The failure of a run at its time limit: slow, or hung where steps had been made and none came any more."""
     minutes = f"{request.time_limit / 60:.3g} minutes"
     began = "" if outcome.steps else "; no step had begun"
     if not outcome.hung:

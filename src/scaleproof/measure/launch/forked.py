@@ -65,6 +65,7 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
+    """A connection to a server of all libraries, forked from the server of all but the last of them."""
     *before, last = libraries
     with connect(before) as server:
         server.settimeout(START_LIMIT_S)
@@ -77,6 +78,7 @@ def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
 
 
 def _started(path: Path, libraries: list[str]) -> socket.socket:
+    """A connection to a new fork server that has imported `libraries`. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,

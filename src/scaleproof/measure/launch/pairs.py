@@ -51,5 +51,6 @@ def run_pairs(
 
 
 def _kept(folder: Path, cell: Cell) -> bool:
+    """Whether the run of an arm is there from an earlier job, with numbers."""
     metrics = finished_run(folder, cell)
     return metrics is not None and metrics.status == "ok"

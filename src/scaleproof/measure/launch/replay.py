@@ -32,6 +32,7 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 
 
 def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
+    """The replay in a process of its own, which ends with this one; what it found, or why it was cut short."""
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
     parent, alive = context.Pipe(duplex=False)

@@ -41,6 +41,7 @@ def run_shared_job(
 
 
 def _is_kept(folder: Path, cell: Cell) -> bool:
+    """Whether the run is there from an earlier job: finished or failed by itself, not for a node that was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)

@@ -23,16 +23,14 @@ ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
 
 
-class Probe(TorchDispatchMode):
-    """Counts the `c10d` operations of a step and notes dtypes and memory.
+class OperationCounter(TorchDispatchMode):
+    """Counts the products, kernels and collectives of whatever runs meanwhile, and notes their dtypes.
 
     The dispatcher sees every collective: those of DDP's reducer in C++, of FSDP2 and of DeepSpeed alike.
     """
 
-    def __init__(self, strategy: Strategy, weigh: bool = True) -> None:
-        """`weigh`: also measure the state in memory, which takes a good part of a second on a CPU."""
+    def __init__(self) -> None:
         super().__init__()
-        self.strategy, self.weigh = strategy, weigh
         self.calls: dict[str, int] = defaultdict(int)
         self.bytes: dict[str, int] = defaultdict(int)
         self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
@@ -41,50 +39,7 @@ class Probe(TorchDispatchMode):
         self.flops: Counter[str] = Counter()  # linear: products with weights; batched: of attention
         self.attention: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
-        self.state_bytes = 0
-        self.witness = UpdateWitness(strategy)
-        # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
-        self.clock = None if is_accelerator(strategy.device) else IdleClock()
-
-    def __enter__(self) -> "Probe":
-        def note(parameter: Tensor) -> None:
-            if parameter.grad is not None:
-                self.gradients.add(_name(parameter.grad.dtype))
-
-        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
-        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
-        # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
-        self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
-        # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
-        self.eager = torch.compiler.set_stance("force_eager")
-        self.eager.__enter__()
-        super().__enter__()
-        if self.clock:
-            self.clock.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self.clock:
-            self.clock.stop()
-        super().__exit__(*failure)
-        self.eager.__exit__(*failure)
-        del self.strategy.update
-        for hook in self.hooks:
-            hook.remove()
-
-    def _update(self, step: int) -> None:
-        with self.clock.paused() if self.clock else nullcontext():
-            if self.weigh:
-                self.state_bytes = state_bytes(self.strategy.device)
-            self.witness.before()
-            if self.clock and dist.is_initialized():
-                # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
-                # FSDP's clipping, are not seen, and waiting in them would count as sleep.
-                with _disable_current_modes():
-                    dist.barrier()
-        type(self.strategy).update(self.strategy, step)
-        with self.clock.paused() if self.clock else nullcontext():
-            self.witness.after()
+        self.clock: IdleClock | None = None  # paused in collectives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         if func.namespace == "c10d":
@@ -147,6 +102,59 @@ class Probe(TorchDispatchMode):
         main = {dtype for dtype, size in reduced.items() if size > 0.01 * sum(reduced.values())}
         dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main}
         return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
+
+
+class Probe(OperationCounter):
+    """Counts the operations of a step, and notes dtypes of gradients and the state in memory just before the update."""
+
+    def __init__(self, strategy: Strategy, weigh: bool = True) -> None:
+        """`weigh`: also measure the state in memory, which takes a good part of a second on a CPU."""
+        super().__init__()
+        self.strategy, self.weigh = strategy, weigh
+        self.state_bytes = 0
+        self.witness = UpdateWitness(strategy)
+        # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
+        self.clock = None if is_accelerator(strategy.device) else IdleClock()
+
+    def __enter__(self) -> "Probe":
+        def note(parameter: Tensor) -> None:
+            if parameter.grad is not None:
+                self.gradients.add(_name(parameter.grad.dtype))
+
+        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
+        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
+        # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
+        self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
+        # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
+        self.eager = torch.compiler.set_stance("force_eager")
+        self.eager.__enter__()
+        super().__enter__()
+        if self.clock:
+            self.clock.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self.clock:
+            self.clock.stop()
+        super().__exit__(*failure)
+        self.eager.__exit__(*failure)
+        del self.strategy.update
+        for hook in self.hooks:
+            hook.remove()
+
+    def _update(self, step: int) -> None:
+        with self.clock.paused() if self.clock else nullcontext():
+            if self.weigh:
+                self.state_bytes = state_bytes(self.strategy.device)
+            self.witness.before()
+            if self.clock and dist.is_initialized():
+                # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
+                # FSDP's clipping, are not seen, and waiting in them would count as sleep.
+                with _disable_current_modes():
+                    dist.barrier()
+        type(self.strategy).update(self.strategy, step)
+        with self.clock.paused() if self.clock else nullcontext():
+            self.witness.after()
 
 
 def state_bytes(device: torch.device) -> int:

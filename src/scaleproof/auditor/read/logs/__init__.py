@@ -11,7 +11,7 @@ from scaleproof.auditor.read.logs.keras import Keras
 from scaleproof.auditor.read.logs.key_values import LEAST, KeyValues
 from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
 from scaleproof.auditor.read.logs.rank_blocks import RankBlocks
-from scaleproof.auditor.read.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, TorchTitan
+from scaleproof.auditor.read.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, Paddle, TorchTitan
 from scaleproof.auditor.read.logs.tf_cnn import TfCnnBenchmarks
 from scaleproof.auditor.read.reported import ReportedRun
 
@@ -39,6 +39,7 @@ READERS: tuple[type[LogReader], ...] = (
     ModdedNanoGPT,
     MaxText,
     NanoGPT,
+    Paddle,
     MLPerf,
     DLLogger,
     HuggingFaceConsole,

@@ -47,6 +47,7 @@ class LogReader:
     looked_at: ClassVar[str]  # a pattern of the lines that `feed` is given
     format: ClassVar[str]
     rate_scope: ClassVar[str | None] = None
+    one_line_is_enough = False  # of a quoted log: it has all that says how fast the run was
     peak_flops: ClassVar[float | None] = None  # that the program divides by, whatever the device
     # Of programs with short lines: the usual line of a step with its end, how it opens, and what its groups behind the
     # number of the step are: a column of `StepSeries`, and what to divide by.  Such lines are read many at a time.

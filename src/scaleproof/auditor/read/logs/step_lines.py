@@ -169,6 +169,7 @@ class MaxText(Dialect):
     looked_at = r"completed step|eval|checkpoint|number parameters"
     format = "MaxText log"
     rate_scope = "rank"
+    one_line_is_enough = True
 
     of_step = Line(
         r"completed step: {step}, seconds: {s}(?:, TFLOP/s(?:/device)?: {tflops})?"
@@ -178,4 +179,21 @@ class MaxText(Dialect):
         Line("number parameters: {parameters_b} billion"),
         Line("eval metrics after step", "evaluation"),
         Line("saved a checkpoint at step", "checkpoint"),
+    )
+
+
+class Paddle(Dialect):
+    """PaddleNLP and PaddleFleetX: `global step 2, epoch: 0, batch: 1, loss: 11.03, avg_reader_cost: 0.00016 sec,
+    avg_batch_cost: 0.50125 sec, speed: 2.00 step/s, ips_total: 16343 tokens/s, ips: 2043 tokens/s`. Without `ips_total`
+    nobody says whose rate `ips` is, and it is left out.
+    """
+
+    mark = r"global step \d+, epoch: \d+, batch: \d+, loss: .*avg_batch_cost: "
+    looked_at = r"global step|nproc"
+    format = "Paddle log"
+    rate_scope = "global"
+
+    of_step = Line(
+        r"global step {step}, epoch: \d+, batch: \d+, loss: {loss}, .*?avg_batch_cost: {s} sec"
+        r"(?:.*?ips_total: {tokens_per_s} tokens/s)?"
     )

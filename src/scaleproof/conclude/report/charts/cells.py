@@ -118,6 +118,7 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
 
 
 def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
+    """The measured cells; of none the axes say `why` they are empty."""
     drawn, title = fastest_cells(cells)
     if drawn.empty:
         empty(axes, why)
@@ -125,6 +126,7 @@ def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") ->
 
 
 def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport, unit: str) -> None:
+    """Rows of cells, from 0 on, under an axis in `unit`."""
     if cells.empty:
         return
     rows(axes, cells, labels, report)

@@ -32,19 +32,24 @@ def draw_history(
 
 
 def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps: Mapping[str, Sequence[int]]) -> None:
+    """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
-        places = sorted(track)
-        first = track[places[0]][0]
+        rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}
+        begin = min(rates)
+        first = rates[begin]
+        changes = {session: 100 * (rate / first - 1) for session, rate in rates.items()}
         shade = COLOURS[nth % len(COLOURS)]
-        values = [100 * (track[i][0] / first - 1) for i in places]
-        axes.plot(places, values, ls=LINES[nth // len(COLOURS) % len(LINES)], color=shade, lw=1.2)
-        for i, value in zip(places, values, strict=True):
-            rate, low, high = track[i]
+        line = LINES[nth // len(COLOURS) % len(LINES)]
+        axes.plot(list(changes), list(changes.values()), ls=line, color=shade, lw=1.2)
+        for session, change in changes.items():
+            rate, low, high = track[session]
             if low is not None and high is not None:
-                axes.plot([i, i], [100 * (low / first - 1), 100 * (high / first - 1)], color=shade, lw=1, alpha=0.5)
-            (mark,) = axes.plot([i], [value], MARKERS[nth % len(MARKERS)], color=shade, ms=6, mec="white", mew=0.6)
-            mark.set_label(cell if i == places[0] else None)
-            tip(mark, f"{cell}, {labels[i]}: {number(rate, 4)} tokens/s, {fixed(value, 2, signed=True)} %")
+                bounds = [100 * (bound / first - 1) for bound in (low, high)]
+                axes.plot([session, session], bounds, color=shade, lw=1, alpha=0.5)
+            marker = MARKERS[nth % len(MARKERS)]
+            (mark,) = axes.plot([session], [change], marker, color=shade, ms=6, mec="white", mew=0.6)
+            mark.set_label(cell if session == begin else None)
+            tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
     for place in sorted({place for of_series in steps.values() for place in of_series}):
         axes.axvline(place - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)

@@ -14,12 +14,13 @@ Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its int
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
     """Write `out`.svg and .png; of many cells those that differ most."""
-    drawn = sorted(ratios, key=lambda row: abs(row[1] - 1), reverse=True)[:MOST_ROWS]
+    drawn = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[:MOST_ROWS]
     chosen = [row for row in ratios if row in drawn]
     write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _fill(axes, chosen, len(ratios)))
 
 
 def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
+    """Draw the ratios with their intervals, one a row; `total`: how many there are, drawn or not."""
     for i, (cell, value, low, high) in enumerate(ratios):
         interval = " (n=1: no interval)"
         if low is not None and high is not None:
@@ -28,7 +29,7 @@ def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
         tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    axes.set_yticks(range(len(ratios)), [textwrap.shorten(row[0], LABEL_WIDTH, placeholder="...") for row in ratios])
+    axes.set_yticks(range(len(ratios)), [textwrap.shorten(cell, LABEL_WIDTH, placeholder="...") for cell, *_ in ratios])
     axes.set_ylim(len(ratios) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")

@@ -144,10 +144,16 @@ def interval_text(what: str, interval: Estimated, unit: str) -> str:
 
 
 def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """Number of devices -> place of each series beside the others that have a point there; alone: in the middle."""
+    """Of each series: number of devices -> place beside the others that have a point there; 0 is the middle."""
     sizes = [[point.devices for point in series.points] for series in every]
-    present = {d: [i for i, own in enumerate(sizes) if d in own] for d in {d for own in sizes for d in own}}
-    return [{d: present[d].index(i) - (len(present[d]) - 1) / 2 for d in own} for i, own in enumerate(sizes)]
+    of_series = []
+    for i, own in enumerate(sizes):
+        place = {}
+        for devices in own:
+            present = [k for k, other in enumerate(sizes) if devices in other]
+            place[devices] = present.index(i) - (len(present) - 1) / 2
+        of_series.append(place)
+    return of_series
 
 
 def line(
@@ -184,6 +190,7 @@ def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
 
 
 def device_axis(axes: Axes, devices: list[int]) -> None:
+    """A logarithmic axis with the numbers of devices as its ticks."""
     axes.set_xlabel("devices")
     axes.set_xscale("log", base=2)
     axes.set_xticks(devices, [str(d) for d in devices])

@@ -41,6 +41,10 @@ def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report:
 
 
 def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
+    """Step time and rate of the `measured` cells against the column `swept`, a line for each other setting.
+
+    `unit`: the label below. `follows`: columns that change with the swept one and so make no line of their own.
+    """
     by = [c for c in (*NAMED, *BATCH) if c not in follows and measured[c].nunique() > 1] or ["strategy"]
     lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]
     if not lines:
@@ -51,9 +55,9 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
     looks = styles([group["strategy"].iloc[0] for group in lines])
     for group, look in zip(lines, looks, strict=True):
         label = " ".join(str(group[c].iloc[0]) for c in by)
-        times = group[["step_time_p05_s", "step_time_p50_s", "step_time_p95_s"]].to_numpy() * 1e3
-        time.plot(group[swept], times[:, 1], label=label, lw=1.4, **look)
-        time.fill_between(group[swept], times[:, 0], times[:, 2], color=look["color"], alpha=0.12, lw=0)
+        fast, median, slow = (1e3 * group[f"step_time_p{percent}_s"] for percent in ("05", "50", "95"))
+        time.plot(group[swept], median, label=label, lw=1.4, **look)
+        time.fill_between(group[swept], fast, slow, color=look["color"], alpha=0.12, lw=0)
         low, high = (group[f"tokens_per_s_{bound}"].fillna(group["tokens_per_s"]) for bound in ("low", "high"))
         error = [group["tokens_per_s"] - low, high - group["tokens_per_s"]]
         rate.errorbar(group[swept], group["tokens_per_s"], yerr=error, capsize=4, lw=1.4, **look)

@@ -176,6 +176,7 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
 
 
 def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
+    """An axis with a row for each traced cell, the first one on top."""
     axes.set_yticks(range(len(traced)), [t.cell for t in traced])
     axes.set_ylim(len(traced) - 0.4, -0.6)
     axes.set_xlim(left=0)
@@ -183,6 +184,7 @@ def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
 
 
 def _unknown(axes: Axes, row: int) -> None:
+    """Words in a row that has no figure."""
     axes.text(
         0.01,
         row,

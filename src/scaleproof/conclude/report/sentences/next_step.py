@@ -2,14 +2,14 @@
 
 import math
 
-from scaleproof.conclude.analysis.simultaneous import MOST_TIMES
+from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE
 
-POWER = "reliably: at least 4 times in 5"
+RELIABLY = f"reliably: {POWER_IN_WORDS}"
 
 
 Step = tuple[str, str | None]  # what to do, and what to know about it
@@ -58,17 +58,18 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
     enough = resolve.repeats
     now = rounded_up(resolve.detectable)
     if enough and enough <= MOST_TIMES * n:
-        return f"to show differences of {effect} reliably instead of {now}, {_line(report, effect, n, enough)}", POWER
+        line = _line(report, effect, n, enough)
+        return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
     number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
     small = f"{effect}: {number} repeats per cell{_time(report, enough - n) if enough else ''}"
     if further.repeats <= n or further.detectable >= min(1.0, resolve.detectable):
         text = (
             f"further repeats are not worth their time: the {n} so far reliably show differences of {now}; for {small}"
         )
-        return text, POWER
+        return text, RELIABLY
     aim = rounded_up(further.detectable)
     line = _line(report, aim, n, further.repeats)
-    return f"to show differences of {aim} reliably instead of {now}, {line}. For {small}", POWER
+    return f"to show differences of {aim} reliably instead of {now}, {line}. For {small}", RELIABLY
 
 
 def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.report.sentences.next_step import rounded_up
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
@@ -70,8 +71,8 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
             difference = rounded_up(resolve.detectable)
             repeats = plural(resolve.n, "repeat")
             return (
-                f"{repeats} reliably show differences of {difference} (4 times in 5); smaller ones are often missed. "
-                "A difference that is called faster or slower is significant even so: its interval excludes 1x."
+                f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
+                "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
             )
         n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""

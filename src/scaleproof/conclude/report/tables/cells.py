@@ -167,6 +167,7 @@ def _word(value: Any) -> str:
 
 
 def _note(report: ScalingReport) -> str:
+    """What the columns mean, below the table."""
     baselines = ", ".join(f"{s.name}: {s.baseline}" for s in report.series if s.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "

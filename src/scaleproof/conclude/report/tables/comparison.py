@@ -23,6 +23,7 @@ def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
 
 
 def _row(comparison: AbComparison) -> dict[str, str]:
+    """A comparison, as text by heading."""
     estimate = comparison.estimate
     row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}
     if estimate:

@@ -43,6 +43,7 @@ def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 
 def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
+    """A size of a series, as text by heading."""
     other, baseline = ", ".join(point.incomparable), point.cell == series.baseline
 
     def text(name: str) -> str:

@@ -1,0 +1,120 @@
+"""Two commands, one verdict: `scaleproof ab`."""
+
+import argparse
+from collections.abc import Sequence
+
+from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.values import count, text
+from scaleproof.ground.errors import UserError
+
+USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
+SEPARATOR = "--"
+METRICS = {
+    "tokens/s": "tokens of a step are printed, or given by --per-step",
+    "samples/s": "as tokens/s",
+    "steps/s": "steps of both are taken for equal work",
+    "time": "whole runs are timed",
+}
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of `ab`, and what stands behind the first separator."""
+    place = list(words).index(SEPARATOR) if SEPARATOR in words else len(words)
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def ab(args: argparse.Namespace) -> None:
+    import json
+    from dataclasses import asdict
+
+    from scaleproof.conclude.report.sentences.ab import EXIT_CODES
+    from scaleproof.driver.ab import AbRequest, read_verdict, run_campaign, write_campaign
+    from scaleproof.ground.campaign.loaded import RESULTS
+
+    a, b = split(args.programs)
+    if not a or not b or SEPARATOR in b:
+        raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
+    request = AbRequest(
+        *(a, b),
+        figures="whole" if args.metric == "time" or args.steps else args.figures,
+        patterns=dict(map(_pattern, args.pattern)),
+        per_step=_per_step(args),
+        steps=tuple(args.steps) if args.steps else None,
+        warmup_steps=args.warmup_steps,
+        geometry=args.geometry,
+        difference=args.difference / 100,
+        minutes=args.minutes,
+    )
+    campaign = write_campaign(request, args.name, args.series)
+    run_campaign(campaign)
+    verdict = read_verdict(campaign, request, args.series)
+    page = RESULTS / campaign.stem / "report.html"
+    if args.json:
+        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))
+    else:
+        print(f"{verdict.sentence}\n{page}")
+    if code := EXIT_CODES[verdict.word]:
+        raise SystemExit(code)
+
+
+def _pattern(given: str) -> tuple[str, str]:
+    """A figure and its regular expression. Raises UserError."""
+    name, separator, pattern = given.partition("=")
+    if not separator:
+        raise UserError(f'--pattern "{given}": write NAME=REGEX, e.g. step_ms="time ([0-9.]+)ms"')
+    return name, pattern
+
+
+def _per_step(args: argparse.Namespace) -> dict[str, str | int]:
+    """The work of a step, as a campaign gives it. Raises UserError."""
+    unit = args.metric.removesuffix("/s") if args.metric else "tokens"
+    if args.per_step is not None:
+        if unit not in ("tokens", "samples"):
+            raise UserError(f"--per-step is of tokens or samples; --metric is {args.metric}")
+        return {unit: args.per_step}
+    return {"steps": 1} if args.metric == "steps/s" and not args.steps else {}
+
+
+def add(commands: Group) -> None:
+    doc = (
+        "is training program B faster than A? Runs both in turns until that is decided, reads what they print, checks "
+        "it, and says so in a line"
+    )
+    example = (
+        "scaleproof ab -- torchrun train.py -- torchrun train.py --fused\n"
+        "scaleproof ab --metric steps/s --minutes 5 -- python a.py -- python b.py\n"
+        "scaleproof ab --steps 20 120 --json -- python a.py --steps {steps} -- python b.py --steps {steps}\n\n"
+        "Exit codes: 0 B is faster; 3 B is slower; 4 as fast; 5 cannot tell yet; 1 not comparable, did not train, or "
+        "failed; 2 wrong input."
+    )
+    sub = command(commands, "ab", ab, doc, example)
+    sub.usage = USAGE
+    sub.add_argument("--metric", choices=list(METRICS), help="what is compared (default: tokens/s, or as printed)")
+    sub.add_argument("--per-step", type=count, metavar="N", help="tokens (or --metric samples/s: samples) of one step")
+    sub.add_argument(
+        "--figures", type=text, default="auto", metavar="READER", help="who reads the logs (default: auto)"
+    )
+    sub.add_argument(
+        "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."
+    )
+    sub.add_argument(
+        "--steps", type=count, nargs=2, metavar="N", help="time whole runs of two lengths, {steps} in both commands"
+    )
+    sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
+    sub.add_argument(
+        "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
+    )
+    sub.add_argument(
+        "--difference", type=float, default=2.0, metavar="PERCENT", help="the smallest that matters (default: 2)"
+    )
+    sub.add_argument(
+        "--minutes", type=float, default=10.0, metavar="M", help="no further round after these (default: 10)"
+    )
+    sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    sub.add_argument(
+        "--series",
+        type=text,
+        metavar="NAME",
+        help="one error budget for all comparisons of this name",
+    )
+    sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

@@ -1,0 +1,39 @@
+"""`scaleproof watched`: what two lines in a training loop have recorded."""
+
+import argparse
+
+from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.values import folder
+
+
+def watched(args: argparse.Namespace) -> None:
+    from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
+    from scaleproof.ground.number_format import integer
+    from scaleproof.ground.records.watched import read_watched
+
+    runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
+    for run in runs:
+        rate = f"{integer(run.tokens_per_s)} tokens/s" if run.tokens_per_s else "no tokens counted"
+        steps = len(run.ranks[0].step_s)
+        print(f"{run.name}: {len(run.ranks)} rank(s), {integer(steps)} optimizer steps, {rate} (evidence: watched)")
+    for run in runs[1:]:
+        for difference in differences(runs[0], run):
+            print(f"not comparable: {difference}")
+    findings = of_watched.findings(runs)
+    for finding in findings:
+        print(f"{finding.severity}: {finding.code}: {', '.join(finding.runs)}: {finding.evidence}. {finding.advice}")
+    if any(finding.severity == "invalid" for finding in findings):
+        raise SystemExit(1)
+
+
+def add(commands: Group) -> None:
+    doc = "what scaleproof.watch has recorded: steps, rates, and checks that need no formula"
+    parser = command(
+        commands,
+        "watched",
+        watched,
+        doc,
+        "scaleproof watched scaleproof-watch\n"
+        "scaleproof watched ddp/scaleproof-watch zero2/scaleproof-watch      # and whether both did the same work",
+    )
+    parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders with watched.<rank>.json")

@@ -1,0 +1,187 @@
+"""Checks of a training loop that was watched from inside its process: those that need no formula."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.number_format import integer, percent, seconds
+from scaleproof.ground.records.watched import WatchedRank
+
+NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in fp32
+FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
+CLOCKS = 0.02  # relative; of the steps together and the host's clock
+WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
+
+
+@dataclass(frozen=True)
+class WatchedRun:
+    """All ranks of one watched run; `name` is that of its folder."""
+
+    name: str
+    ranks: Sequence[WatchedRank]
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens of all ranks over the slowest rank's time, after the warm-up; None without tokens or steps."""
+        tokens = sum(sum(rank.tokens[WARM_UP:]) for rank in self.ranks)
+        slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
+        return tokens / slowest if tokens and slowest else None
+
+
+of_watched: Register[WatchedRun] = Register(lambda run: [run.name])
+
+
+@of_watched.check(
+    Code(
+        "weights-not-updated",
+        "invalid",
+        what="The optimizer's steps change no weight: nothing is trained, so that no speed of training was measured.",
+        detected="Norms of the gradients before, and of what a step added to the weights, in the steps that "
+        "`scaleproof.watch` looks at; parameters that are trained.",
+        seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
+        repair="See that gradients reach the weights and that the optimizer has the model's own parameters.",
+    )
+)
+def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
+    """Some look at an update saw weights change, on every rank."""
+    for rank in run.ranks:
+        if not rank.trainable:
+            yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
+            return
+        if rank.looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
+            gradients = max(look.gradient_norm for look in rank.looks)
+            yield Flag(
+                f"on rank {rank.rank} none of {len(rank.looks)} updates changed the weights; the largest norm of the "
+                f"gradients was {gradients:.3g}"
+            )
+            return
+
+
+@of_watched.check(
+    Code(
+        "ranks-train-apart",
+        "invalid",
+        what="The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, "
+        "and each rank trained a model of its own.",
+        detected="A checksum over the bits of all weights on every rank after the last step; not of sharded weights.",
+        seen="Models that were called inside of their wrapper; a no_sync that is never left.",
+        repair="Call the wrapped model; see what wraps it.",
+    )
+)
+def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
+    """Whole weights are the same on all ranks."""
+    checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
+    if len(checksums) > 1:
+        yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
+
+
+@of_watched.check(
+    Code(
+        "steps-differ-between-ranks",
+        "invalid",
+        what="Ranks made different numbers of optimizer steps, or took different amounts of work in a step.",
+        detected="Optimizer steps counted by hooks on every rank.",
+        seen="Loaders of different lengths.",
+        repair="Give every rank as many batches.",
+    )
+)
+def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
+    """All ranks of the world are there, and made as many steps."""
+    if len(run.ranks) != run.ranks[0].world_size:
+        yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
+        return
+    steps = {len(rank.step_s) for rank in run.ranks}
+    if len(steps) > 1:
+        yield Flag(f"ranks made {min(steps)} to {max(steps)} optimizer steps")
+
+
+@of_watched.check(
+    Code(
+        "batch-repeated",
+        "suspect",
+        what="The same batch was trained on in consecutive steps: loading, and the cost of new data, is not in the "
+        "rate, and the loss says nothing.",
+        detected=f"Checksums of what entered the model, equal in {FEWEST_STEPS} or more steps in a row.",
+        seen="Loops that fetch one batch before the timer starts.",
+        repair="Take a new batch in every step, as training does.",
+    )
+)
+def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
+    """No rank trains on one batch several steps in a row."""
+    for rank in run.ranks:
+        longest = _longest_repetition(rank.batches)
+        if longest >= FEWEST_STEPS:
+            yield Flag(f"on rank {rank.rank} the same batch entered the model in {longest} steps in a row")
+            return
+
+
+def _longest_repetition(batches: Sequence[list[int]]) -> int:
+    """Steps in a row that have equal batches; 1 where each has another than the one before it."""
+    longest = length = 1
+    for before, after in pairwise(batches):
+        length = length + 1 if after and after == before else 1
+        longest = max(longest, length)
+    return longest
+
+
+@of_watched.check(
+    Code(
+        "ranks-share-batches",
+        "suspect",
+        what="Ranks train on the same samples: an epoch, or a number of tokens, is counted once for each of them.",
+        detected="Checksums of what entered the model, equal on two ranks in all steps.",
+        seen="A DistributedSampler that is missing: DDP seemed to scale while all ranks did the same work.",
+        repair="Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) "
+        "are right to see it twice: count its tokens once.",
+    )
+)
+def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
+    """No two ranks take the same batches throughout."""
+    seen: dict[str, int] = {}
+    for rank in run.ranks:
+        if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):
+            continue
+        first = seen.setdefault(str(rank.batches), rank.rank)
+        if first != rank.rank:
+            yield Flag(f"ranks {first} and {rank.rank} trained on the same batches in all {len(rank.batches)} steps")
+            return
+
+
+@of_watched.check(
+    Code(
+        "watched-clocks-differ",
+        "invalid",
+        what="The steps together do not fill the time from the first to the last of them.",
+        detected=f"Times of the steps, added up, against the host's clock ({percent(CLOCKS)}).",
+        seen="Work that is queued and never waited for.",
+        repair="Look at what the loop does between the optimizer's steps.",
+    )
+)
+def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
+    """Steps add up to the time that passed."""
+    for rank in run.ranks:
+        total = sum(rank.step_s)
+        # What follows the last step, such as an evaluation, is in the host's time alone.
+        if total > (1 + CLOCKS) * rank.wall_s:
+            yield Flag(f"on rank {rank.rank} steps add up to {seconds(total)}, and {seconds(rank.wall_s)} passed")
+            return
+
+
+def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
+    """Why the rates of two watched runs do not compare: one sentence each; none where the work is the same."""
+    first, second = a.ranks[0], b.ranks[0]
+    pairs = {
+        "parameters": (first.parameters, second.parameters),
+        "trained parameters": (first.trainable, second.trainable),
+        "samples in a step": tuple(sum(rank.samples[-1] for rank in run.ranks) for run in (a, b)),
+        "tokens in a step": tuple(sum(rank.tokens[-1] for rank in run.ranks) for run in (a, b)),
+        "optimizer steps": (len(first.step_s), len(second.step_s)),
+        "dtypes of weights": (first.parameter_dtypes, second.parameter_dtypes),
+        "dtypes of matrix products": tuple(r.probed.products if r.probed else None for r in (first, second)),
+    }
+    return [
+        f"{name}: {one} in {a.name}, {other} in {b.name}"
+        for name, (one, other) in pairs.items()
+        if one != other and None not in (one, other)
+    ]

@@ -1,0 +1,81 @@
+"""The verdict on two commands in one line, for people and programs: `scaleproof ab`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from scaleproof.conclude.report.sentences.verdict import percent
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.number_format import number
+from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
+from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
+
+Word = Literal["faster", "slower", "same", "undecided", "not-comparable", "did-not-train", "failed"]
+# Exit codes: 2 is wrong input, as everywhere.
+EXIT_CODES: dict[Word, int] = {
+    "faster": 0,
+    "not-comparable": 1,
+    "did-not-train": 1,
+    "failed": 1,
+    "slower": 3,
+    "same": 4,
+    "undecided": 5,
+}
+DID_NOT_TRAIN = "did-not-train"
+
+
+@dataclass(frozen=True)
+class AbVerdict:
+    """B against A. `ratio`: of their rates, with its bounds; None where there is none."""
+
+    word: Word
+    sentence: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    unit: WorkUnit = "tokens"
+    evidence: EvidenceLevel = "printed"
+
+
+def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str, str], difference: float) -> AbVerdict:
+    """The verdict of a campaign whose question is whether B is faster than A.
+
+    `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part.
+    """
+    question = report.question
+    assert question is not None  # of every such campaign
+    if DID_NOT_TRAIN in report.mismatches:
+        found_in = [f for f in findings.findings if f.code == DID_NOT_TRAIN]
+        where = f"{', '.join(sorted({cell for f in found_in for cell in f.cells}))}: {found_in[0].evidence}"
+        return AbVerdict("did-not-train", f"did not train: {where}")
+    if report.status == "invalid_comparison":
+        evidence = next(f.evidence for f in findings.findings if f.severity == "invalid")
+        return AbVerdict("not-comparable", f"not comparable: {', '.join(report.mismatches)}: {evidence}")
+    if question.status == "incomparable":
+        return AbVerdict("not-comparable", f"not comparable: {', '.join(question.incomparable)} differ")
+    if question.ratio is None:
+        why = "; ".join(f"{cell}: {reason}" for cell, reason in failures.items()) or "no run has numbers"
+        return AbVerdict("failed", f"no numbers: {why}")
+    return _on_ratio(report, question, difference)
+
+
+def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float) -> AbVerdict:
+    """The verdict where both commands have rates."""
+    ratio = question.ratio
+    assert ratio is not None
+    bounds = "no interval" if ratio.low is None else f"95 % CI {number(ratio.low, 4)}-{number(ratio.high, 4)}"
+    basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"
+    word: Word = "undecided"
+    text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"
+    if question.status == "yes":
+        word, text = "faster", f"B is {number(ratio.value)}x faster"
+    elif question.status == "no":
+        word, text = "slower", f"B is slower: {number(ratio.value)}x the rate of A"
+    elif question.status == "near":
+        word, text = "same", f"B is as fast as A, within {percent(difference)}"
+    return AbVerdict(
+        *(word, f"{text} ({basis})", ratio.value, ratio.low, ratio.high, ratio.n),
+        unit=report.unit,
+        evidence=report.evidence,
+    )

@@ -1,0 +1,81 @@
+"""`watched.<rank>.json`: what `scaleproof.watch` saw of one rank of somebody's training loop."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.files import read_regular
+
+PATTERN = "watched.*.json"
+VARIABLE = "SCALEPROOF_WATCH"  # the folder of these files; unset: FOLDER in the working folder
+FOLDER = "scaleproof-watch"
+
+
+class Part(BaseModel):
+    """A section of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Look(Part):
+    """What one update did. Norms are of this rank's tensors: of its shards where parameters are sharded."""
+
+    step: int
+    gradient_norm: float = Field(description="2-norm of all gradients just before the optimizer's step.")
+    update_norm: float = Field(description="2-norm of what the step added to some watched parameters.")
+    weight_norm: float = Field(description="2-norm of those parameters before the step.")
+
+
+class ProbedOperations(Part):
+    """Operations of one step, counted by the dispatcher."""
+
+    step: int
+    products: str = Field(description="Dtypes of matrix products, joined by +.")
+    gradients: str
+    attention: dict[str, int] = Field(description="Calls of fused kernels.")
+    linear_flops: int
+    collectives: dict[str, int] = Field(description="Logical bytes by collective.")
+
+
+class WatchedRank(Part):
+    """One rank. Lists have an entry for each optimizer step, in order."""
+
+    schema_version: Literal["1.0"] = "1.0"
+    rank: int
+    world_size: int
+    host: str
+    device_name: str
+    clock: Literal["monotonic", "cuda_events"]
+    step_s: list[float] = Field(description="From the end of the step before; the first one from the first batch.")
+    samples: list[int] = Field(description="Rows that entered the model in training mode.")
+    tokens: list[int] = Field(description="Elements of integer inputs that entered it, padding included; 0: none.")
+    batches: list[list[int]] = Field(description="Checksum of the first input of each forward pass of the step.")
+    losses: list[float] | None = Field(description="Mean over the step's forward passes; null where none was seen.")
+    looks: list[Look]
+    probed: ProbedOperations | None = Field(description="null: fewer than three steps, or a compiled model.")
+    parameters: int
+    trainable: int
+    weights: str | None = Field(description="Checksum of all weights at the end; null where they are sharded.")
+    parameter_dtypes: str
+    memory_bytes: int | None = Field(description="Peak of the CUDA allocator; null on a CPU.")
+    threads: int
+    cores: list[int]
+    wall_s: float = Field(description="Of all steps, by the host's clock.")
+    versions: dict[str, str]
+
+
+def read_watched(folder: Path) -> list[WatchedRank]:
+    """All ranks below `folder`, in their order. Raises UserError where there is none, or a file is damaged."""
+    files = sorted(folder.glob(PATTERN))
+    if not files:
+        raise UserError(f"{folder}: no {PATTERN}; scaleproof.watch writes one for each rank")
+    return sorted((_read(file) for file in files), key=lambda rank: rank.rank)
+
+
+def _read(file: Path) -> WatchedRank:
+    try:
+        return WatchedRank.model_validate_json(read_regular(file))
+    except ValidationError as error:
+        raise UserError(f"{file} is not a record of scaleproof.watch: {first_fault(error)}") from None

@@ -1,0 +1,43 @@
+"""Two lines in a plain training loop."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from scaleproof.measure.watch.watcher import Watcher
+
+Batch = TypeVar("Batch")
+
+
+class Watched(Generic[Batch]):
+    """The batches of a loader, while the loop that takes them is watched."""
+
+    def __init__(self, batches: Iterable[Batch], watcher: Watcher) -> None:
+        self._batches = batches
+        self._watcher = watcher
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Each batch as it is. The record is written when the last one is done, or when the loop is left."""
+        self._watcher.start()
+        try:
+            yield from self._batches
+        finally:
+            self._watcher.finish()
+
+    def see_loss(self, loss: Tensor) -> None:
+        """Note the loss of a forward pass, where the model does not return it."""
+        self._watcher.see_loss(loss)
+
+
+def watch(
+    batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None
+) -> Watched[Batch]:
+    """The `batches` to iterate over in their place; steps, work, norms and losses are written into `folder`.
+
+    `model` and `optimizer` are those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where
+    it is set, else scaleproof-watch.
+    """
+    return Watched(batches, Watcher(model, optimizer, Path(folder) if folder else None))

@@ -1,0 +1,29 @@
+"""One line for the Trainer of transformers: `Trainer(..., callbacks=[WatchCallback()])`."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from scaleproof.measure.watch.watcher import Watcher
+
+
+class WatchCallback(TrainerCallback):
+    """Watches a training of transformers' Trainer as `scaleproof.watch` watches a loop."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
+        self._folder = Path(folder) if folder else None
+        self._watcher: Watcher | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
+    ) -> None:
+        """Hook the model and the optimizer that the Trainer has prepared."""
+        self._watcher = Watcher(parts["model"], parts["optimizer"], self._folder)
+        self._watcher.start()
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any) -> None:
+        """Write the record of this rank."""
+        if self._watcher is not None:
+            self._watcher.finish()

@@ -1,0 +1,246 @@
+"""What is seen of a training loop through hooks on its model and its optimizer.
+
+Nothing waits for the device before the last step is done: norms, checksums and losses stay where they are made.
+"""
+
+import importlib.metadata
+import os
+import platform
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+from scaleproof.ground.records.watched import FOLDER, VARIABLE, Look, ProbedOperations, WatchedRank
+from scaleproof.measure.trainer.census import weights_checksum
+from scaleproof.measure.trainer.probe import OperationCounter
+from scaleproof.measure.trainer.timed_loop import StepTimer
+
+PROBED_STEP = 1  # counted from 0: the first has what is only done once
+LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
+WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
+CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
+PACKAGES = ("scaleproof", "torch", "transformers", "accelerate", "lightning", "deepspeed", "datasets")
+
+
+class Watcher:
+    """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, folder: Path | None = None) -> None:
+        """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none."""
+        self.model = model
+        self.optimizer: Optimizer = getattr(optimizer, "optimizer", optimizer)  # inside of accelerate's wrapper
+        self.folder = folder or Path(os.environ.get(VARIABLE) or FOLDER)
+        self.device = next(model.parameters()).device
+        self.timer = StepTimer(self.device)
+        self.samples = [0]
+        self.tokens = [0]
+        self.batches: list[list[Tensor]] = [[]]
+        self.losses: list[list[Tensor]] = [[]]
+        self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []
+        self.counter: OperationCounter | None = None
+        self.probing = ExitStack()
+        self.before: list[Tensor] = []
+        self._weights: dict[int, Tensor] = {}
+        self._hooks: list[Any] = []
+
+    def start(self) -> None:
+        """Hook model and optimizer, and start the clock."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        forward: Callable[..., Any] = self._at_the_door
+        self._hooks = [
+            self.model.register_forward_pre_hook(forward, with_kwargs=True),
+            self.model.register_forward_hook(self._after_forward),
+            self.optimizer.register_step_pre_hook(self._before_update),
+            self.optimizer.register_step_post_hook(self._after_update),
+        ]
+        self.timer.start()
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps that are done."""
+        return len(self.samples) - 1
+
+    def see_loss(self, loss: Tensor) -> None:
+        """Note the loss of a forward pass, where the model does not return it."""
+        self.losses[-1].append(loss.detach())
+
+    def _at_the_door(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Count what enters the model in training mode."""
+        if not (module.training and torch.is_grad_enabled()):
+            return
+        inputs = [value for value in (*arguments, *named.values(), *_inside(arguments)) if isinstance(value, Tensor)]
+        if not inputs:
+            return
+        first = inputs[0].detach()
+        self.samples[-1] += len(first) if first.dim() else 1
+        self.tokens[-1] += 0 if first.is_floating_point() else first.numel()
+        self.batches[-1].append(self._checksum(first))
+
+    def _checksum(self, values: Tensor) -> Tensor:
+        """A number that another order, or another element, of the values changes; made where they are."""
+        flat = values.flatten()[:CHECKED_ELEMENTS]
+        if len(flat) not in self._weights:
+            self._weights[len(flat)] = torch.arange(1, len(flat) + 1, device=flat.device)
+        integers = flat.long() if not flat.is_floating_point() else flat.float().view(torch.int32).long()
+        return (integers * self._weights[len(flat)]).sum()
+
+    def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        """Note the loss where the model returns one: as a number, or as `loss` of its output."""
+        if not (module.training and torch.is_grad_enabled()):
+            return
+        loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
+        if isinstance(loss, tuple | list) and loss:
+            loss = loss[0]
+        if isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point():
+            self.losses[-1].append(loss.detach().flatten()[0])
+
+    def _looks_now(self) -> bool:
+        return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
+
+    @torch.no_grad()
+    def _before_update(self, *_: Any) -> None:
+        if not self._looks_now():
+            return
+        gradients = [_local(p.grad) for p in self._parameters() if p.grad is not None]
+        self._gradient_norm = _norm(gradients, self.device)
+        self.before = [parameter.clone() for parameter in self._watched()]
+
+    @torch.no_grad()
+    def _after_update(self, *_: Any) -> None:
+        if self._looks_now():
+            changes = [new - old for new, old in zip(self._watched(), self.before, strict=True)]
+            norms = _norm(changes, self.device), _norm(self.before, self.device)
+            self.norms.append((self.steps, self._gradient_norm, *norms))
+            self.before = []
+        self.end_of_step()
+
+    def end_of_step(self) -> None:
+        """An update was made: what comes now belongs to the next step."""
+        self.probing.close()
+        self.timer.mark()
+        self.samples.append(0)
+        self.tokens.append(0)
+        self.batches.append([])
+        self.losses.append([])
+        if self.steps == PROBED_STEP and not _is_compiled(self.model):
+            self.counter = self.probing.enter_context(OperationCounter())
+
+    def _parameters(self) -> list[Tensor]:
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def _watched(self) -> list[Tensor]:
+        """This rank's part of the smallest parameters, of WATCHED_ELEMENTS elements together at most."""
+        parts: list[Tensor] = []
+        elements = 0
+        for part in sorted((_local(p) for p in self._parameters() if p.requires_grad), key=Tensor.numel):
+            elements += part.numel()
+            if parts and elements > WATCHED_ELEMENTS:
+                break
+            parts.append(part)
+        return parts
+
+    def finish(self) -> WatchedRank:
+        """Take the hooks away and write the file of this rank."""
+        self.probing.close()
+        for hook in self._hooks:
+            hook.remove()
+        step_s, wall = self.timer.stop()
+        steps = self.steps
+        parameters = list(self.model.parameters())
+        cuda = self.device.type == "cuda"
+        record = WatchedRank(
+            rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
+            world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
+            host=socket.gethostname(),
+            device_name=torch.cuda.get_device_name(self.device) if cuda else self.device.type,
+            clock="cuda_events" if cuda else "monotonic",
+            step_s=[float(seconds) for seconds in step_s],
+            samples=self.samples[:steps],
+            tokens=self.tokens[:steps],
+            batches=[[int(value) for value in step] for step in self.batches[:steps]],
+            losses=_means(self.losses[:steps]),
+            looks=[_look(*norms) for norms in self.norms],
+            probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
+            parameters=sum(p.numel() for p in parameters),
+            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            weights=weights_checksum(parameters),
+            parameter_dtypes="+".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+            memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
+            threads=torch.get_num_threads(),
+            cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+            wall_s=wall,
+            versions={"python": platform.python_version()} | _versions(),
+        )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
+        return record
+
+
+def _look(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> Look:
+    return Look(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
+
+
+def _operations(counter: OperationCounter) -> ProbedOperations:
+    dtypes = counter.dtypes()
+    return ProbedOperations(
+        step=PROBED_STEP,
+        products=dtypes["products"],
+        gradients=dtypes["reduced"],
+        attention=dict(counter.attention),
+        linear_flops=counter.flops["linear"],
+        collectives={name: entry["bytes"] for name, entry in counter.collectives().items()},
+    )
+
+
+def _means(losses: list[list[Tensor]]) -> list[float] | None:
+    """The mean loss of each step; None where a step has none."""
+    if not losses or not all(losses):
+        return None
+    return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
+
+
+def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
+    """2-norm of all elements, in fp32, without waiting for the device."""
+    if not tensors:
+        return torch.zeros((), device=device)
+    return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _inside(arguments: tuple[Any, ...]) -> list[Any]:
+    """What is inside of a batch that is passed as one mapping or sequence."""
+    values: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, dict):
+            values += argument.values()
+        elif isinstance(argument, list | tuple):
+            values += argument
+    return values
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """Whether some module was compiled: a dispatch mode would have it compiled again."""
+    return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that are installed."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,79 @@
+"""A campaign of somebody's program from its runs to the page and back to the raw files, stage by stage."""
+
+import json
+import shlex
+import sys
+
+import pytest
+import small_programs
+
+from scaleproof.cli.commands import run
+
+PYTHON = shlex.quote(sys.executable)
+CAMPAIGN = f"""
+title: Is the other one faster?
+workload: {{command: "{PYTHON} nanogpt.py --ms {{ms}}", figures: NanoGPT, per_step: {{samples: 8}}}}
+vary: {{ms: {{slow: 12, fast: 6}}}}
+question: {{is: fast, better_than: slow}}
+repeats: 3
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of the campaign, made by the commands of the workflow's rules."""
+    folder = small_programs.write(tmp_path_factory.mktemp("project"))
+    (folder / "config/campaigns").mkdir(parents=True)
+    file = folder / "config/campaigns/mine.yaml"
+    file.write_text(CAMPAIGN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+
+        def stage(*words: str) -> None:
+            patch.setattr(sys, "argv", ["scaleproof", "stage", *words])
+            run()
+
+        place = "config/campaigns/mine.yaml"
+        for cell in ("slow-n1x1", "fast-n1x1"):
+            for repeat in ("1", "2", "3"):
+                stage("train", place, cell, "--repeat", repeat, "--out", f"results/mine/runs/{cell}/rep{repeat}")
+        for name in ("collect", "findings", "analyse"):
+            stage(name, place)
+        for name in ("tables", "charts", "loss_charts"):
+            stage(name, "results/mine")
+        stage("report", place)
+        yield folder / "results/mine"
+
+
+def test_every_figure_has_its_level(results):
+    report = json.loads((results / "scaling_report.json").read_text())
+    assert (report["evidence"], report["unit"]) == ("printed", "samples")
+    assert report["question"]["status"] == "yes"
+    for table in ("runs.csv", "cells.csv"):
+        header, *rows = (results / table).read_text().splitlines()
+        assert {row.split(",")[header.split(",").index("evidence")] for row in rows} == {"printed"}
+    page = (results / "report.html").read_text()
+    assert "<strong>printed</strong>: the program says so" in page
+
+
+def test_rates_are_in_the_unit_that_was_given(results):
+    table = (results / "tables/scaling.md").read_text()
+    assert "samples/s [95 %]" in table
+    assert (
+        "tokens/s" not in table + (results / "charts/ranking.svg").read_text() + (results / "report.html").read_text()
+    )
+
+
+def test_the_figures_are_recomputed_from_the_raw_files(results, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "verify", str(results)])
+    run()
+    assert "PASS" in capsys.readouterr().out
+    steps = results / "runs/fast-n1x1/rep1/steps.csv"
+    sound = steps.read_text()
+    steps.write_text(sound.replace("0.0", "0.1", 1))
+    try:
+        with pytest.raises(SystemExit):
+            run()
+        assert "FAIL" in capsys.readouterr().out
+    finally:
+        steps.write_text(sound)

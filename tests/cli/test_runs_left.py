@@ -1,0 +1,43 @@
+"""What a finished run says of those that are left: how many, and how long they take."""
+
+import pytest
+from synthetic import write_run
+
+from scaleproof.cli.run import _left
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.records.run import read_run
+
+TEXT = """title: sizes
+workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
+work: {global_batch: 8, steps: 25}
+vary: {geometry: [1x1, 1x2]}
+repeats: 2
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path, repository, monkeypatch) -> LoadedCampaign:
+    monkeypatch.chdir(repository)
+    (tmp_path / "sizes.yaml").write_text(TEXT)
+    return LoadedCampaign(tmp_path / "sizes.yaml")
+
+
+def test_runs_are_left_until_all_are_there(campaign, tmp_path):
+    answers = []
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+        run = read_run(folder).metrics.model_copy(update={"total_wall_time_s": 40.0})
+        answers.append(_left(campaign, tmp_path, run))
+    assert answers == [
+        "; 3 of 4 runs left, about 2 min",
+        "; 2 of 4 runs left, about 80 s",
+        "; 1 of 4 runs left, about 40 s",
+        "",
+    ]
+
+
+def test_on_a_cluster_nothing_is_said(campaign, tmp_path):
+    folder, cell, repeat = campaign.planned(tmp_path)[0]
+    write_run(folder.parents[1], cell, repeat)
+    sent = read_run(folder).metrics.model_copy(update={"scheduler": {"type": "slurm"}})
+    assert _left(campaign, tmp_path, sent) == ""

@@ -1,0 +1,51 @@
+"""How the time of a campaign is best spent: by what whole runs and single steps scatter."""
+
+import numpy as np
+import pytest
+from synthetic import cells, write_run
+
+from scaleproof.conclude.analysis.design import best_split, variance_parts
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Runs of four cells of three repeats, 30 steps each: cell -> runs."""
+
+    def make(run_sd, step_sd):
+        random = np.random.default_rng(5)
+        members = cells(vary={"strategy": ["ddp", "fsdp", "zero1", "zero2"], "geometry": ["1x2"]})
+        return {
+            cell.slug: [
+                write_run(
+                    tmp_path, cell, k, 0.1 * np.exp(run_sd * random.standard_normal()), seed=place, spread=step_sd
+                )
+                for k in (1, 2, 3)
+            ]
+            for place, cell in enumerate(members)
+        }
+
+    return make
+
+
+def test_what_whole_runs_scatter_by_asks_for_more_and_shorter_ones(measured):
+    runs = measured(run_sd=0.08, step_sd=0.02)
+    parts = variance_parts(runs)
+    assert 0.02 < parts.run**0.5 < 0.16
+    assert parts.steps < parts.run / 10
+    now, better = best_split(runs)
+    assert (now.repeats, now.steps) == (3, 30)
+    assert better.repeats > 3
+    assert better.steps < 30
+    assert better.shown < 0.9 * now.shown
+
+
+def test_where_steps_scatter_the_parts_say_so(measured):
+    parts = variance_parts(measured(run_sd=0.0, step_sd=0.3))
+    assert parts.steps == pytest.approx(0.3**2 / 30, rel=0.7)
+    assert parts.run < 2 * 0.3**2 / 30
+
+
+def test_of_one_cell_or_of_two_repeats_nothing_is_known(measured):
+    runs = measured(run_sd=0.05, step_sd=0.02)
+    assert variance_parts(dict(list(runs.items())[:1])) is None
+    assert best_split({cell: of_cell[:2] for cell, of_cell in runs.items()}) is None

@@ -1,0 +1,261 @@
+"""Two lines in somebody's loop: what is recorded, and which faults planted into the loop it shows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import scaleproof
+from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.watched import read_watched
+
+STEPS, ROWS, TOKENS = 8, 4, 16
+
+
+class Tiny(nn.Module):
+    """Tokens in, loss out."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 8, dtype=dtype)
+        self.head = nn.Linear(8, 50, dtype=dtype)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits = self.head(self.table(tokens[:, :-1]))
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def batches(seed: int = 0, steps: int = STEPS) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(50, (ROWS, TOKENS), generator=generator) for _ in range(steps)]
+
+
+def trained(folder: Path, loader=None, learning_rate: float = 0.1, accumulation: int = 1, model=None) -> WatchedRun:
+    torch.manual_seed(1)
+    network = model or Tiny()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=0.0)
+    for number, batch in enumerate(scaleproof.watch(loader or batches(), network, optimizer, folder), start=1):
+        network(batch).backward()
+        if number % accumulation == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    return WatchedRun(folder.name, read_watched(folder))
+
+
+def codes(run: WatchedRun) -> list[str]:
+    return [finding.code for finding in of_watched.findings([run])]
+
+
+def changed(run: WatchedRun, rank: int, **fields) -> WatchedRun:
+    ranks = [r.model_copy(update=fields) if r.rank == rank else r for r in run.ranks]
+    return WatchedRun(run.name, ranks)
+
+
+def test_a_sound_loop(tmp_path):
+    run = trained(tmp_path / "a")
+    (rank,) = run.ranks
+    assert codes(run) == []
+    assert rank.samples == [ROWS] * STEPS
+    assert rank.tokens == [ROWS * TOKENS] * STEPS
+    assert len(rank.step_s) == len(rank.losses) == STEPS
+    assert rank.losses[-1] < rank.losses[0]
+    assert rank.wall_s >= sum(rank.step_s)
+    assert [look.step for look in rank.looks] == [0, 1, 2]
+    assert all(look.gradient_norm > 0 and look.update_norm > 0 for look in rank.looks)
+    assert rank.parameters == rank.trainable == 50 * 8 + 50 * 8 + 50
+    assert (rank.probed.products, rank.parameter_dtypes) == ("float32", "float32")
+    # Forward, and both gradients of one linear layer: its weights and its inputs.
+    assert rank.probed.linear_flops == 3 * 2 * ROWS * (TOKENS - 1) * 8 * 50
+    assert run.tokens_per_s > 0
+
+
+def test_losses_are_those_of_the_loop_unwatched(tmp_path):
+    (rank,) = trained(tmp_path / "a").ranks
+    torch.manual_seed(1)
+    network = Tiny()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, weight_decay=0.0)
+    losses = []
+    for batch in batches():
+        loss = network(batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    assert rank.losses == losses, "watching changes no arithmetic"
+
+
+def test_a_step_is_an_update_however_many_batches_it_takes(tmp_path):
+    (rank,) = trained(tmp_path / "a", accumulation=2).ranks
+    assert rank.tokens == [2 * ROWS * TOKENS] * (STEPS // 2)
+    assert all(len(step) == 2 for step in rank.batches)
+
+
+def test_a_loop_that_is_left_leaves_its_record(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for number, batch in enumerate(scaleproof.watch(batches(), network, optimizer, tmp_path)):
+        network(batch).backward()
+        optimizer.step()
+        if number == 3:
+            break
+    assert len(read_watched(tmp_path)[0].step_s) == 4
+    assert not network._forward_pre_hooks, "no hook stays"
+
+
+def test_what_evaluation_takes_in_is_no_work(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for batch in scaleproof.watch(batches(), network, optimizer, tmp_path):
+        network(batch).backward()
+        optimizer.step()
+        network.eval()
+        with torch.no_grad():
+            network(batch)
+        network.train()
+    assert read_watched(tmp_path)[0].tokens == [ROWS * TOKENS] * STEPS
+
+
+def test_a_loss_that_the_model_does_not_return(tmp_path):
+    network = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    watched = scaleproof.watch([torch.ones(2, 8)] * 2, network, optimizer, tmp_path)
+    for batch in watched:
+        loss = network(batch).square().mean()
+        watched.see_loss(loss)
+        loss.backward()
+        optimizer.step()
+    (rank,) = read_watched(tmp_path)
+    assert rank.losses[-1] == loss.item()
+    assert rank.tokens == [0, 0], "numbers are no tokens"
+
+
+def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):
+    """As transformers calls it; `benchmarks/watch.py` runs the Trainer itself, which needs accelerate."""
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    callback = scaleproof.watch_callback(tmp_path)
+    callback.on_train_begin(None, None, None, model=network, optimizer=optimizer, train_dataloader=None)
+    for batch in batches():
+        network(batch).backward()
+        optimizer.step()
+    callback.on_train_end(None, None, None, model=network)
+    (rank,) = read_watched(tmp_path)
+    assert rank.tokens == [ROWS * TOKENS] * STEPS
+    assert len(rank.losses) == STEPS
+
+
+def test_updates_of_nothing_are_found(tmp_path):
+    assert codes(trained(tmp_path / "a", learning_rate=0.0)) == ["weights-not-updated"]
+    assert codes(changed(trained(tmp_path / "b"), 0, trainable=0)) == ["weights-not-updated"]
+
+
+def test_gradients_of_nothing_are_found(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for batch in scaleproof.watch(batches(), network, optimizer, tmp_path):
+        (network(batch) * 0).backward()
+        optimizer.step()
+    (finding,) = of_watched.findings([WatchedRun("a", read_watched(tmp_path))])
+    assert finding.code == "weights-not-updated"
+    assert "the largest norm of the gradients was 0" in finding.evidence
+
+
+def test_a_repeated_batch_is_found(tmp_path):
+    assert codes(trained(tmp_path / "a", [batches()[0]] * STEPS)) == ["batch-repeated"]
+    twice = [batch for batch in batches() for _ in range(2)]
+    assert codes(trained(tmp_path / "b", twice)) == [], "two looks at a batch are nothing odd"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"weights": "f" * 16}, "ranks-train-apart"),
+        ({"step_s": [0.1] * 3, "wall_s": 0.3}, "steps-differ-between-ranks"),
+        ({}, "ranks-share-batches"),
+    ],
+)
+def test_what_ranks_do_apart_or_alike(tmp_path, fields, code):
+    first = trained(tmp_path / "a").ranks[0].model_copy(update={"world_size": 2})
+    other = trained(tmp_path / "b", batches(seed=1)).ranks[0]
+    second = other.model_copy(update={"rank": 1, "world_size": 2, "weights": first.weights})
+    assert codes(WatchedRun("sound", [first, second])) == []
+    alike = first if code == "ranks-share-batches" else second
+    assert codes(WatchedRun("odd", [first, alike.model_copy(update={"rank": 1} | fields)])) == [code]
+
+
+def test_a_rank_without_a_record_is_found(tmp_path):
+    assert codes(changed(trained(tmp_path / "a"), 0, world_size=2)) == ["steps-differ-between-ranks"]
+
+
+def test_steps_that_take_more_than_passed(tmp_path):
+    run = trained(tmp_path / "a")
+    assert codes(changed(run, 0, wall_s=sum(run.ranks[0].step_s) / 2)) == ["watched-clocks-differ"]
+
+
+def test_work_that_differs_is_named(tmp_path):
+    a, same = trained(tmp_path / "a"), trained(tmp_path / "b")
+    assert differences(a, same) == []
+    less = trained(tmp_path / "fewer", [batch[:2] for batch in batches()])
+    assert differences(a, less) == ["samples in a step: 4 in a, 2 in fewer", "tokens in a step: 64 in a, 32 in fewer"]
+    low = trained(tmp_path / "low", model=Tiny(torch.bfloat16))
+    assert differences(a, low) == [
+        "dtypes of weights: float32 in a, bfloat16 in low",
+        "dtypes of matrix products: float32 in a, bfloat16 in low",
+    ]
+    assert differences(a, trained(tmp_path / "short", batches(steps=4))) == ["optimizer steps: 8 in a, 4 in short"]
+
+
+def test_a_damaged_record_is_one_message(tmp_path):
+    with pytest.raises(UserError, match=r"no watched\.\*\.json"):
+        read_watched(tmp_path)
+    (tmp_path / "watched.0.json").write_text("{}")
+    with pytest.raises(UserError, match=r"is not a record of scaleproof\.watch"):
+        read_watched(tmp_path)
+
+
+SCRIPT = """
+import sys, torch, torch.distributed as dist
+import scaleproof
+from measure.watch.test_watch import Tiny, batches
+fault = sys.argv[1]
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(1)
+model = torch.nn.parallel.DistributedDataParallel(Tiny())
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for batch in scaleproof.watch(batches(seed=0 if fault == "data" else rank), model, optimizer):
+    if fault == "exchange":
+        with model.no_sync():
+            model(batch).backward()
+    else:
+        model(batch).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("fault", "code"), [("none", ""), ("exchange", "ranks-train-apart"), ("data", "ranks-share")])
+def test_two_real_ranks(tmp_path, repository, fault, code):
+    """A script under torchrun, as somebody would start it, and what the command says of it."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = ["-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2", "train.py"]
+    environment = {"PYTHONPATH": str(repository / "tests"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *words, fault], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    ranks = [json.loads((tmp_path / f"scaleproof-watch/watched.{rank}.json").read_text()) for rank in range(2)]
+    gradients = 4 * ranks[0]["parameters"]
+    reduced = sum(size for name, size in ranks[0]["probed"]["collectives"].items() if name.startswith("allreduce"))
+    assert reduced == (0 if fault == "exchange" else gradients)
+    command = [sys.executable, "-m", "scaleproof", "watched", "scaleproof-watch"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.stdout.startswith("scaleproof-watch: 2 rank(s), 8 optimizer steps")
+    assert code in answer.stdout
+    assert answer.returncode == (1 if fault == "exchange" else 0), answer.stdout

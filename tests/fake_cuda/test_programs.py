@@ -45,6 +45,15 @@ def test_the_doctor_looks_at_every_device_and_at_their_pairs(machine):
     assert {name for name, verdict in status.items() if verdict != "PASS"} <= slow, "rates are those of this CPU"
 
 
+def test_what_nvml_does_not_tell_is_missing_and_nothing_else_is(machine):
+    (seen,) = machine.run("doctor_without_permission")
+    assert seen["readable"] == "not readable: power, clock, utilization"
+    assert "compute mode unknown" in seen["modes"]
+    assert seen["unknown"] == "FAIL"
+    assert seen["monitor"]["gpus"] is None
+    assert seen["none"] == ["FAIL"] + ["not here"] * 10
+
+
 @pytest.mark.parametrize("world", [1, 2])
 def test_the_doctor_looks_at_steps(machine, world):
     answer = machine.run("doctor_of_steps", world)[0]

@@ -199,7 +199,7 @@ def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
 def doctor_without_permission(folder: Path) -> dict[str, Any]:
     """The doctor's look at a device of which NVML tells less and less."""
     nvml = sys.modules["pynvml"]
-    nvml.refuse(*(name for name in dir(nvml) if name.startswith("nvmlDeviceGet") and "Handle" not in name))
+    nvml.refuse(*(name for name in dir(type(nvml)) if name.startswith("nvmlDeviceGet") and "Handle" not in name))
     (sample,) = doctor_gpu._monitored(0.3, lambda: None)
     seen = {"readable": doctor_gpu.judge_readable(sample).evidence, "modes": doctor_gpu.uuids().evidence}
     nvml.refuse("nvmlDeviceGetHandleByUUID")

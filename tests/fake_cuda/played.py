@@ -55,8 +55,6 @@ def play(devices: int) -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, always(answer))
     torch.cuda.get_device_properties = properties
-    activity = torch.profiler.ProfilerActivity
-    torch.profiler.ProfilerActivity = SimpleNamespace(CPU=activity.CPU, CUDA=activity.CPU)  # it has no way into CUDA
     torch.cuda.nccl.version = always((2, 28, 9))
     torch.cuda.get_rng_state = lambda device=None: torch.get_rng_state()
     torch.cuda.set_rng_state = lambda state, device=None: torch.set_rng_state(state)

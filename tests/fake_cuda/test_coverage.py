@@ -25,7 +25,6 @@ JOBS = [
     ("other_program", 2, {"kind": "frontier", "settings": FRONTIER} | DDP),
     ("other_program", 2, {"kind": "sweep", "settings": SWEEP} | DDP),
     ("other_program", 2, {"kind": "trace", "settings": TRACE} | DDP),
-    ("other_program", 1, {"kind": "trace", "settings": TRACE | {"tool": "torch.profiler"}, "strategy": "single"}),
 ]
 
 

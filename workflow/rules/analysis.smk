@@ -40,7 +40,7 @@ rule findings:
         "../../envs/report.yaml"
     params:
         code=code_sha256(
-            "auditor/audit.py",  # of logs of commands
+            "auditor/audit.py",
             "conclude/analysis/campaign_findings.py",
             "ground/files.py",
         ),

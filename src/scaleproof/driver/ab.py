@@ -14,9 +14,9 @@ import yaml
 
 from scaleproof.conclude.analysis.error_budget import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
-from scaleproof.driver.new_project import FILES
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError, damaged, first_fault
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -24,6 +24,7 @@ from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
+SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()
 SERIES = "series"  # folder of results/: the budgets of series
 LAST_LINES = 12  # of Snakemake, where it fails
 A, B = "a", "b"
@@ -93,8 +94,7 @@ def write_campaign(request: AbRequest, name: str | None, series: str | None, res
 def run_campaign(path: Path, results: Path = RESULTS) -> None:
     """Let Snakemake make the report of a campaign. Raises UserError, with its last lines, where it cannot."""
     report = results / path.stem / "report.html"
-    snakefile = str((FILES / "workflow/Snakefile").resolve())
-    command = [sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--cores", "all", "--quiet", "all"]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), "--cores", "all", "--quiet", "all"]
     done = subprocess.run([*command, "--", str(report)], capture_output=True, text=True, errors="replace")
     if done.returncode not in (0, FAILED_RUNS):
         last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])

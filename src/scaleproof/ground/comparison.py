@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.records.evidence import EvidenceLevel
 
 FASTER = "faster"
 SLOWER = "slower"
@@ -33,6 +34,7 @@ class Compared:
     low: float | None = None
     high: float | None = None
     unit: str = "tokens/s"
+    evidence: EvidenceLevel = "printed"  # of the weaker side
     unstated: list[str] = field(default_factory=list)  # fields that one of the sides does not state
     suspect: list[str] = field(default_factory=list)  # codes of findings that do not forbid a ratio
     freedom: float | None = None  # Student's degrees of freedom of the interval

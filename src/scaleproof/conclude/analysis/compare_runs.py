@@ -9,7 +9,8 @@ from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import Compared, at_once, field_error, incomparable
 from scaleproof.ground.confidence import ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
-from scaleproof.ground.records.run import METRICS, MeasuredRun, read_run
+from scaleproof.ground.records.evidence import lowest
+from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 def all_own(*paths: Path) -> bool:
@@ -26,7 +27,7 @@ def _metrics_files(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
 
 
-def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
+def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
 
     Raises UserError where there are none.
@@ -39,7 +40,7 @@ def measured_runs(path: Path) -> dict[str, list[MeasuredRun]]:
         raise UserError(f"{path}{hint or path_fault(path)}")
     # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
     files = [f for f in _metrics_files(path) if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
-    runs = [run for f in files if isinstance(run := read_run(f.parent), MeasuredRun)]
+    runs = [run for f in files if isinstance(run := read_run(f.parent), TimedRun)]
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
     return by_cell(runs)
@@ -66,7 +67,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     return at_once([_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs]), alone
 
 
-def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: set[str]) -> Compared:
+def _compare(a: str, b: str, x: list[TimedRun], y: list[TimedRun], vary: set[str]) -> Compared:
     configured = list(differences(x[0].metrics.config, y[0].metrics.config))
     provenance = unintended_differences(cell_provenance(x), cell_provenance(y), same_program=not configured)
     differing = [*configured, *provenance]
@@ -87,6 +88,8 @@ def _compare(a: str, b: str, x: list[MeasuredRun], y: list[MeasuredRun], vary: s
         a=_name(a, x[0].metrics.cell),
         b=_name(b, y[0].metrics.cell),
         runs=(len(x), len(y)),
+        unit=f"{x[0].metrics.unit}/s",
+        evidence=lowest(run.metrics.evidence for run in (*x, *y)),
         rates=(rate_a.value, rate_b.value),
         intended=sorted(set(differing) - set(unexpected)),
         why=why,
@@ -111,7 +114,7 @@ def _expected_codes(configured: list[str]) -> set[str]:
     return {"provenance-differs", "cells-alike"} | ({"losses-differ", "learns-differently"} if learning else set())
 
 
-def _check_fields(vary: list[str], runs: list[MeasuredRun]) -> None:
+def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     config = runs[0].metrics.config
     keys = {f"{section}.{key}" for section, keys in config.items() if isinstance(keys, dict) for key in keys}
     known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))

@@ -41,6 +41,7 @@ from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
 from scaleproof.measure.trainer import measure  # noqa: E402
 from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
+from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
 from scaleproof.measure.trainer.session import Session  # noqa: E402
 
@@ -189,9 +190,21 @@ def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
     visible = gpus.cuda_devices()[:2]
     played.play(devices=2)
     doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
-    looks = [look for look in doctor_gpu.checks(visible) if look.name not in ("torch.compile", "attention kernel")]
+    doctor_gpu._kernels = lambda call: (f"flash on {call().device.type}", 1.0)
+    looks = [look for look in doctor_gpu.checks(visible) if look.name != "torch.compile"]
     entries = examine(looks, visible[0].name, lambda entry: None).checks
     return [entry.model_dump(mode="json") for entry in entries]
+
+
+def doctor_without_permission(folder: Path) -> dict[str, Any]:
+    """The doctor's look at a device of which NVML tells less and less."""
+    nvml = sys.modules["pynvml"]
+    nvml.refuse(*(name for name in dir(type(nvml)) if name.startswith("nvmlDeviceGet") and "Handle" not in name))
+    (sample,) = doctor_gpu._monitored(0.3, lambda: None)
+    seen = {"readable": doctor_gpu.judge_readable(sample).evidence, "modes": doctor_gpu.uuids().evidence}
+    nvml.refuse("nvmlDeviceGetHandleByUUID")
+    seen |= {"unknown": doctor_gpu.uuids().status, "monitor": Monitor(torch.device("cuda", 0), ["GPU-0"]).result()}
+    return seen | {"none": [look.run().status for look in doctor_gpu.checks([], "a device is lost")]}
 
 
 def doctor_of_steps(folder: Path) -> dict[str, Any]:
@@ -297,6 +310,7 @@ PROGRAMS = {
     "steps": steps,
     "timed_run": timed_run,
     "doctor_of_devices": doctor_of_devices,
+    "doctor_without_permission": doctor_without_permission,
     "doctor_of_steps": doctor_of_steps,
     "other_program": other_program,
 }

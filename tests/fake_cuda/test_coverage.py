@@ -20,11 +20,11 @@ JOBS = [
     ("steps", 1, {"vary": {"strategy": ["dp"], "precision": ["bf16"]}, "geometry": "1x2"}),
     ("timed_run", 2, DDP),
     ("doctor_of_devices", 1, {}),
+    ("doctor_without_permission", 1, {}),
     ("doctor_of_steps", 2, {}),
     ("other_program", 2, {"kind": "frontier", "settings": FRONTIER} | DDP),
     ("other_program", 2, {"kind": "sweep", "settings": SWEEP} | DDP),
     ("other_program", 2, {"kind": "trace", "settings": TRACE} | DDP),
-    ("other_program", 2, {"kind": "trace", "settings": TRACE | {"tool": "torch.profiler"}} | DDP),
 ]
 
 

@@ -186,7 +186,7 @@ def _inside(run: RawRun) -> list[Difference]:
         return []
     if not run.window:
         return [Difference(steps_file, "", "has no step of the window")]
-    printed = run.metrics.get("evidence") == "printed"  # programs need not print a loss
+    printed = run.metrics.get("evidence") in ("printed", "watched")  # programs need not print a loss
     if not printed and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
     window = run.metrics["window"]

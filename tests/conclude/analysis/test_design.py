@@ -36,7 +36,7 @@ def test_what_whole_runs_scatter_by_asks_for_more_and_shorter_ones(measured):
     assert (now.repeats, now.steps) == (3, 30)
     assert better.repeats > 3
     assert better.steps < 30
-    assert better.shown < 0.9 * now.shown
+    assert better.difference < 0.9 * now.difference
 
 
 def test_where_steps_scatter_the_parts_say_so(measured):

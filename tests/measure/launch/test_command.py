@@ -8,6 +8,7 @@ import small_programs
 from patience import HANGS
 
 from scaleproof.auditor.read.printed_log import printed_log
+from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
@@ -79,3 +80,32 @@ def test_a_program_that_goes_on_for_ever_is_stopped(here):
 def test_a_program_that_is_not_there_ends_the_campaign(here):
     with pytest.raises(UserError, match="no-such-program cannot be started"):
         run(here, "no-such-program --fast")
+
+
+WATCHED = """
+import torch
+from torch import nn
+import scaleproof
+
+network = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+optimizer = torch.optim.SGD(network.parameters(), lr={rate})
+for batch in scaleproof.watch(list(torch.randint(50, (12, 4, 16))), network, optimizer):
+    nn.functional.cross_entropy(network(batch).flatten(0, 1), batch.flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("rate", "codes"), [(0.1, []), (0.0, ["weights-not-updated"])])
+def test_a_program_with_the_two_lines_is_watched(here, rate, codes):
+    """Its figures are those of our clock and counts, whatever it prints, and so is the level of its record."""
+    (here / "watched.py").write_text(WATCHED.format(rate=rate))
+    made = run(here, f"{PYTHON} watched.py", work={"warmup_steps": 3})
+    metrics = made.metrics
+    assert (metrics.evidence, metrics.unit, metrics.window.clock) == ("watched", "tokens", "monotonic")
+    assert (metrics.window.tokens, metrics.window.step_time_n) == (9 * 64, 9)
+    assert metrics.window.wall_time_s == pytest.approx(sum(metrics.watched[0].step_s[3:]))
+    assert metrics.reading.reader == "scaleproof.watch"
+    found = audit("mine", [made]).findings
+    assert [finding.code for finding in found if finding.severity == "invalid"] == codes
+    assert [finding.cells for finding in found if finding.code in codes] == [[metrics.cell]] * len(codes)

@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.facts.peaks import mfu, peak
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,20 @@ from scaleproof.ground.facts.peaks import peak
         ("NVIDIA GeForce RTX 3090", "bf16", 71),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "bf16", 503.8),
         ("NVIDIA RTX 6000 Ada Generation", "bf16", 364.2),
+        ("AMD Instinct MI300X", "bf16", 1307.4),
+        ("AMD Instinct MI325X OAM", "tf32", 653.7),
+        ("AMD Instinct MI300A", "fp16", 980.6),
     ],
 )
 def test_known_devices(name, precision, teraflops):
     found = peak(name, precision)
     assert found.flops == teraflops * 1e12
-    assert "NVIDIA" in found.source
+    assert found.source.startswith("AMD" if "Instinct" in name else "NVIDIA")
+
+
+def test_mfu_is_of_a_known_peak_or_unknown():
+    assert mfu(989e12 / 2, "NVIDIA H200", "bf16") == 0.5
+    assert mfu(1e12, "NVIDIA Nonesuch", "bf16") is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from scaleproof.conclude.analysis.recommend import SIMPLICITY
 from scaleproof.conclude.report.charts.style import colour
-from scaleproof.ground.campaign.config import StrategyName
+from scaleproof.ground.campaign.execution import StrategyName
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import step_traffic
 from scaleproof.measure.strategy import strategy_class

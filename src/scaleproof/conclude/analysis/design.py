@@ -30,7 +30,7 @@ class Split:
 
     repeats: int
     steps: int
-    shown: float
+    difference: float
 
 
 def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts | None:
@@ -73,15 +73,15 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     start_s = max(run_s - (steps + warmup) * step_s, 0.0)
     repeats = len(runs) // len(cells)
 
-    def shown(repeats: int, steps_of_run: int) -> float:
+    def difference(repeats: int, steps_of_run: int) -> float:
         variance = parts.run + parts.steps * steps / steps_of_run
         return math.expm1(detectable(repeats, len(cells)) * math.sqrt(2 * variance))
 
-    now = Split(repeats, steps, shown(repeats, steps))
+    now = Split(repeats, steps, difference(repeats, steps))
     possible = [now]
     for number in range(FEWEST_REPEATS, MOST_REPEATS + 1):
         fitting = math.floor((run_s * repeats / number - start_s) / step_s) - warmup
         if fitting >= FEWEST_STEPS and fitting * step_s >= SHORTEST_S:
-            possible.append(Split(number, fitting, shown(number, fitting)))
-    best = min(possible, key=lambda split: split.shown)
-    return (now, best) if best.shown < WORTH * now.shown else None
+            possible.append(Split(number, fitting, difference(number, fitting)))
+    best = min(possible, key=lambda split: split.difference)
+    return (now, best) if best.difference < WORTH * now.difference else None

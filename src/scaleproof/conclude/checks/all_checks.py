@@ -30,7 +30,7 @@ from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
 from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
-from scaleproof.conclude.checks.watched import of_watched
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
@@ -83,6 +83,12 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     with_numbers, findings = _run_by_run(measured(runs), of_run)
     commands, of_commands = _run_by_run([run for run in timed(runs) if isinstance(run.metrics, Printed)], of_printed)
     findings += of_commands
+    watched = [
+        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,))
+        for run in commands
+        if isinstance(run.metrics, Printed) and run.metrics.watched
+    ]
+    findings += of_watched.noting(watched)
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
@@ -92,6 +98,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     made = [
         *((of_run, of_runs, of_all_runs) if with_numbers else ()),
         *((of_printed,) if commands else ()),
+        *((of_watched,) if watched else ()),
         *((of_timed,) if any_level else ()),
     ]
     return Findings(

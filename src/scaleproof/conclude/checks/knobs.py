@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from scaleproof.ground.campaign.config import Execution
+from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.findings.registry import Code, Flag, of_runs
 from scaleproof.ground.records.run import MeasuredRun
 

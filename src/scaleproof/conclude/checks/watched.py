@@ -16,10 +16,11 @@ WARM_UP = 2  # steps that are in no rate: the first, and the one in which operat
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """All ranks of one watched run; `name` is that of its folder."""
+    """All ranks of one watched run; `name` is that of its folder, or of a campaign's run of the cell in `cells`."""
 
     name: str
     ranks: Sequence[WatchedRank]
+    cells: tuple[str, ...] = ()
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -29,7 +30,7 @@ class WatchedRun:
         return tokens / slowest if tokens and slowest else None
 
 
-of_watched: Register[WatchedRun] = Register(lambda run: [run.name])
+of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: run.cells)
 
 
 @of_watched.check(

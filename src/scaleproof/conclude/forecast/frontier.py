@@ -86,6 +86,7 @@ def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[i
 
 
 def _at_most(sizes: list[int], limit: float) -> int:
+    """The largest size up to `limit`; the smallest of all where none is so small."""
     return max((s for s in sizes if s <= limit), default=sizes[0])
 
 
@@ -100,10 +101,10 @@ def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | Non
     if not fitting:
         return _at_most(between, min(failed) / 4)
     if len(fitting) == 1:
-        known = (0, trials[low].base)
-        end = _meets(known, fitting[0], limit)
-        # A line that has already promised too much is not believed again: half of the way.
-        return _at_most(between, max(NEAR_END * end if not failed else (low + min(failed)) / 2, between[0]))
+        end = NEAR_END * _meets((0, trials[low].base), fitting[0], limit)
+        if failed:  # a line that has already promised too much is not believed again: half of the way
+            end = (low + min(failed)) / 2
+        return _at_most(between, max(end, between[0]))
     end = _meets(fitting[-2], fitting[-1], limit)
     if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
         return between[-1]

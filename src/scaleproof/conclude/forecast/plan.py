@@ -23,13 +23,11 @@ from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, verdict
 from scaleproof.conclude.forecast.planner import (
     Candidate,
     CellPlan,
-    Duration,
     Power,
     Price,
-    cell_plan,
+    beyond_budget,
     dispensable,
     next_measurement,
-    within_budget,
 )
 from scaleproof.conclude.forecast.run_times import RunTimes
 from scaleproof.conclude.forecast.settings import group_of, held_of, measured_of, series_key
@@ -76,7 +74,6 @@ class Plan:
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
     split: tuple[Split, Split] | None  # repeats and steps as they are, and a split of the same time that shows more
-    taken: tuple[str, ...]
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
     estimate: str | None = None  # what the time of the rows that are estimated rests on
@@ -102,15 +99,14 @@ def make_plan(
     for cell in loaded.cells:
         runs = evidence.runs.get(cell.slug, [])
         step, basis, reason, measure = _step(cell, runs, calibration)
-        plan = None
-        duration = _duration(cell, runs, evidence, step) if step else None
-        if duration:
-            plan = cell_plan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, duration)
-        elif times:
+        seconds = _run_seconds(cell, runs, evidence, step) if step else None
+        if seconds is None and times:
             seconds = times.seconds(cell)
-            plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds, seconds, seconds)
             basis = "estimated"
             estimated.append(cell)
+        plan = None
+        if seconds is not None:
+            plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds)
         used, fits, unknown = _memory(cell, evidence)
         tokens = rate(cell, step) if step else None
         size, power = group_of(cell).size, _power(cell, evidence, watts)
@@ -155,8 +151,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
     measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
     unmeasured = {c.cell for c in candidates}
     out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
-    following = next_measurement(candidates)
-    taken, left = within_budget([p for p in plans if p.cell not in out], budget) if budget else ([], [])
+    undecided = [plan for plan in plans if plan.cell not in out]
     return Plan(
         rows=tuple(rows),
         remaining_s=remaining,
@@ -164,11 +159,10 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         cost=sum(p.cost(price) for p in plans) if price else None,
         price=price,
         leave_out=out,
-        measure_next=following[0] if following else None,
+        measure_next=next_measurement(candidates),
         resolve=_resolve(evidence),
         split=best_split(evidence.runs),
-        taken=tuple(taken),
-        beyond_budget=tuple(left),
+        beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=_kwh(rows),
     )
 
@@ -242,8 +236,11 @@ def _step(
     return entry.interval, "forecast", None, None
 
 
-def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> Duration | None:
-    """Around the steps: what the cell's own runs took; else the longest of those with the same engine; else of any."""
+def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
+    """Wall time of a run whose steps take `step`; None where no run says what comes around the steps.
+
+    Around them: what the cell's own runs took; else the longest of those with the same engine; else of any.
+    """
     engine = cell.execution.strategy.startswith("zero")
     others = [
         run
@@ -262,7 +259,8 @@ def _duration(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidenc
         for run in like
     ]
     outside = float(np.mean(rest)) if runs else max(rest)
-    return Duration(0.0, max(outside, 0.0), 0.0, step, cell.work.steps, cell.work.warmup_steps)
+    steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps  # the first step is in what was outside
+    return max(outside, 0.0) + steps * step.value
 
 
 def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:

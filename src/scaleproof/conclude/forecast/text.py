@@ -174,8 +174,8 @@ def _resolve(resolve: Resolution) -> str:
 def _split(now: Split, better: Split) -> str:
     return (
         f"in the same time {better.repeats} repeats of {better.steps} steps would show "
-        f"{significant(100 * better.shown, 2)} %, the {now.repeats} of {now.steps} steps show "
-        f"{significant(100 * now.shown, 2)} % (by how much whole runs and single steps scatter)"
+        f"{significant(100 * better.difference, 2)} %, the {now.repeats} of {now.steps} steps show "
+        f"{significant(100 * now.difference, 2)} % (by how much whole runs and single steps scatter)"
     )
 
 

@@ -6,6 +6,7 @@ __all__ = [
     "command",
     "config",
     "corpora",
+    "execution",
     "loaded",
     "model_shapes",
     "repeats",

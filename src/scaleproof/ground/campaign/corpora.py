@@ -45,8 +45,6 @@ OTHERS = {
     b"%PDF-": "is a PDF; save its text",
     b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
 }
-HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # what names of local files end with
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 
@@ -233,22 +231,6 @@ CorpusName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")
 
 class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
     """Corpora by name; campaigns refer to the names."""
-
-
-def no_hub_name(name: object) -> object:
-    """A corpus' name as it is; for that of a data set on the hub, raises ValueError with the lines to write."""
-    if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
-        return name
-    row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"
-    raise ValueError(
-        f'"{name}" looks like a data set of the Hugging Face hub. Write into config/corpora.yaml\n'
-        f"  {row}:\n"
-        f"    source: dataset\n"
-        f"    load: [{name}, default, train]  # owner/name, configuration, split\n"
-        f"    revision: main                  # better a commit\n"
-        f"    budget: 100 MB\n"
-        f"and here corpus: {row}. scaleproof corpus check {row} asks the hub"
-    )
 
 
 def folder_of(name: str, corpus: Corpus) -> str:

@@ -45,6 +45,8 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
     (r"V100.*SXM", (15.7, None, None, 125), "NVIDIA V100 data sheet, SXM2"),
     (r"V100", (14, None, None, 112), "NVIDIA V100 data sheet, PCIe"),
     (r"\bT4\b", (8.1, None, None, 65), "NVIDIA T4 data sheet"),
+    (r"MI3(?:00|25)X", (163.4, 653.7, 1307.4, 1307.4), "AMD Instinct MI300X and MI325X data sheets"),
+    (r"MI300A", (122.6, 490.3, 980.6, 980.6), "AMD Instinct MI300A data sheet"),
     (r"RTX PRO 6000 Blackwell Workstation", (126, 252, 503.8, 503.8), "NVIDIA RTX Blackwell PRO architecture paper"),
     (r"RTX 6000 Ada", (91.1, 182.1, 364.2, 364.2), "NVIDIA Ada professional architecture paper"),
     (r"RTX A6000", (38.7, 77.4, 154.8, 154.8), "NVIDIA GA102 architecture paper"),
@@ -53,6 +55,16 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
     (r"RTX 3090 Ti", (40, 40, 80, 80), "NVIDIA GA102 architecture paper"),
     (r"RTX 3090", (35.6, 35.6, 71, 71), "NVIDIA GA102 architecture paper"),
 )
+
+
+def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
+    """Part of a device's peak that a model's FLOP/s on it are (PaLM, appendix B); None where its peak is not known.
+
+    `flops_per_s`: FLOPs of the model, of facts.counts, x tokens per second of one device. `device_name`: as the driver
+    gives it; `precision`: fp32, tf32, bf16 or fp16.
+    """
+    known = peak(device_name, precision)
+    return flops_per_s / known.flops if known else None
 
 
 @lru_cache

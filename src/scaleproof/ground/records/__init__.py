@@ -21,5 +21,6 @@ __all__ = [
     "steps",
     "traces_report",
     "unreadable",
+    "watched",
     "waterfall_report",
 ]

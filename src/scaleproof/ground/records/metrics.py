@@ -32,6 +32,7 @@ from scaleproof.ground.records.open_sections import (
     RecordedCommand,
     RecordedConfiguration,
 )
+from scaleproof.ground.records.watched import WatchedRank
 
 # 3.0 has no `validation`; 3.1 no census, no second clock; 3.2 no evidence level: all of its runs are `built`
 SCHEMA_VERSION: Literal["3.3"] = "3.3"
@@ -169,10 +170,11 @@ class Window(TimedWindow):
 
 
 class PrintedWindow(TimedWindow):
-    """The timed steps of somebody's program, as it printed them, or as its whole runs were timed."""
+    """The timed steps of somebody's program, as it printed them, as they were watched, or as whole runs were timed."""
 
-    clock: Literal["printed", "launcher"] = Field(
-        description="printed: the program's own. launcher: whole runs of two lengths, the shorter one taken off."
+    clock: Literal["printed", "launcher", "monotonic", "cuda_events"] = Field(
+        description="printed: the program's own. launcher: whole runs of two lengths, the shorter one taken off. "
+        "Otherwise that of scaleproof.watch."
     )
 
 
@@ -342,9 +344,10 @@ class Timed(Recorded):
 
 
 class Printed(Timed):
-    """A run of somebody's program: what it printed, and what was seen of it from outside."""
+    """A run of somebody's program: what it printed, and what was seen of it from outside, or from inside."""
 
-    evidence: Literal["printed"] = "printed"
+    evidence: Literal["printed", "watched"] = "printed"
+    watched: list[WatchedRank] = Field([], description="By scaleproof.watch in each rank; none in a run at `printed`.")
     config: RecordedCommand
     window: PrintedWindow
     reading: Reading
@@ -432,7 +435,9 @@ class UnreadableRun(Failed):
 
 _METRICS: TypeAdapter[Measured | Failed] = TypeAdapter(Annotated[Measured | Failed, Field(discriminator="status")])
 _OF_COMMANDS: TypeAdapter[Printed | Failed] = TypeAdapter(Annotated[Printed | Failed, Field(discriminator="status")])
-OF_A_COMMAND = re.compile(rb'"evidence"\s*:\s*"printed"')  # as a key: in a text its quotes have a \ before them
+OF_A_COMMAND = re.compile(
+    rb'"evidence"\s*:\s*"(printed|watched)"'
+)  # as a key: in a text its quotes have a \ before them
 
 
 def parse_metrics(data: bytes | str) -> Measured | Printed | Failed:

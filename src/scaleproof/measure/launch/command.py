@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -20,8 +21,10 @@ from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
 from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.steps import ROW, write_steps
+from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
 from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures
 from scaleproof.measure.command.program import program_of
+from scaleproof.measure.command.watched import watched_figures
 from scaleproof.measure.launch import slurm_command
 from scaleproof.measure.launch.failure import TAIL, failed, failure
 from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
@@ -29,6 +32,7 @@ from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
+OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -46,17 +50,22 @@ def attempt_command(
     deadline = time.monotonic() + request.time_limit
     program = program_of(_words(request, nodes, cell.work.steps))
     for steps in lengths:
-        outcome = _start(request, nodes, _words(request, nodes, steps), log, deadline - time.monotonic())
+        words = _words(request, nodes, steps)
+        outcome = _start(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
         seconds.append(outcome.ranks_s)
         if outcome.exit_code or outcome.timed_out:
             return failed(request, _why(request, attempt, outcome)), outcome
+    ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
-        work = _whole(request, seconds) if cell.workload.figures == WHOLE else read_figures(log, cell, read)
+        if ranks:
+            work = watched_figures(ranks, cell)
+        else:
+            work = _whole(request, seconds) if cell.workload.figures == WHOLE else read_figures(log, cell, read)
     except NoFigures as error:
         reason = Failure(failure_class="no_figures", reason=str(error), log_tail=outcome.tail[-TAIL:])
         return failed(request, reason), outcome
     write_steps(work.rows, attempt / STEPS)
-    return _record(request, program, work, outcome), outcome
+    return _record(request, program, work, outcome, ranks), outcome
 
 
 def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
@@ -76,9 +85,15 @@ def _meet_here(command: str) -> dict[str, object]:
         return {"host": "127.0.0.1", "port": probe.getsockname()[1]}
 
 
-def _start(request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float) -> CommandOutcome:
-    """Run a command here, or once on each node of an allocation. Raises UserError where there is no such program."""
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}  # so that lines arrive when they are printed
+def _start(
+    request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
+) -> CommandOutcome:
+    """Run a command here, or once on each node of an allocation. Raises UserError where there is no such program.
+
+    `watch`: the folder that scaleproof.watch writes into, if the program uses it.
+    """
+    # Unbuffered, so that lines arrive when they are printed.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
     remote = None
     if nodes and request.cell.execution.geometry.nodes > 1:
         words = [*slurm_command.srun(request.cell, nodes), *words]
@@ -131,30 +146,34 @@ def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
     return TimedWork(log, unit, np.array([row], ROW), [], cell.per_step)
 
 
-def _record(request: Request, program: Program, work: TimedWork, outcome: CommandOutcome) -> Printed:
-    """The record of a run with figures."""
+def _record(
+    request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
+) -> Printed:
+    """The record of a run with figures; `ranks`: as they were watched, none at the level `printed`."""
     cell, log = request.cell, work.log
     first, last = (work.window[0], work.window[-1]) if work.window else (None, None)
     begun, ended = (_arrival(outcome, step.line if step else None) for step in (first, last))
     rows = work.rows[work.rows["phase"] == "window"]
-    seconds = float(rows["step_time_s"].sum())
+    seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
     figures = vars(window_figures(merged_steps(zip(*(rows[name].tolist() for name in STEP), strict=True)), seconds))
     losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
     del figures["data_wait_mean_s"]  # nothing knows it
     return Printed(
+        evidence="watched" if ranks else "printed",
+        watched=ranks,
         unit=work.unit,
         window=PrintedWindow(
             **figures | losses,
             wall_time_s=seconds,
             tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
-            clock="launcher" if log.reader == "whole program" else "printed",
+            clock=_clock(log, ranks),
         ),
         reading=Reading(
             reader=log.reader,
             guessed=log.guessed,
-            steps=len(log.steps),
-            first_step=first.step if first else None,
-            last_step=last.step if last else None,
+            steps=len(ranks[0].step_s) if ranks else len(log.steps),
+            first_step=int(rows["step"].min()) if ranks else first.step if first else None,
+            last_step=int(rows["step"].max()) if ranks else last.step if last else None,
             first_line_s=begun,
             last_line_s=ended,
             world_size=log.world_size,
@@ -167,8 +186,19 @@ def _record(request: Request, program: Program, work: TimedWork, outcome: Comman
             window_s=ended - begun if begun is not None and ended is not None else None,
             resolution_s=outcome.resolution_s,
         ),
-        **{name: value for name, value in request.known().items() if name not in ("data", "training_config")},
+        **{
+            name: value
+            for name, value in request.known().items()
+            if name not in ("data", "evidence", "training_config")
+        },
     )
+
+
+def _clock(log: PrintedLog, ranks: list[WatchedRank]) -> Literal["printed", "launcher", "monotonic", "cuda_events"]:
+    """Whose clock the times of the window are by."""
+    if ranks:
+        return ranks[0].clock
+    return "launcher" if log.reader == "whole program" else "printed"
 
 
 STEP = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # columns, as `merged_steps` takes them

@@ -1,3 +1,3 @@
 """What this machine is: GPUs, hardware, provenance, network, Slurm, and what can run here."""
 
-__all__ = ["applicable", "gpus", "network", "provenance", "slurm"]
+__all__ = ["accelerator", "applicable", "gpus", "hardware", "network", "provenance", "slurm"]

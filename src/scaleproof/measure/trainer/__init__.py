@@ -2,4 +2,16 @@
 
 START_VARIABLE = "SCALEPROOF_START"  # environment of a rank: how its process was made
 
-__all__ = ["__main__", "batches", "heartbeat", "measure", "monitor", "probe", "request", "session", "world"]
+__all__ = [
+    "__main__",
+    "batches",
+    "census",
+    "heartbeat",
+    "measure",
+    "monitor",
+    "probe",
+    "request",
+    "session",
+    "timed_loop",
+    "world",
+]

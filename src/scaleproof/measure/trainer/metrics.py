@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.facts.counts import Counts, counts_of
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import peak
+from scaleproof.ground.facts.peaks import mfu, peak
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.metrics import Energy, Ledger, Measured, Memory, Model, Startup, Utilization, Window
@@ -170,7 +170,10 @@ def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: 
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        return flops_per_token * tokens_per_sec / device_peak.flops if device_peak and flops_per_token else None
+        """The part of the peak that so many FLOPs a token are; None where they or the peak are not known."""
+        if flops_per_token is None:
+            return None
+        return mfu(flops_per_token * tokens_per_sec, device_name, cell.execution.precision)
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None

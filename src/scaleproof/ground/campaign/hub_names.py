@@ -1,0 +1,24 @@
+"""A name of the Hugging Face hub where that of a corpus is expected: what to write instead."""
+
+import re
+
+from scaleproof.ground.campaign.corpora import PACKED
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # what names of local files end with
+
+
+def no_hub_name(name: object) -> object:
+    """A corpus' name as it is; for that of a data set on the hub, raises ValueError with the lines to write."""
+    if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
+        return name
+    row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"
+    raise ValueError(
+        f'"{name}" looks like a data set of the Hugging Face hub. Write into config/corpora.yaml\n'
+        f"  {row}:\n"
+        f"    source: dataset\n"
+        f"    load: [{name}, default, train]  # owner/name, configuration, split\n"
+        f"    revision: main                  # better a commit\n"
+        f"    budget: 100 MB\n"
+        f"and here corpus: {row}. scaleproof corpus check {row} asks the hub"
+    )

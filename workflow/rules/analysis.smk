@@ -40,7 +40,6 @@ rule findings:
         "../../envs/report.yaml"
     params:
         code=code_sha256(
-            "auditor/audit.py",
             "conclude/analysis/campaign_findings.py",
             "ground/files.py",
         ),

@@ -5,6 +5,7 @@ __all__ = [
     "campaign_findings",
     "compare_runs",
     "design",
+    "error_budget",
     "loss_curves",
     "ranking",
     "recommend",

@@ -1,3 +1,14 @@
 """Sentences of the report and the console."""
 
-__all__ = ["answer", "drift", "forecast", "next_step", "ratios", "scaling_laws", "trace", "trust", "waterfall"]
+__all__ = [
+    "ab",
+    "answer",
+    "drift",
+    "forecast",
+    "next_step",
+    "ratios",
+    "scaling_laws",
+    "trace",
+    "trust",
+    "waterfall",
+]

@@ -15,12 +15,12 @@ from scaleproof.ground.facts.counts import count, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of, write_json
-from scaleproof.ground.records.metrics import (
+from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.run import METRICS, STEPS, Run, read_run
+from scaleproof.ground.records.run_sections import (
     Energy,
-    Failed,
     Failure,
     Ledger,
-    Measured,
     Memory,
     Model,
     Startup,
@@ -28,7 +28,6 @@ from scaleproof.ground.records.metrics import (
     Validation,
     Window,
 )
-from scaleproof.ground.records.run import METRICS, STEPS, Run, read_run
 from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
 from scaleproof.measure.corpus.plan import SamplePlan, digest, held_out
 from scaleproof.measure.trainer.metrics import utilization

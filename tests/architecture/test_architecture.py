@@ -58,6 +58,7 @@ FINDING = {
     "ground/campaign/hub_names.py",
     "ground/campaign/geometry.py",
     "ground/campaign/loaded.py",
+    "ground/campaign/question_cells.py",
     "ground/campaign/model_shapes.py",
     "ground/campaign/optimizer.py",
     "ground/campaign/question.py",

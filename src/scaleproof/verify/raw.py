@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from scaleproof.ground.errors import first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
-from scaleproof.ground.records.metrics import Window, current_names, parse_metrics
+from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
+from scaleproof.ground.records.run_sections import Window
 from scaleproof.verify.contents import DAMAGES, parsed_json
 
 Parsed = TypeVar("Parsed")

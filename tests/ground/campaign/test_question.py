@@ -4,7 +4,7 @@ import pytest
 from synthetic import campaign
 
 from scaleproof.ground.campaign.cells import expand
-from scaleproof.ground.campaign.loaded import cells_of_question
+from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.errors import UserError
 
 SIZES = {"strategy": ["ddp", "zero2"], "geometry": ["1x1", "1x2"]}

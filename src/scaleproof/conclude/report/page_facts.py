@@ -9,8 +9,9 @@ from typing import Any
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.host_names import hosts_of
-from scaleproof.ground.records.metrics import Failure, Measured, Printed, Recorded
+from scaleproof.ground.records.metrics import Measured, Printed, Recorded
 from scaleproof.ground.records.run import Run
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 

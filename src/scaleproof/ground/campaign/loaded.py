@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.cells import Cell, arms, expand, find, tokens_of
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
-from scaleproof.ground.campaign.question import Question
+from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
 from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
@@ -367,46 +367,3 @@ def tokens_dir(results: Path, cell: Cell) -> Path:
 def tokens_of_run(results: Path, cell: Cell) -> Path:
     """The folder of the tokens of a cell; a command has none."""
     return tokens_dir(results, cell) if cell.command is None else Path()
-
-
-def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`; `better_than` or `not_slower_than`), and `by`, the part of the rate in question.
-
-    Raises UserError where a name means no cell, or several.
-    """
-    if question is None:
-        return None
-    subject = _meant("is", question.subject, question, cells).slug
-    relation = "better_than" if question.better_than else "not_slower_than"
-    base = _meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
-    if subject == base:
-        raise UserError(f"question: {base} is compared with itself", key=("question", relation))
-    return {"is": subject, relation: base, "by": question.by}
-
-
-def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """The one cell that is meant by a slug or a strategy."""
-    exact = [cell for cell in cells if cell.slug == name]
-    geometry = None if question.on is None else str(question.on)
-    of_strategy = [cell for cell in cells if name in _short_names(cell)]
-    meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
-    if len(meant) == 1:
-        return meant[0]
-    slugs = ", ".join(cell.slug for cell in meant or of_strategy or cells)
-    place = ("question", key)
-    if meant:
-        one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
-        on = "" if one_geometry or geometry else f"question.on (for instance on: {meant[-1].execution.geometry}) or "
-        raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
-    if of_strategy:
-        raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
-    names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]
-    on = f" on {geometry}" if geometry else ""
-    raise UserError(f'question.{key}: "{name}" is no cell{on}.{nearest(name, names)} Cells: {slugs}', place)
-
-
-def _short_names(cell: Cell) -> list[str]:
-    """By which a question may name a cell: its strategy, or of a command the values of its placeholders."""
-    if cell.command is None:
-        return [cell.execution.strategy]
-    return [setting.label for setting in cell.settings.values()]

@@ -16,6 +16,7 @@ __all__ = [
     "result_file",
     "retry",
     "run",
+    "run_sections",
     "scaling_report",
     "series",
     "steps",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.ground.records.metrics import Failure
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, measure_again, read_run
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
 
 MOST_NAMES = 3  # of runs with one reason

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.records.metrics import Failure, FailureClass, TrainingConfig, UnreadableRun
+from scaleproof.ground.records.metrics import UnreadableRun
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, read_planned
+from scaleproof.ground.records.run_sections import Failure, FailureClass, TrainingConfig
 
 UNREADABLE: FailureClass = "unreadable"
 FINGERPRINT = "the fingerprint beside it stands for; it was edited"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.command import files_of
 from scaleproof.ground.files import scrub, sha256_of
-from scaleproof.ground.records.metrics import Program
+from scaleproof.ground.records.run_sections import Program
 
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")
 # Asked of the program's own interpreter, which may be another one than ours.

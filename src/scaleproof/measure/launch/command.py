@@ -16,10 +16,11 @@ import numpy as np
 from scaleproof.ground.campaign.command import filled, words_of
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.census import SecondClock
-from scaleproof.ground.records.metrics import Failed, Failure, FailureClass, Printed, PrintedWindow, Program, Reading
+from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
 from scaleproof.ground.records.run import STEPS
+from scaleproof.ground.records.run_sections import Failure, FailureClass, PrintedWindow, Program, Reading
 from scaleproof.ground.records.steps import ROW, write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
 from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures

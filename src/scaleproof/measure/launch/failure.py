@@ -6,7 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from scaleproof.ground.records.metrics import Failed, Failure
+from scaleproof.ground.records.metrics import Failed
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
 from scaleproof.measure.machine.slurm import verdict
 from scaleproof.measure.trainer.request import Request

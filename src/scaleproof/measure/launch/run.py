@@ -10,9 +10,10 @@ from pathlib import Path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
 from scaleproof.ground.records.census import SecondClock
-from scaleproof.ground.records.metrics import Failed, Failure, Measured, Printed, Timed, parse_metrics
+from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed, parse_metrics
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.run import BENCHMARK, COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.steps import COLUMNS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import open_split

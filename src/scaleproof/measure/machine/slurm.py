@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.metrics import FailureClass
+from scaleproof.ground.records.run_sections import FailureClass
 
 PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
 # What the record says about the job: name -> Slurm's.

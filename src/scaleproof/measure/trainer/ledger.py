@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from scaleproof.ground.records.metrics import Ledger
+from scaleproof.ground.records.run_sections import Ledger
 from scaleproof.measure.corpus.plan import SamplePlan, digest
 from scaleproof.measure.corpus.reader import TokenFile
 

@@ -14,8 +14,9 @@ from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import mfu, peak
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.census import Census
-from scaleproof.ground.records.metrics import Energy, Ledger, Measured, Memory, Model, Startup, Utilization, Window
+from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import STEPS
+from scaleproof.ground.records.run_sections import Energy, Ledger, Memory, Model, Startup, Utilization, Window
 from scaleproof.ground.records.steps import ROW, window_steps, write_steps
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile

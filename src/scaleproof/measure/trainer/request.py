@@ -12,7 +12,7 @@ from scaleproof.ground.campaign.command import Setting
 from scaleproof.ground.campaign.config import SECTIONS, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.records.metrics import TrainingConfig
+from scaleproof.ground.records.run_sections import TrainingConfig
 from scaleproof.measure.corpus.reader import LABELS, samples_in
 
 FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the request's folder

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from scaleproof.ground.campaign.batch import Batch
-from scaleproof.ground.records.metrics import Validation
+from scaleproof.ground.records.run_sections import Validation
 from scaleproof.measure.corpus.plan import digest, held_out
 from scaleproof.measure.corpus.reader import TokenFile
 from scaleproof.measure.strategy import Strategy

@@ -135,7 +135,7 @@ def test_a_loss_that_the_model_does_not_return(tmp_path):
 
 
 def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):
-    """As transformers calls it; `benchmarks/watch.py` runs the Trainer itself, which needs accelerate."""
+    """As transformers calls it; the Trainer itself needs accelerate, which is not installed here."""
     network = Tiny()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     callback = scaleproof.watch_callback(tmp_path)

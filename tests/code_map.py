@@ -81,7 +81,9 @@ def _has_code(path: Path) -> bool:
 def _entry(path: Path, tests: set[str], texts: dict[str, str]) -> str:
     tree = ast.parse(path.read_text())
     about = ast.get_docstring(tree) or ""
-    sentence = re.split(r"(?<=[.:?]) |\n\n", about, maxsplit=1)[0].replace("\n", " ").rstrip(".:")
+    sentences = re.split(r"(?<=[.?]) |\n\n", about.strip(), maxsplit=2)
+    asks = sentences[0].endswith("?") and len(sentences) > 1  # the answer says more
+    sentence = " ".join(sentences[: 1 + asks]).replace("\n", " ").rstrip(".:")
     codes = codes_raised(tree)
     named = f" ({', '.join(f'`{code}`' for code in codes)})" if codes else ""
     naming = {test for test, text in texts.items() if any(f'"{code}"' in text for code in codes)}

@@ -38,6 +38,8 @@ def of_scaleproof(words: list[str], repository: Path) -> str | None:
             return f'"{here.prog}" has no command "{words[0]}"'
         here, words = groups[0].choices[words[0]], words[1:]
     for word in words:
+        if word == "--":  # what follows is another program's
+            break
         if word.startswith("--") and word.partition("=")[0] not in here._option_string_actions:
             return f'"{here.prog}" has no option {word}'
     return None

@@ -4,6 +4,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -76,7 +77,15 @@ def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
 
 
 def explain(args: argparse.Namespace) -> None:
+    from scaleproof.ground.words import meaning, words
+
+    text = meaning(" ".join(args.code))
+    if text and not args.all:
+        print(textwrap.fill(text, 120))
+        return
+
     from scaleproof.auditor.audit_text import explained, index, page_text
+    from scaleproof.ground.columns import COLUMNS
     from scaleproof.ground.findings.catalog import pages
 
     if args.all:
@@ -85,10 +94,25 @@ def explain(args: argparse.Namespace) -> None:
     code = "-".join(args.code)  # `explain machine busy` is clear as well
     if not code:
         print(index())
+        print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(words())}.", 120))
     elif code in pages():
         print(page_text(code))
+    elif definition := _definition(" ".join(args.code)):
+        print(textwrap.fill(definition, 120))
     else:
-        raise UserError(f'there is no finding "{code}".{nearest(code, pages())} `scaleproof explain` lists them.')
+        known = nearest(code, [*pages(), *words(), *COLUMNS])
+        raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
+
+
+def _definition(text: str) -> str | None:
+    """What stands in a column of tables and files, by its name or its heading; None where there is no such column."""
+    from scaleproof.ground.columns import COLUMNS, INTERVAL
+
+    for column in COLUMNS.values():
+        if text.lower() in (column.name, column.heading.removesuffix(INTERVAL).lower()):
+            unit = f" ({column.unit})" if column.unit else ""
+            return f"{column.definition or column.heading}{unit}"
+    return None
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
@@ -124,7 +148,10 @@ def add(commands: Group) -> None:
         text = f"{what}, where a file does not state it; NAME: part of its path"
         sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
 
-    doc = "what a finding means, how it is detected, how to fix it; without CODE, an index"
-    page = command(commands, "explain", explain, doc, "scaleproof explain\nscaleproof explain super-linear")
-    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding")
+    doc = (
+        "what a finding means, how it is detected, how to fix it; what a word of a report means; without CODE, an index"
+    )
+    example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
+    page = command(commands, "explain", explain, doc, example)
+    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
     page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

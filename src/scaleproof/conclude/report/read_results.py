@@ -24,7 +24,11 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
     """
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
-    cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *PRINTED)
+    before_levels = report.schema_version == "5.0"  # all runs were those of our own trainer
+    printed = [name for name in PRINTED if not (before_levels and name == "evidence")]
+    cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *printed)
+    if before_levels:
+        cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
     if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():

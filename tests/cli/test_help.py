@@ -35,7 +35,7 @@ def test_a_command_for_people_has_an_example_that_parses(name, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     for file in ("nccl.log", "topo.xml", "all_reduce.json", "all_gather.json", "scaling.csv"):  # that examples read
         Path(file).touch()
-    for folder in ("scaleproof-watch", "ddp/scaleproof-watch", "fsdp/scaleproof-watch"):
+    for folder in ("scaleproof-watch", "ddp/scaleproof-watch", "zero2/scaleproof-watch"):
         Path(folder).mkdir(parents=True)
     epilog = COMMANDS[name].epilog or ""
     lines = [line.partition("#")[0].strip() for line in epilog.splitlines()]

@@ -8,7 +8,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 
 from scaleproof.conclude.checks.all_checks import audit, check_names
 from scaleproof.conclude.checks.copies import of_all_runs
-from scaleproof.ground.findings.registry import of_run, of_runs
+from scaleproof.ground.findings.registry import of_run, of_runs, of_timed
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, read_run
 
 
@@ -25,7 +25,7 @@ def found(runs):
 def test_sound_runs_have_no_findings(sound):
     result = audit("synthetic", sound)
     assert result.findings == []
-    assert len(result.checks) == len(check_names(of_run, of_runs, of_all_runs)) == len(set(result.checks))
+    assert len(result.checks) == len(check_names(of_run, of_runs, of_all_runs, of_timed)) == len(set(result.checks))
 
 
 def set_in(*path):

@@ -180,7 +180,7 @@ def report_of(have: SimpleNamespace, folder: Path) -> str:
 def undrawn(monkeypatch):
     """Charts are blank: drawing them takes most of the time."""
 
-    def blank(path, *_):
+    def blank(path, *_, **__):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"/>')
 

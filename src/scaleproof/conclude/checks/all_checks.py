@@ -55,9 +55,19 @@ from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured, timed
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
-CODES = codes_of(
-    *(of_run, of_runs, of_timed, of_printed, of_watched, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
+REGISTERS = (
+    of_run,
+    of_runs,
+    of_timed,
+    of_printed,
+    of_watched,
+    of_all_runs,
+    of_series,
+    of_trace,
+    of_arms,
+    of_excluded_node,
 )
+CODES = codes_of(*REGISTERS)
 UNUSABLE = Code(
     "record-unusable",
     "invalid",
@@ -70,7 +80,6 @@ CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-REGISTERS = (of_run, of_runs, of_timed, of_printed, of_all_runs, of_series, of_trace, of_arms, of_excluded_node)
 
 
 def check_names(*registers: Iterable) -> list[str]:

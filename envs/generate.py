@@ -28,6 +28,7 @@ STAGES = {
     "train": [
         *(*READING, "torch", "transformers", "deepspeed", "numpy", "scipy", "pandas", "tabulate"),
         *("psutil", "nvidia-ml-py", "tqdm"),
+        *("pyarrow", "matplotlib"),  # forecasts count the tensors of a model, and draw
     ],
     "report": [
         *(*READING, "pyarrow", "adbc*", "numpy", "scipy", "pandas", "tabulate", "matplotlib", "jinja2"),

@@ -39,7 +39,7 @@ rule forecast:
         "results/{campaign}/logs/forecast.log",
     localrule: True
     conda:
-        "../../envs/report.yaml"
+        "../../envs/train.yaml"
     params:
         code=code_sha256(
             "conclude/checks/all_checks.py",
@@ -72,7 +72,7 @@ rule forecast_report:
         "results/{campaign}/logs/forecast_report.log",
     localrule: True
     conda:
-        "../../envs/report.yaml"
+        "../../envs/train.yaml"
     params:
         code=code_sha256(
             "conclude/checks/all_checks.py",

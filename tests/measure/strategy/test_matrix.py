@@ -128,7 +128,7 @@ def test_settings_that_reorder_communication_are_read_back(worlds):
     """From torch and DeepSpeed themselves, not from what was asked of them."""
     two = worlds[2]
     (prefetching,) = [run for slug, run in two.items() if "prefetch2" in slug]
-    assert prefetching.metrics.engine_config == {"fsdp": {"forward_prefetch": 1}}, (
+    assert prefetching.metrics.engine_config == {"fsdp": {"forward_prefetch": 1, "replicas": 1}}, (
         "of two blocks the first has one next"
     )
     assert of(worlds, 2, "fsdp").metrics.engine_config == {"fsdp": {"forward_prefetch": 0}}

@@ -67,16 +67,16 @@ def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
     """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it."""
     meshes = []
 
-    def sharded(module: nn.Module, mesh=None, mp_policy=None) -> nn.Module:
+    def sharded(module: nn.Module, mesh=None, **_: object) -> nn.Module:
         meshes.append(mesh)
         return module
 
     monkeypatch.setattr(fsdp, "fully_shard", sharded)
     monkeypatch.setattr(fsdp, "init_device_mesh", lambda device, shape: (device, shape))
-    monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: 3)
     chosen = cell(strategy="fsdp")
+    monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: chosen.sharing_devices)
     fsdp.FSDP(chosen, build(chosen), torch.device("cpu"))
-    assert meshes == [("cpu", (3,))] * 3, "each block and the whole"
+    assert meshes == [("cpu", (chosen.sharing_devices,))] * 3, "each block and the whole"
 
 
 @pytest.mark.parametrize(

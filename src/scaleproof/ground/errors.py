@@ -57,7 +57,7 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """`Did you mean "x"?` with a leading space, or nothing if no allowed name resembles `name`.
+    """` Did you mean "x"?`, with x of `allowed` and a leading space; empty if no allowed name resembles `name`.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -73,6 +73,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         return None
     if (same := same_name(name, by_letters.values())) is not None:
         return same
+    # `close`: keys of `by_letters`, first by a common beginning, then by difflib's ratio, last by the number of edits.
     close = []
     if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
         close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
@@ -118,9 +119,9 @@ def edits(a: str, b: str) -> int:
 
 
 def path_fault(path: Path) -> str:
-    """What is wrong with a path that is neither a regular file nor a folder, with the nearest one that is there.
+    """What is wrong with a path, to be said after it; empty for a regular file or a folder.
 
-    Empty where nothing is: `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, ...`.
+    `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
     """
     if path.is_file() or path.is_dir():
         return ""
@@ -145,15 +146,18 @@ def link_fault(path: Path) -> str:
 
 
 def _fault_above(path: Path) -> str:
-    """Of x/y what x is where it is no folder: `x is a file, not a folder`. Empty where it is one, or not there."""
+    """What is wrong with the nearest path above that exists: `x is a file, not a folder`; empty for a folder."""
     above = next((place for place in path.parents if os.path.lexists(place)), Path())
     return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
 
 
 def nearest_path(path: Path) -> str:
-    """` Did you mean "results/demo"?` for resluts/demo; else what is in the folder down to which the path is right."""
+    """A hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
+
+    Where no name resembles a part of it: what is in the folder down to which the path is right.
+    """
     given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
-    place = Path(path.anchor)
+    place = Path(path.anchor)  # what the path is when its parts so far are mended
     for part in path.parts[1 if path.anchor else 0 :]:
         if part == ".." or (place / part).exists():
             place /= part
@@ -178,7 +182,10 @@ def _letters(text: str) -> str:
 def printable(text: str, besides: str = "") -> str:
     """The text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
     return "".join(
-        c if c.isprintable() or c in besides else c.encode("unicode_escape", "replace").decode() for c in text
+        character
+        if character.isprintable() or character in besides
+        else character.encode("unicode_escape", "replace").decode()
+        for character in text
     )
 
 
@@ -189,23 +196,12 @@ def shortened(value: object, limit: int = 80) -> str:
 
 
 def first_fault(error: Any) -> str:
-    """What the first fault of a file of records is, in words, from the exception that reading it raised.
+    """What is wrong with a file of records first of all, in words. `error`: the exception that reading it raised.
 
     `window.steps is missing`, `window.steps cannot be "x"; allowed: a valid integer`, `no JSON, or cut off (...)`.
     """
-    if not hasattr(error, "errors"):
-        text = shortened(" ".join(str(error).split()), 200)
-        if isinstance(error, json.JSONDecodeError) and not error.doc:
-            return EMPTY
-        if isinstance(error, json.JSONDecodeError):
-            return f"no JSON, or cut off ({text})"
-        if isinstance(error, RecursionError):
-            return "it is nested too deeply"
-        if isinstance(error, UnicodeError):
-            return "it is not UTF-8 text"
-        if isinstance(error, TypeError | AttributeError | IndexError):
-            return "it is cut off, or not what this version writes"
-        return f"it has no {text}" if isinstance(error, KeyError) else text
+    if not hasattr(error, "errors"):  # not of pydantic
+        return _fault_of_parsing(error)
     faults = error.errors()
     unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
     first = faults[0]
@@ -237,6 +233,22 @@ def first_fault(error: Any) -> str:
     return shortened(f"{place}: {message}" if place else message, 300)
 
 
+def _fault_of_parsing(error: Exception) -> str:
+    """The same for an exception of json, or of code that takes values from what json read."""
+    text = shortened(" ".join(str(error).split()), 200)
+    if isinstance(error, json.JSONDecodeError) and not error.doc:
+        return EMPTY
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON, or cut off ({text})"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return "it is cut off, or not what this version writes"
+    return f"it has no {text}" if isinstance(error, KeyError) else text
+
+
 UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
 
 
@@ -253,15 +265,16 @@ def damaged(path: Path, why: str) -> UserError:
 
 
 def _made_by(path: Path, words: str) -> str:
-    """`words` and the command that makes a file of results/NAME; where no rule can make it, that instead."""
+    """`words` and the command that makes a file of results/NAME; where no rule can make it, a sentence that says so."""
     from scaleproof.ground.snakemake_command import snakemake_command  # which imports this
 
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path
     parts = target.parts
-    last = len(parts) - parts[::-1].index("results") if "results" in parts else len(parts)
-    below = parts[last:]
-    if len(below) > 1 and below[0] not in UNMADE:
+    below_results: tuple[str, ...] = ()
+    if "results" in parts:  # the last folder of that name counts
+        below_results = parts[len(parts) - parts[::-1].index("results") :]
+    if len(below_results) > 1 and below_results[0] not in UNMADE:
         return f"{words}{snakemake_command(target)}"
     return "no rule makes it there: the results of a campaign are in results/NAME"
 

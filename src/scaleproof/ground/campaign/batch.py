@@ -23,7 +23,7 @@ class Batch:
 
 
 def resolve(work: Work, n_devices: int) -> Batch:
-    """Fill in what the campaign leaves to be derived.
+    """The batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
 
     A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
     numbers disagree or do not divide.
@@ -51,6 +51,7 @@ def resolve(work: Work, n_devices: int) -> Batch:
 
 
 def _before_the_search(work: Work, n_devices: int) -> Batch:
+    """The batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
     if work.global_batch == "derive" or work.accumulation != "derive":
         raise UserError(
             f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
@@ -67,6 +68,10 @@ def candidates(work: Work, n_devices: int) -> list[int]:
 
 
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:
+    """`what`, the micro-batch or the accumulation: the global batch `total` over `other`, the other one, x devices.
+
+    Raises UserError where that is not a whole number.
+    """
     if total % (other * n_devices):
         below = total - total % (other * n_devices)
         near = " or ".join(str(n) for n in (below, below + other * n_devices) if n)

@@ -92,6 +92,7 @@ class Cell:
 
     @cached_property
     def batch(self) -> Batch:
+        """The numbers of its batch, all resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
         if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
@@ -137,32 +138,21 @@ class Cell:
         for name in ("command", "figures", "per_step", "rate_of"):
             del config["workload"][name]
         del config["work"]["fewer_steps"]
-        batch = self.batch
-        config["work"] |= {
-            "global_batch": batch.global_,
-            "micro_batch": batch.micro,
-            "accumulation": batch.accumulation,
-        }
+        config["work"] |= self._batch_keys
         return config
+
+    @property
+    def _batch_keys(self) -> dict[str, int]:
+        """The three keys of the campaign that say its batch."""
+        batch = self.batch
+        return {"global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation}
 
     def _config_of_command(self, command: str) -> dict[str, Any]:
         """The keys that take part in a run of its command; null for what only the program knows."""
         workload, execution = self.workload.model_dump(mode="json"), self.execution
-        batch = {
-            "global_batch": self.batch.global_,
-            "micro_batch": self.batch.micro,
-            "accumulation": self.batch.accumulation,
-        }
         named = placeholders(command)
         settings = ", ".join(setting.label for setting in self.settings.values())
-        unknown = (
-            "precision",
-            "attention",
-            "compile",
-            "activation_checkpointing",
-            "fused_optimizer",
-            "bucket_elements",
-        )
+        hidden = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements")
         return {
             "workload": {
                 **{name: workload[name] for name in ("command", "figures", "per_step", "rate_of")},
@@ -176,7 +166,7 @@ class Cell:
                 "warmup_steps": self.work.warmup_steps,
                 "optimizer": None,
                 "schedule": None,
-                **{name: number if name in named else None for name, number in batch.items()},
+                **{name: number if name in named else None for name, number in self._batch_keys.items()},
                 "seed": self.work.seed if "seed" in named else None,
             },
             "execution": {
@@ -184,7 +174,7 @@ class Cell:
                 "geometry": str(execution.geometry),
                 "device": execution.device,
                 "threads_per_device": execution.threads_per_device,
-                **dict.fromkeys(unknown),
+                **dict.fromkeys(hidden),
             },
             "settings": {name: setting.text for name, setting in self.settings.items()},
         }
@@ -214,12 +204,13 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
 
 
 def _digest(config: dict[str, Any]) -> str:
+    """The first 16 hexadecimal digits of the sha256 of a configuration."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def expand(campaign: Campaign) -> list[Cell]:
-    """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
+    """All cells of a campaign: the product of `vary` without what `exclude` matches, then `cells`.
 
     Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
     there would be too many.
@@ -268,7 +259,7 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
 def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
     excluded = [_given(entry) for entry in campaign.exclude]
-    unmatched = set(range(len(excluded)))
+    unmatched = set(range(len(excluded)))  # places in `exclude`
     remaining = []
     for values in itertools.product(*axes.values()):
         choice = dict(zip(axes, values, strict=True))
@@ -284,8 +275,8 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
         entry = excluded[min(unmatched)]
         words = ", ".join(f"{name}: {value}" for name, value in entry.items())
         present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
-        is_never = [name for name, value in entry.items() if value not in present[name]]
-        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in is_never)
+        absent = [name for name, value in entry.items() if value not in present[name]]
+        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in absent)
         raise UserError(
             f"exclude: {words} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),
@@ -343,7 +334,7 @@ def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Se
 
 
 def _given(choice: Choice) -> dict[str, Any]:
-    """The values of a choice, declared axes and placeholders of the command."""
+    """The values that a choice gives: name of an axis or of a placeholder of the command -> value."""
     declared = {
         name: getattr(choice, name)
         for name in choice.model_fields_set
@@ -353,12 +344,17 @@ def _given(choice: Choice) -> dict[str, Any]:
 
 
 def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
+    """The value of an axis: that of the choice, else that of the campaign's section; None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
 def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
+    """The cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
+
+    Raises UserError where the values do not go together.
+    """
     sections = {
         name: getattr(campaign, name).model_copy(
             update={k: v for k, v in choice.items() if k in AXES and AXES[k][0] == name}
@@ -391,6 +387,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
 
 
 def _token(prefix: str, value: Any) -> str:
+    """The part of a slug that says one value: "gb16", "nocompile", "v1m" for 1,000,000."""
     if isinstance(value, bool):
         return prefix if value else f"no{prefix}"
     if isinstance(value, int) and value >= 10**6 and value % 10**6 == 0:

@@ -103,7 +103,7 @@ def free_axes(command: str) -> list[str]:
 
 
 def check_axes(command: str, settings: Iterable[str]) -> None:
-    """Raises UserError where an axis is no placeholder of the command, or a placeholder has no value."""
+    """That `settings`, the names of free axes, are just the placeholders of the command. Raises UserError."""
     free = free_axes(command)
     for name in settings:
         if name not in free:
@@ -123,7 +123,12 @@ def check_axes(command: str, settings: Iterable[str]) -> None:
 
 def filled(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
-    return PLACEHOLDER.sub(lambda found_at: str(values.get(found_at[1], found_at[0])), text)
+
+    def value_of(match: re.Match[str]) -> str:
+        whole, name = match[0], match[1]
+        return str(values.get(name, whole))
+
+    return PLACEHOLDER.sub(value_of, text)
 
 
 def words_of(command: str) -> list[str]:
@@ -149,7 +154,10 @@ def files_of(words: Iterable[str]) -> list[str]:
 
 
 def product(text: Amount, values: Mapping[str, object]) -> int:
-    """A number, or a product of numbers and placeholders. Raises UserError."""
+    """The value of a number or of a product such as "{micro_batch} * {devices}". Raises UserError.
+
+    `values`: placeholder -> what stands for it.
+    """
     factors = filled(str(text), values).split("*")
     try:
         return math.prod(int(factor.strip()) for factor in factors)

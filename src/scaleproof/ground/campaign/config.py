@@ -203,7 +203,10 @@ AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
 
 
 def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
-    """A section whose keys are the axes, each optional; `wrap` makes the key's type from the axis' type."""
+    """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring.
+
+    `wrap`: makes the type of a key from that of the axis.
+    """
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -355,7 +358,10 @@ class Campaign(Section):
 
 
 def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
-    """A campaign in which placeholders of its command stand in `settings`, beside the declared axes."""
+    """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
+
+    In `vary`, `cells` and `exclude` people write both side by side.
+    """
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
     free = free_axes(command) if isinstance(command, str) else []
@@ -363,6 +369,7 @@ def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
         return data
 
     def apart(choice: Any) -> Any:
+        """A mapping of axes and placeholders to values, with the latter in `settings`."""
         if not isinstance(choice, dict):
             return choice
         settings = {name: value for name, value in choice.items() if name in free}

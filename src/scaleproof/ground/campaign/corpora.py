@@ -137,6 +137,7 @@ class Corpus(Section):
         return self
 
     def _missing_keys(self) -> Iterator[str]:
+        """Complaints about keys that the source needs."""
         names = [name for name in NEEDED[self.source] if not getattr(self, name)]
         if names == ["files"] and self.source in LOCAL:
             yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
@@ -144,6 +145,7 @@ class Corpus(Section):
             yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
 
     def _useless_keys(self) -> Iterator[str]:
+        """Complaints about keys that the source has no use for."""
         if self.gated and self.source not in ONLY_FOR["gated"]:
             yield "`gated` is for sources hub and dataset: tokens are sent nowhere else"
         for name, sources in ONLY_FOR.items():
@@ -153,6 +155,7 @@ class Corpus(Section):
             yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
+        """Complaints about `field`, `label` and `columns`."""
         if "field" in self.model_fields_set and self.form == "text":
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and (self.form == "text" or self.source == "python-docs"):
@@ -164,6 +167,7 @@ class Corpus(Section):
                 yield f'"{name}" (field, label) is none of `columns`: {", ".join(self.columns)}'
 
     def _wrong_places(self) -> Iterator[str]:
+        """Complaints about `urls`, and about names of files that are downloaded."""
         for url in self.urls:
             if not re.match(r"https?://[^/]", url):
                 yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
@@ -190,7 +194,9 @@ class Corpus(Section):
     @property
     def form(self) -> str | None:
         """What the files are; None for python-docs and dataset, which have none here."""
-        return self.format if self.remote else self.source if self.source in LOCAL else None
+        if self.remote:
+            return self.format
+        return self.source if self.source in LOCAL else None
 
     @property
     def fields(self) -> list[str]:
@@ -266,8 +272,8 @@ def _matches(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
-    wild = any(c in pattern for c in "*?[")
-    if not wild:
+    is_wild = any(c in pattern for c in "*?[")
+    if not is_wild:
         if (fault := _not_a_file(path)) is not None:
             hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
             raise UserError(f"{where} {fault}{hint}")
@@ -312,17 +318,17 @@ def check_local(name: str, corpus: Corpus) -> None:
 
 
 def _other_kind(path: Path, start: bytes) -> str | None:
-    """What a file is that is no corpus, or no packed one as its name says; None for others."""
+    """What a file is that begins (`start`) like no corpus, or not as the suffix of its name says; None for others."""
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
         if path.suffix == suffix and not start.startswith(magic):
             return f"does not begin like a {suffix} file"
-    return next((what for magic, what in OTHERS.items() if start.startswith(magic)), None)
+    return next((description for magic, description in OTHERS.items() if start.startswith(magic)), None)
 
 
 def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """What is wrong with a file, by its first bytes."""
+    """What is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:
@@ -350,10 +356,10 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
 
 
 def absent_field(names: list[str], corpus: Corpus) -> str | None:
-    """What is wrong with the fields of a file; None if all that the table names are there."""
+    """What is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
     for name in corpus.fields:
         if name not in names:
-            what = "label" if name == corpus.label else "field"
+            what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
             there = shortened(", ".join(names), 300)
             separator = next((c for c in ";\t|" if corpus.form == "csv" and len(names) == 1 and c in names[0]), None)

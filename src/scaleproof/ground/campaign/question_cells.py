@@ -6,9 +6,10 @@ from scaleproof.ground.errors import UserError, nearest
 
 
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`; `better_than` or `not_slower_than`), and `by`, the part of the rate in question.
+    """The question with the full names of its cells: {"is": ..., "better_than" or "not_slower_than": ..., "by": ...}.
 
-    Raises UserError where a name means no cell, or several.
+    None where the campaign asks nothing; `by` is the part of the rate in question. Raises UserError where a name means
+    no cell, or several.
     """
     if question is None:
         return None
@@ -21,7 +22,10 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
 
 
 def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """The one cell that is meant by a slug or a strategy."""
+    """The one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
+
+    Raises UserError where it means no cell, or several.
+    """
     exact = [cell for cell in cells if cell.slug == name]
     geometry = None if question.on is None else str(question.on)
     of_strategy = [cell for cell in cells if name in _short_names(cell)]
@@ -42,7 +46,7 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
 
 
 def _short_names(cell: Cell) -> list[str]:
-    """By which a question may name a cell: its strategy, or of a command the values of its placeholders."""
+    """Short names by which a question may mean a cell: its strategy, or the labels of its command's settings."""
     if cell.command is None:
         return [cell.execution.strategy]
     return [setting.label for setting in cell.settings.values()]

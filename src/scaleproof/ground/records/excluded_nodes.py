@@ -22,7 +22,10 @@ class ExcludedNode(BaseModel):
 
 
 def excluded_nodes(campaign: Path) -> list[ExcludedNode]:
-    """Those of a campaign's folder, by name; none where nothing was excluded. Raises UserError for a damaged file."""
+    """The excluded nodes of a campaign, sorted by name. Raises UserError for a damaged file.
+
+    `campaign`: the folder of its results.
+    """
     path = campaign / EXCLUDED
     if not path.is_file():
         return []

@@ -40,7 +40,7 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
-    """`own`, the rate of a cell, with an interval by the noise of all cells of the campaign.
+    """The rate `own` of a cell with an interval by the noise of all cells of the campaign.
 
     `rates`, `others`: repeat -> rate, of the cell and of the others. Returns `own` as it is where none of the others
     has the same repeats. Three runs may be alike by chance: where the
@@ -100,7 +100,7 @@ def paired_ratio(
     confidence: float = CONFIDENCE,
     others: Sequence[Mapping[int, float]] = (),
 ) -> Estimate | None:
-    """`value`, the ratio of two rates, with the paired interval of the logarithms of the ratios of each repeat.
+    """The ratio `value` of two rates with the paired interval of the logarithms of the ratios of each repeat.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
     cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where the

@@ -57,7 +57,7 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """` Did you mean "x"?`, with x of `allowed` and a leading space; empty if no allowed name resembles `name`.
+    """A hint ` Did you mean "x"?`, with a leading space and x of `allowed`; empty if none of them resembles `name`.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -94,7 +94,7 @@ def same_name(name: object, allowed: Iterable[str]) -> str | None:
 
 @cache
 def _other_words() -> dict[str, list[str]]:
-    """What other programs write -> what it may be here."""
+    """The table OTHER_WORDS: word of other programs -> words that it may be here."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
         others, _, own = entry.partition(":")
@@ -136,7 +136,7 @@ def path_fault(path: Path) -> str:
 
 
 def link_fault(path: Path) -> str:
-    """What is wrong with a link behind which there is nothing: ` is a link that leads back to itself`."""
+    """What is wrong with a broken link, to be said after its path: ` is a link that leads back to itself`."""
     try:
         path.stat()
     except OSError as error:
@@ -234,7 +234,7 @@ def first_fault(error: Any) -> str:
 
 
 def _fault_of_parsing(error: Exception) -> str:
-    """The same for an exception of json, or of code that takes values from what json read."""
+    """What is wrong with a file, by an exception of json or of code that takes values from what json read."""
     text = shortened(" ".join(str(error).split()), 200)
     if isinstance(error, json.JSONDecodeError) and not error.doc:
         return EMPTY

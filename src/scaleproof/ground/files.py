@@ -126,7 +126,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """What `parse` makes of a file that the workflow wrote.
+    """The record in a file that the workflow wrote, as `parse` makes it of the file's bytes.
 
     Raises UserError, with the command that makes the file again, where it is missing or not what was written.
     """
@@ -167,7 +167,7 @@ REMEDY = (
 
 
 def full_disk_text(path: Path) -> str:
-    """What to say of a write to `path` that found the disk full: the target, and what to free."""
+    """The message for a write to `path` that failed because the disk is full: how much is free, and what to delete."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
         f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "

@@ -67,7 +67,7 @@ CODE = re.compile(
 
 
 def linked(text: str, cells: Collection[str]) -> Markup:
-    """`text`, escaped: the name of each of `cells` is a link to the cell's row, files and commands are in code font."""
+    """`text` as HTML: the name of each of `cells` links to the cell's row, files and commands are in code font."""
     parts = []
     end = 0  # of the last match
     for match in CODE.finditer(text):
@@ -81,7 +81,7 @@ INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
 
 
 def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
-    """`text`, escaped: the code of each finding is a link to it, in the colour of its severity.
+    """`text` as HTML: the code of each finding links to it, in the colour of its severity; all else is escaped.
 
     `severity_of`: the codes of the page -> severity.
     """
@@ -96,7 +96,7 @@ def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
 
 
 def _with_links(text: str, cells: Collection[str]) -> Markup:
-    """`text`, escaped: the name of each of `cells` is a link to its row, and no line ends inside an interval."""
+    """`text` as HTML: the name of each of `cells` links to its row, no line ends inside an interval; else escaped."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
     parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
     whole = Markup('<span class="whole">{}</span>')

@@ -180,7 +180,7 @@ def largest(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
 
 
 def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
-    """What the lines of one or more reports of kernels add up to. `ranks`: of the traced run, if known."""
+    """Times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
     total = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
     share = 1 - sum(line.total_ns for line in unclassified) / total if total else None

@@ -13,7 +13,7 @@ TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and thousands separators; a dash for None and NaN."""
+    """A number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:

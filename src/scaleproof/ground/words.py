@@ -66,7 +66,7 @@ def words() -> list[str]:
 
 
 def meaning(text: str) -> str | None:
-    """What a word means, written in any case and with hyphens or blanks; None where it is not among the words."""
+    """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
     for key, explanation in GLOSSARY.items():
         if _plain(text) in map(_plain, key.split(", ")):
             return explanation

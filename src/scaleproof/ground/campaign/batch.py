@@ -68,9 +68,9 @@ def candidates(work: Work, n_devices: int) -> list[int]:
 
 
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:
-    """`what`, the micro-batch or the accumulation: the global batch `total` over `other`, the other one, x devices.
+    """The micro-batch or the accumulation, whichever `what` names: the global batch `total` / (`other` x devices).
 
-    Raises UserError where that is not a whole number.
+    `other`: the value of the other one. Raises UserError where that is not a whole number.
     """
     if total % (other * n_devices):
         below = total - total % (other * n_devices)

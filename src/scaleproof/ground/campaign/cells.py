@@ -54,7 +54,7 @@ class Cell:
         return filled(template, {n: s.text for n, s in self.settings.items()}) if template is not None else None
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
-        """What each placeholder of its command stands for."""
+        """The value of each placeholder that its command may have, by name, in the run number `repeat`."""
         geometry, batch = self.execution.geometry, self.batch
         return {
             "devices": geometry.n_devices,
@@ -186,7 +186,7 @@ class Cell:
 
     @cached_property
     def planned_fingerprint(self) -> str:
-        """The same before and after a search for its micro-batch: what the workflow plans by."""
+        """The fingerprint that the workflow plans by: the same before and after a search for the micro-batch."""
         if self.searched is None:
             return self.fingerprint
         unknown = {"micro_batch": self.searched, "accumulation": "derive"}

@@ -53,6 +53,7 @@ class Patterns(Section):
 
     @model_validator(mode="after")
     def _usable(self) -> "Patterns":
+        """Check that each pattern has one group, and that one of them finds a rate or a time. Raises ValueError."""
         given = self.model_dump(exclude_none=True)
         for name, pattern in given.items():
             try:
@@ -103,7 +104,7 @@ def free_axes(command: str) -> list[str]:
 
 
 def check_axes(command: str, settings: Iterable[str]) -> None:
-    """That `settings`, the names of free axes, are just the placeholders of the command. Raises UserError."""
+    """Check that `settings`, names of free axes, are exactly the free placeholders of `command`. Raises UserError."""
     free = free_axes(command)
     for name in settings:
         if name not in free:

@@ -148,7 +148,7 @@ class Work(Section):
     @model_validator(mode="before")
     @classmethod
     def _two_lengths(cls, data: Any) -> Any:
-        """`steps: [50, 150]` as two keys."""
+        """Read `steps: [50, 150]`, the lengths of two runs, as `fewer_steps` and `steps`."""
         steps = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(steps, list):
             return data
@@ -276,6 +276,7 @@ class Comparison(Section):
     @field_validator("pairs")
     @classmethod
     def _balanced(cls, pairs: int) -> int:
+        """Check that the number of pairs is even."""
         if pairs % 2:
             raise ValueError(
                 f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
@@ -339,7 +340,7 @@ class Campaign(Section):
     @field_validator("title")
     @classmethod
     def _one_line(cls, title: str) -> str:
-        """Without the line end of a block (`title: |`), and without characters that a terminal or LaTeX would obey."""
+        """The title without the line end of a block (`title: |`); ValueError for characters that a terminal obeys."""
         title = title.rstrip("\n")
         for place, character in enumerate(title, start=1):
             if not character.isprintable():
@@ -351,9 +352,9 @@ class Campaign(Section):
     @model_validator(mode="before")
     @classmethod
     def _no_empty_sections(cls, data: Any) -> Any:
-        # `vary:` with nothing under it is null in YAML; it means what it looks like: nothing.
+        """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
         if isinstance(data, dict):
-            return _settings_apart({k: v for k, v in data.items() if v is not None})
+            return _settings_apart({key: value for key, value in data.items() if value is not None})
         return data
 
 

@@ -131,6 +131,7 @@ class Corpus(Section):
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
+        """Raise ValueError with the first complaint about the keys."""
         for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
             for complaint in complaints():
                 raise ValueError(complaint)
@@ -193,7 +194,7 @@ class Corpus(Section):
 
     @property
     def form(self) -> str | None:
-        """What the files are; None for python-docs and dataset, which have none here."""
+        """The format of the files, such as "jsonl"; None for python-docs and dataset, which name no files."""
         if self.remote:
             return self.format
         return self.source if self.source in LOCAL else None
@@ -294,7 +295,7 @@ def _matches(pattern: str, where: str) -> list[Path]:
 
 
 def _not_a_file(path: Path) -> str | None:
-    """What is wrong with a path that should be a file; None if it is one."""
+    """What a path is that should be a file, to be said after it: "is a folder; ..."; None for a regular file."""
     if path.is_file():
         return None
     if path.is_dir():
@@ -305,9 +306,9 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def check_local(name: str, corpus: Corpus) -> None:
-    """Raises UserError where local files cannot be what the table says, as far as their first bytes tell."""
-    paths = [Path(p) for p in local_files(name, corpus)]
-    if paths and not any(p.stat().st_size for p in paths):
+    """Check by their first bytes that local files are what the table says of the corpus. Raises UserError."""
+    paths = [Path(path) for path in local_files(name, corpus)]
+    if paths and not any(path.stat().st_size for path in paths):
         raise UserError(f"config/corpora.yaml: {name}.files: {_listed(paths)} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:

@@ -70,7 +70,7 @@ class LoadedCampaign:
             raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
 
     def _traced(self) -> list[Cell]:
-        """The cells of which a trace is taken."""
+        """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""
         selection = self.campaign.trace.cells
         if selection == "all":
             return self.cells
@@ -101,7 +101,7 @@ class LoadedCampaign:
         return read_record(path, with_answer)
 
     def _check_command(self) -> None:
-        """Raises UserError where something is asked of a command that only the trainer does."""
+        """Check that nothing is asked of a command that only the trainer does. Raises UserError."""
         if self.campaign.workload.command is None:
             return
         if self.traced:
@@ -112,7 +112,7 @@ class LoadedCampaign:
             raise UserError("compare: list both arms of a command under vary; they are paired by repeat", ("compare",))
 
     def _check_search(self) -> None:
-        """Raises UserError where trials are to find a micro-batch and several cells run in one job."""
+        """Check that no trials are to find a micro-batch where several cells run in one job. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and shares_jobs(self.campaign):
             key = self._sharing_key
@@ -123,7 +123,7 @@ class LoadedCampaign:
             )
 
     def _check_forecast(self) -> None:
-        """That geometries of `forecast` are those of cells, each on one side of the forecast. Raises UserError."""
+        """Check that `forecast` names geometries of cells, and none on both of its sides. Raises UserError."""
         settings = self.campaign.forecast
         present = sorted({str(cell.execution.geometry) for cell in self.cells})
         from_, held_out = [str(g) for g in settings.from_], [str(g) for g in settings.hold_out]
@@ -319,7 +319,7 @@ def _rename(path: Path) -> str:
 
 
 def _check_labels(cell: Cell) -> None:
-    """That the corpus of a classification has labels. Raises UserError."""
+    """Check that the corpus has labels if the cell is a classification. Raises UserError."""
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(

@@ -46,6 +46,7 @@ class TransformersModel(Section):
 
     @model_validator(mode="after")
     def _one_of_three(self) -> "TransformersModel":
+        """Check that one of hub, config and module names the model. Raises ValueError."""
         named = [name for name in ("hub", "config", "module") if getattr(self, name) is not None]
         if len(named) != 1:
             raise ValueError(

@@ -172,9 +172,9 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
 
 
 def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
-    """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
+    """A hint where the key `name` belongs, with a leading space; empty where no section, down to `depth`, has it."""
     places = []
-    waiting: list[Place] = [()]
+    waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
         section = waiting.pop(0)
         keys = _properties(schema, section)
@@ -239,7 +239,7 @@ def _choices(node: Schema, schema: Schema) -> list[str]:
 
 
 def _allowed_at(place: Place, schema: Schema, value: object) -> str:
-    """`allowed: ...` for a faulty `value`, with a hint: the word that is meant, or how a list is written."""
+    """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
@@ -286,7 +286,7 @@ def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> s
 
 
 def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
-    """`Write [ddp].` where the one value of a list stands without brackets."""
+    """A hint where a list is expected: ` Write [ddp].` for a value without brackets; else empty."""
     if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
         return ""
     items = array.get("items", {})

@@ -109,7 +109,10 @@ def no_campaign(path: Path) -> UserError:
 
 
 def other_folder() -> str:
-    """What to say where campaigns are looked for in a folder that has none, and one around it has; else nothing."""
+    """A hint for the end of a message: `; this is ..., and campaigns are in ...: cd ...`, a folder around this one.
+
+    Empty where this folder has campaigns, or none around it has any.
+    """
     here = Path.cwd()
     if (here / CAMPAIGNS).is_dir():
         return ""

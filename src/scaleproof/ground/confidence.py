@@ -54,7 +54,8 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
         return own
     logs = np.log([[of_cell[k] for k in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
-    by_round = cells * float(logs.mean(axis=0).var(ddof=1))  # mean squares
+    # Mean squares: between rounds, and of what is left of each run.
+    by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run
     variance_of_rest = (total - own.variance * rounds) / (cells - 1)
@@ -187,7 +188,7 @@ def of_interval(value: float, low: float | None, high: float | None, n: int) -> 
     """The estimate behind a published value with its 95 % interval over `n` runs, with the variance of `rate`."""
     if low is None or high is None or n < 2:
         return Estimate(value, None, None, n, None, None)
-    half = math.log(high / low) / 2
+    half = math.log(high / low) / 2  # half of the interval's width, on the logarithm
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     return Estimate(value, low, high, n, (half / quantile) ** 2, n - 1)
 

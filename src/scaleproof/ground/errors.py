@@ -67,7 +67,8 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     """The allowed name that `name` resembles most; None if it resembles none, or is one already."""
-    by_letters = {_letters(choice): choice for choice in reversed([str(a) for a in allowed])}
+    choices = [str(choice) for choice in allowed]
+    by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])
     if str(name) in by_letters.values():
         return None
@@ -220,11 +221,12 @@ def first_fault(error: Any) -> str:
     if first["type"] == "json_invalid":
         return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
     if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
-        key, values = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
+        # A key of the place decides between the alternatives of a union; without it there are no expected tags.
+        key, tags = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
         place = ".".join(filter(None, (place, key)))
-        if values is None:
+        if tags is None:
             return shortened(f"{place} is missing", 300)
-        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {values}", 300)
+        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
     allowed = message.removeprefix("Input should be ")
     if place and allowed != message:
         if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed

@@ -273,12 +273,12 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
             remaining.append(choice)
     if unmatched:
         entry = excluded[min(unmatched)]
-        words = ", ".join(f"{name}: {value}" for name, value in entry.items())
+        listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
         present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
         absent = [name for name, value in entry.items() if value not in present[name]]
         there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in absent)
         raise UserError(
-            f"exclude: {words} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
+            f"exclude: {listed} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),
         )
     return remaining
@@ -355,24 +355,19 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
 
     Raises UserError where the values do not go together.
     """
-    sections = {
-        name: getattr(campaign, name).model_copy(
-            update={k: v for k, v in choice.items() if k in AXES and AXES[k][0] == name}
-        )
-        for name in SECTIONS
-    }
+    sections: dict[str, Any] = {}
+    for name in SECTIONS:
+        changes = {axis: value for axis, value in choice.items() if axis in AXES and AXES[axis][0] == name}
+        sections[name] = getattr(campaign, name).model_copy(update=changes)
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings)
         named = [axis for axis in named if axis != "strategy"]
-    slug = "-".join(
-        [_token("", setting.label).strip("-") for setting in settings.values()]
-        + [
-            _token(axis_prefix(declared) or "", getattr(sections[section], axis))
-            for axis, (section, declared) in AXES.items()
-            if axis in named
-        ]
-    )
+    tokens = [_token("", setting.label).strip("-") for setting in settings.values()]
+    for axis, (section, declared) in AXES.items():
+        if axis in named:
+            tokens.append(_token(axis_prefix(declared) or "", getattr(sections[section], axis)))
+    slug = "-".join(tokens)
     if len(slug) > LONGEST_SLUG:
         raise UserError(
             f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
@@ -380,7 +375,10 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     micro = sections["work"].micro_batch
     cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None, settings=settings)
     try:
-        check_command(cell) if cell.command is not None else check(cell)
+        if cell.command is not None:
+            check_command(cell)
+        else:
+            check(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell

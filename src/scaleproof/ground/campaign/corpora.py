@@ -273,25 +273,25 @@ def _matches(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
-    is_wild = any(c in pattern for c in "*?[")
-    if not is_wild:
+    if not _has_wildcard(pattern):
         if (fault := _not_a_file(path)) is not None:
             hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
             raise UserError(f"{where} {fault}{hint}")
         return [path]
-    if "**" in pattern:
-        parts = path.parts
-        fixed = Path(*parts[: next(i for i, part in enumerate(parts) if any(c in part for c in "*?["))])
-        if len(fixed.resolve().parts) < 3:
-            raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
+    fixed = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())
+    if "**" in pattern and len(fixed.resolve().parts) < 3:  # a folder such as / or /home
+        raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
     matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
     regular = [match for match in matches if match.is_file()]
     if not regular:
-        odd = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
-        fixed = next((parent for parent in path.parents if not any(c in str(parent) for c in "*?[")), Path())
-        there = nearest_path(fixed / "*") if not odd and fixed.is_dir() else ""
-        raise UserError(f"{where} matches no file{odd}.{there}")
+        first = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
+        hint = nearest_path(fixed / "*") if not matches and fixed.is_dir() else ""
+        raise UserError(f"{where} matches no file{first}.{hint}")
     return regular
+
+
+def _has_wildcard(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
 
 
 def _not_a_file(path: Path) -> str | None:

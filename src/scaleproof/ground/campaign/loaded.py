@@ -39,10 +39,10 @@ class LoadedCampaign:
         `results`: the folder in which the micro-batches that trials have found are looked up.
         """
         self.path, self.name = path, path.stem
-        misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
-        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (misnamed and not has_title(path)):
+        is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
+        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
             raise no_campaign(path)
-        if misnamed:
+        if is_misnamed:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
                 f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"
@@ -66,8 +66,10 @@ class LoadedCampaign:
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
-            last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
-            raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
+            place = error.key
+            if place and ("vary", place[-1]) in lines:  # where the file gives the values of that key
+                place = ("vary", place[-1])
+            raise UserError(f"{lines.at(path, place)}{error}") from None
 
     def _traced(self) -> list[Cell]:
         """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""

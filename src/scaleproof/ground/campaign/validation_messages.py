@@ -62,7 +62,8 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
-    deepest = [place for place in faults if not (place and any(_is_inside(other, place) for other in faults))]
+    around = [place for place in faults if place and any(_is_inside(other, place) for other in faults)]
+    deepest = [place for place in faults if place not in around]
     order = [_place(fault["loc"], data) for fault in error.errors()]
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, order.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
@@ -162,8 +163,9 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     The key meant is one of this section by another word, one of another section, or one that resembles it.
     """
     name = str(place[-1])
-    varied = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
-    if len(place) > 1 and name in sections_of(schema) and not (varied and place[0] in OF_CELLS):
+    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
+    axes = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
+    if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     here = same_name(name, known)
     if here is not None:
@@ -209,7 +211,7 @@ def _node(schema: Schema, place: Place) -> Schema:
         inner: Schema = {}
         for option in _alternatives(node, schema):
             if isinstance(step, int):
-                prefix = option.get("prefixItems", [])
+                prefix = option.get("prefixItems", [])  # of a tuple: a schema for each place
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
             else:
                 named = option.get("properties", {}).get(step)

@@ -155,6 +155,7 @@ class Register(Generic[Subject]):
         default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
         concerns: Concern = "runs",
     ) -> None:
+        """Start an empty register; the parameters are those of the class."""
         self.default_about = default_about
         self.default_cells = default_cells
         self.concerns = concerns

@@ -53,7 +53,8 @@ def _imported(path: Path) -> frozenset[Path]:
     if path.suffix != ".py":
         return frozenset()
     names = set()
-    # `from from_module import listed`, or `import plain_module`: what is not there is empty
+    # `from from_module import listed` or `import plain_module`; the parts of the other form are empty. A listed name
+    # may be a module or not: `_files_of` is empty for one that is none.
     for from_module, listed, plain_module in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
         names |= {from_module or plain_module, *(f"{from_module}.{name}" for name in re.findall(r"\w+", listed))}
     return frozenset(file for name in names for file in _files_of(name))

@@ -62,8 +62,11 @@ def at_once(compared: Sequence[Compared]) -> list[Compared]:
     claims = sum(one.ratio is not None for one in compared)
     joint = []
     for one in compared:
-        low, high = _bounds(one, claims)
-        joint.append(replace(one, low=low, high=high, claims=claims) if one.ratio is not None else one)
+        if one.ratio is None:
+            joint.append(one)
+        else:
+            low, high = _bounds(one, claims)
+            joint.append(replace(one, low=low, high=high, claims=claims))
     return joint
 
 

@@ -43,11 +43,11 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     """The rate `own` of a cell with an interval by the noise of all cells of the campaign.
 
     `rates`, `others`: repeat -> rate, of the cell and of the others. Returns `own` as it is where none of the others
-    has the same repeats. Three runs may be alike by chance: where the
-    machine has two states, or a slow run now and then, the interval of a cell alone holds the truth in a third of
-    campaigns. The variance of a run is therefore that of all cells with the same repeats about their means. Part of it
-    is shared by a round, part is each run's own; Satterthwaite's degrees of freedom (1946) count both. A cell that is
-    noisier than the others (`_is_noisier`) keeps its own interval; a quiet one may be in one of two states by chance.
+    has the same repeats. Three runs may be alike by chance: where the machine has two states, or a slow run now and
+    then, the interval of a cell alone holds the truth in a third of campaigns. The variance of a run is therefore that
+    of all cells with the same repeats about their means. Part of it is shared by a round, part is each run's own;
+    Satterthwaite's degrees of freedom (1946) count both. A cell that is noisier than the others (`_is_noisier`) keeps
+    its own interval; a quiet one may be in one of two states by chance.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
@@ -57,9 +57,10 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     # Mean squares: between rounds, and of what is left of each run.
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
-    total = by_round + (cells - 1) * by_run
-    variance_of_rest = (total - own.variance * rounds) / (cells - 1)
-    if total == 0 or _is_noisier(own.variance * rounds, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
+    total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
+    variance = own.variance * rounds  # of a run; that of an estimate is over its mean
+    variance_of_rest = (total - variance) / (cells - 1)
+    if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
     freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)
     return _interval(own.value, total / cells / rounds, freedom, rounds)

@@ -80,7 +80,8 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
     close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
     if not close and len(letters) >= 3:
-        near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
+        most_edits = 2 if len(letters) >= 5 else 1
+        near = [choice for choice in by_letters if edits(letters, choice) <= most_edits]
         close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
     return by_letters[close[0]] if close else None
 
@@ -108,13 +109,14 @@ def edits(a: str, b: str) -> int:
     """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
     if abs(len(a) - len(b)) > 2:
         return 3
+    # Row by row of the table of edits between the first i characters of `a` and the first j of `b`.
     two_before, before = [0], list(range(len(b) + 1))
     for i, x in enumerate(a, start=1):
         row = [i]
         for j, y in enumerate(b, start=1):
             least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
-            row.append(min(least, two_before[j - 2] + 1) if swapped else least)
+            are_swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
+            row.append(min(least, two_before[j - 2] + 1) if are_swapped else least)
         two_before, before = before, row
     return min(before[-1], 3)
 

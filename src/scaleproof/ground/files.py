@@ -142,10 +142,10 @@ def os_fault(error: OSError) -> str:
     """An OSError in words: the path that was read or written, and why that failed."""
     if error.filename is None:
         return f"output: {error.strerror or error}"
-    full = error.errno in DISK_FULL
-    name = error.filename2 if full and error.filename2 else error.filename  # of a copy the second one is written
+    is_full = error.errno in DISK_FULL
+    name = error.filename2 if is_full and error.filename2 else error.filename  # of a copy the second one is written
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
-    if full:
+    if is_full:
         return full_disk_text(path)
     if error.errno == errno.ENOENT:
         return f"{path}: no such file or folder.{nearest_path(path)}"

@@ -30,8 +30,8 @@ def resolve(work: Work, n_devices: int) -> Batch:
     """
     if work.micro_batch in SEARCHED:
         return _before_the_search(work, n_devices)
-    given = {"global_batch": work.global_batch, "micro_batch": work.micro_batch, "accumulation": work.accumulation}
-    total, micro, accumulation = (v if isinstance(v, int) else None for v in given.values())
+    given = (work.global_batch, work.micro_batch, work.accumulation)
+    total, micro, accumulation = (value if isinstance(value, int) else None for value in given)  # None: `derive`
     if total is None and micro is None:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
     if accumulation is None:

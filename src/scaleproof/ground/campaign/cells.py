@@ -54,7 +54,7 @@ class Cell:
         return filled(template, {n: s.text for n, s in self.settings.items()}) if template is not None else None
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
-        """The value of each placeholder that its command may have, by name, in the run number `repeat`."""
+        """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
         geometry, batch = self.execution.geometry, self.batch
         return {
             "devices": geometry.n_devices,
@@ -92,7 +92,7 @@ class Cell:
 
     @cached_property
     def batch(self) -> Batch:
-        """The numbers of its batch, all resolved. Raises UserError where they disagree."""
+        """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
         if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
@@ -257,7 +257,10 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
 
 
 def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
+    """The combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
+
+    Raises UserError where an `exclude` matches none.
+    """
     excluded = [_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # places in `exclude`
     remaining = []

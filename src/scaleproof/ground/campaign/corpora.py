@@ -360,12 +360,13 @@ def absent_field(names: list[str], corpus: Corpus) -> str | None:
     """What is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
     for name in corpus.fields:
         if name not in names:
+            if corpus.form == "csv" and len(names) == 1:
+                for separator in ";\t|":
+                    if separator in names[0]:
+                        return f"has columns separated by {separator!r}; csv is read with commas"
             what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
             there = shortened(", ".join(names), 300)
-            separator = next((c for c in ";\t|" if corpus.form == "csv" and len(names) == 1 and c in names[0]), None)
-            if separator:
-                return f"has columns separated by {separator!r}; csv is read with commas"
             return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
     return None
 

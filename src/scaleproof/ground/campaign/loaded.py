@@ -290,7 +290,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
 
 
 def corpus_called(name: str, place: str = "") -> Corpus:
-    """The row of the table of corpora. Raises UserError, after its `place`, with the nearest name."""
+    """The corpus called `name` in the table of corpora. Raises UserError with the nearest name, `place` before it."""
     table = _corpora().root
     if name not in table:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
@@ -332,9 +332,9 @@ def _check_labels(cell: Cell) -> None:
 
 
 def corpus_in(folder: str) -> tuple[str, Corpus]:
-    """Name and row of the corpus whose folder of results/corpora this is.
+    """Name and row of the corpus whose folder below results/corpora is called `folder`.
 
-    Raises UserError where the table has moved on.
+    Raises UserError where the table names another revision or budget by now.
     """
     name = folder.partition("@")[0]
     corpus = corpus_called(name)

@@ -36,8 +36,9 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
     place = ("question", key)
     if meant:
         one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
-        on = "" if one_geometry or geometry else f"question.on (for instance on: {meant[-1].execution.geometry}) or "
-        raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
+        has_advice = not one_geometry and geometry is None
+        advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or " if has_advice else ""
+        raise UserError(f'question.{key}: "{name}" means several cells; give {advice}the name of one: {slugs}', place)
     if of_strategy:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
     names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]

@@ -125,7 +125,7 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
 def refusals(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
     """Why a model with this config.json cannot be measured; nothing where it can."""
     for name, reason in REFUSED.items():
-        if architecture.get(name) not in (None, 1, 1.0, False):
+        if architecture.get(name) not in (None, 1, 1.0, False):  # with these the key changes nothing
             yield f"{name}: {reason}"
     for name in EXPERTS:
         experts = architecture.get(name)

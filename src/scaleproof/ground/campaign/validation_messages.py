@@ -292,8 +292,8 @@ def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
     if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
         return ""
     items = array.get("items", {})
-    fits = _fits(value, _alternatives(items, schema), _choices(items, schema))
-    return f" Write [{shortened(value, 60)}]." if fits else ""
+    would_fit = _fits(value, _alternatives(items, schema), _choices(items, schema))
+    return f" Write [{shortened(value, 60)}]." if would_fit else ""
 
 
 def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
@@ -315,7 +315,7 @@ def _within(number: float, option: Schema) -> bool:
 
 
 def _allowed(node: Schema, schema: Schema) -> str:
-    """A few words for what the schema takes at a node."""
+    """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
     for option in _alternatives(node, schema):
         words += _words(option, node, schema)

@@ -156,7 +156,10 @@ def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _document(path: Path) -> Any:
-    """The document as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text), within the limits."""
+    """The document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
+
+    Raises UserError, with the line where one is known, for what is no YAML or beyond the limits.
+    """
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:

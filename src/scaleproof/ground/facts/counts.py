@@ -68,7 +68,8 @@ def counts_of(inventory: Inventory, tokens_per_sample: float) -> Counts:
 def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inventory:
     """The inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
 
-    A block of a GPT-2 has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights.
+    A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights,
+    with f the width of its feed-forward net.
     """
     d, layers = shape.width, shape.layers
     tables = (vocab_size + shape.context) * d  # embeddings of tokens and of positions

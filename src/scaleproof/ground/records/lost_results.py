@@ -47,10 +47,10 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
 
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
-    """The records of jobs of several runs that say more than is there: record -> the files of runs that are missing.
+    """Record of a job of several runs -> the files of its runs that are missing; only jobs that lack some.
 
-    Snakemake knows the record alone. With it, the job is sent once more, and makes these runs. A record that is gone
-    counts where its runs stand behind results.
+    Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
+    that is gone counts where its runs stand behind results.
     """
     incomplete: dict[Path, list[Path]] = {}
     concluded = set(_runs_of_table(results / loaded.name)) if loaded.shared_jobs else set()

@@ -40,8 +40,9 @@ def read_steps(text: str) -> np.ndarray:
     if lacking := [name for name in COLUMNS if name not in names]:
         raise ValueError(f"steps.csv has no column {', '.join(lacking)}")
     places = [names.index(name) for name in COLUMNS]
-    # A run that failed leaves a header alone, at which numpy would warn.
-    return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1) if lines else np.empty(0, ROW)
+    if not lines:  # of a run that failed; numpy would warn
+        return np.empty(0, ROW)
+    return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1)
 
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -87,6 +87,7 @@ def _check_shape(cell: Checked, shape: Shape) -> None:
         raise UserError(
             f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
+    # About: the matrices of all blocks, and the tables of tokens and positions.
     parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
     if parameters > MOST_PARAMETERS:
         raise UserError(
@@ -108,6 +109,7 @@ def _check_classifier(cell: Checked) -> None:
 def _check_vocabulary(cell: Checked) -> None:
     """Check that the token table has a row for each entry of the tokenizer, and not absurdly many. Raises UserError."""
     workload = cell.workload
+    # A name of more than 20 characters has a number so long that there is no need to read it.
     if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
         raise UserError(
             f"workload.tokenizer {workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",

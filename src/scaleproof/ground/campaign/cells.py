@@ -148,7 +148,7 @@ class Cell:
         return {"global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation}
 
     def _config_of_command(self, command: str) -> dict[str, Any]:
-        """The keys that take part in a run of its command; null for what only the program knows."""
+        """The configuration of a cell that runs `command`; None for keys of which only the program knows the value."""
         workload, execution = self.workload.model_dump(mode="json"), self.execution
         named = placeholders(command)
         settings = ", ".join(setting.label for setting in self.settings.values())

@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def of(cls, name: str, value: Scalar) -> "Setting":
-        """The setting that a plain value of the axis `name` is; a number alone would name nothing."""
+        """The setting of a plain value of the axis `name`, which stands in the label of a number or a bool: "lr0.1"."""
         if isinstance(value, bool):
             return cls(name if value else f"no{name}", str(value).lower())
         label = value if isinstance(value, str) else f"{name}{value}"
@@ -144,7 +144,10 @@ def words_of(command: str) -> list[str]:
 
 
 def files_of(words: Iterable[str]) -> list[str]:
-    """The words of a command that name files which are there: scripts and configurations, no interpreter."""
+    """The words of a command that name existing files, each once: scripts and configurations, no interpreter.
+
+    Files larger than LARGEST_FILE, which are data, are left out.
+    """
     files = []
     for word in words:
         with contextlib.suppress(OSError, ValueError):  # a word that no file can be called

@@ -152,7 +152,7 @@ class Corpus(Section):
         for name, sources in ONLY_FOR.items():
             if name in self.model_fields_set and self.source not in sources:
                 yield f"source {self.source} has no use for `{name}`"
-        if self.source == "dataset" and len(self.load) != len(("owner/name", "configuration", "split")):
+        if self.source == "dataset" and len(self.load) != 3:
             yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
@@ -241,7 +241,7 @@ class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
 
 
 def folder_of(name: str, corpus: Corpus) -> str:
-    """The folder of a corpus below results/corpora: another revision or budget is another folder."""
+    """The name of a corpus' folder below results/corpora: another revision or budget is another folder."""
     parts = [corpus.revision[:12]] if corpus.revision else []
     if corpus.budget:
         parts.append(corpus.budget.replace(",", "").replace(" ", ""))
@@ -343,7 +343,7 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
         return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
-    if corpus.form != "jsonl" or not line or not rest:
+    if corpus.form != "jsonl" or not line or not rest:  # without a rest the line may go on beyond `start`
         return None
     try:
         row = json.loads(line)

@@ -89,12 +89,13 @@ class LoadedCampaign:
         return [cell for cell in self.cells if cell.slug in selection]
 
     def _resolved(self, cell: Cell, results: Path) -> Cell:
-        """The cell with the micro-batch that its trials have found; as it is where they are still to be made."""
+        """The cell with the micro-batch that trials have found; as it is without trials, or where they are to come."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
 
         def with_answer(data: bytes) -> Cell:
+            """The cell with the answer in the file's bytes."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again

@@ -207,7 +207,7 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: ("invalid", "suspect", "note").index(finding.severity))
 
 
-# Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
+# Subjects of our own checks. The register of external checks is in auditor/checks/context.py, beside its subject.
 of_run: Register[MeasuredRun] = Register(lambda run: [run])
 of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)
 # Of runs of any evidence level, together; of single runs of somebody's program.

@@ -32,7 +32,10 @@ MEASURING = (
 
 
 def closure(*entries: str) -> list[str]:
-    """Some files of the package ("conclude/report/page.py") and all modules that they import, in any function."""
+    """Paths of some files of the package ("conclude/report/page.py") and of all its modules that they import.
+
+    Imports count in any function. Paths are sorted, and relative to the working folder where they are below it.
+    """
     seen: set[Path] = set()
     waiting = [PACKAGE / entry for entry in entries]
     while waiting:
@@ -46,12 +49,14 @@ def closure(*entries: str) -> list[str]:
 
 @lru_cache
 def _imported(path: Path) -> frozenset[Path]:
-    """The package's files that a file imports when it runs, the packages' own files among them."""
+    """The package's files that a file imports when it runs, `__init__.py` of packages among them."""
     if path.suffix != ".py":
         return frozenset()
     names = set()
-    for module, listed, plain in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
-        names |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", listed))}
+    # `from from_module import listed` or `import plain_module`; the parts of the other form are empty. A listed name
+    # may be a module or not: `_files_of` is empty for one that is none.
+    for from_module, listed, plain_module in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
+        names |= {from_module or plain_module, *(f"{from_module}.{name}" for name in re.findall(r"\w+", listed))}
     return frozenset(file for name in names for file in _files_of(name))
 
 
@@ -63,7 +68,10 @@ def _files_of(name: str) -> list[Path]:
 
 
 def code_sha256(*entries: str) -> str:
-    """One hash over the code of a closure: equal code at different commits is recognised as equal."""
+    """One hash over the code of some files of the package and of all that they import.
+
+    Equal code at different commits has the same hash.
+    """
     n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in closure(*entries))
     if len(_known_hashes()) > n_known:
@@ -85,6 +93,7 @@ def code_hash(path: Path) -> str:
 
 @lru_cache
 def _known_hashes() -> dict[str, str]:
+    """Hashes of code that earlier processes made: Python version and sha256 of the file -> hash; empty without any."""
     try:
         known: dict[str, str] = json.loads(HASHES.read_text())
         return known
@@ -93,13 +102,17 @@ def _known_hashes() -> dict[str, str]:
 
 
 def _keep_hashes() -> None:
-    """For the next process: parsing all takes most of a second, and each job of a cluster reads the Snakefile."""
+    """Write the known hashes for the next process.
+
+    Parsing all files takes most of a second, and each job of a cluster reads the Snakefile.
+    """
     if HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
         with contextlib.suppress(OSError):
             write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
+    """The tree, changed in place, less the docstrings of its module, classes and functions."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             first = node.body[0] if node.body else None

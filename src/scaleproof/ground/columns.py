@@ -64,7 +64,10 @@ class Column:
         return estimate(interval, self.factor, self.digits)
 
     def fault(self, values: Iterable[object]) -> str:
-        """What is wrong with stored values of this column; empty if nothing is. NaN and None are unknown ones."""
+        """What is wrong with the first faulty one of some stored values; empty if nothing is.
+
+        NaN and None are unknown values, and no fault.
+        """
         for value in () if self.is_text else values:
             if value is not None and not isinstance(value, int | float):
                 return f"{self.name} is {str(value)[:40]!r}, no number"
@@ -350,10 +353,14 @@ def reference() -> str:
 
 
 def _entry(column: Column) -> str:
+    """The entry of a column in the list: its name, (heading, unit), and what it means."""
     heading = f"“{column.heading}”" if column.heading else ""
     facts = ", ".join(fact for fact in (heading, column.unit) if fact)
     meaning = column.definition or (f"`{column.setting}` of the configuration" if column.setting else "")
-    return f"- `{column.name}`{f' ({facts})' if facts else ''}{': ' if meaning else ''}{meaning}"
+    entry = f"- `{column.name}`"
+    if facts:
+        entry += f" ({facts})"
+    return f"{entry}: {meaning}" if meaning else entry
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ class Compared:
 
 
 def claim(one: Compared, claims: int = 1) -> str:
-    """What a ratio supports; `claims`: of how many cells it shall hold at once, where its interval is its own."""
+    """FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
+
+    `claims`: of how many cells it shall hold at once; 1 where `one` has such an interval already (`at_once`).
+    """
     low, high = _bounds(one, claims)
     if low is None or high is None:
         return NO_INTERVAL
@@ -52,12 +55,18 @@ def claim(one: Compared, claims: int = 1) -> str:
 
 
 def at_once(compared: Sequence[Compared]) -> list[Compared]:
-    """With intervals that hold for all cells at once (Bonferroni): with twenty equal cells one would seem to differ."""
+    """The comparisons with intervals that hold for all of them at once (Bonferroni).
+
+    With single intervals, one of twenty equal cells would seem to differ.
+    """
     claims = sum(one.ratio is not None for one in compared)
     joint = []
     for one in compared:
-        low, high = _bounds(one, claims)
-        joint.append(replace(one, low=low, high=high, claims=claims) if one.ratio is not None else one)
+        if one.ratio is None:
+            joint.append(one)
+        else:
+            low, high = _bounds(one, claims)
+            joint.append(replace(one, low=low, high=high, claims=claims))
     return joint
 
 
@@ -67,8 +76,9 @@ def _bounds(one: Compared, claims: int) -> tuple[float | None, float | None]:
         return None, None
     if claims == 1:
         return one.low, one.high
-    wider = stdtrit(one.freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(one.freedom, (1 + CONFIDENCE) / 2)
-    half = math.log(one.high / one.ratio) * float(wider)
+    # The interval is symmetric on the logarithm; Student's quantile for so many claims replaces that for one.
+    widening = stdtrit(one.freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(one.freedom, (1 + CONFIDENCE) / 2)
+    half = math.log(one.high / one.ratio) * float(widening)
     return one.ratio * math.exp(-half), one.ratio * math.exp(half)
 
 
@@ -79,6 +89,7 @@ def incomparable(unexpected: list[str], vary: list[str]) -> str:
 
 
 def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:
+    """The error that --vary names no field. `known`: the fields there are; `place`: the file that has them."""
     listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
     if "," in name:
         return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')

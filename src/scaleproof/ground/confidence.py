@@ -28,8 +28,9 @@ class Estimate:
 def rate(work: list[float], seconds: list[float]) -> Estimate:
     """All work over all time, with a Student t interval over runs on the logarithm of their rates.
 
-    The logarithm makes ratios of estimates (speed-ups) as exact as the estimates and keeps the bounds positive. With
-    run-to-run spreads of some percent it is close to the interval of the mean.
+    `work`, `seconds`: of each run, in the same order. One run gives a value without an interval. The logarithm makes
+    ratios of estimates (speed-ups) as exact as the estimates and keeps the bounds positive. With run-to-run spreads of
+    some percent it is close to the interval of the mean.
     """
     value, n = sum(work) / sum(seconds), len(work)
     if n < 2:
@@ -39,24 +40,27 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
-    """`own`, the rate of a cell, with an interval by the noise of all cells of the campaign.
+    """The rate `own` of a cell with an interval by the noise of all cells of the campaign.
 
-    `rates`, `others`: repeat -> rate, of the cell and of the others. Three runs may be alike by chance: where the
-    machine has two states, or a slow run now and then, the interval of a cell alone holds the truth in a third of
-    campaigns. The variance of a run is therefore that of all cells with the same repeats about their means. Part of it
-    is shared by a round, part is each run's own; Satterthwaite's degrees of freedom (1946) count both. A cell that is
-    noisier than the others (`_is_noisier`) keeps its own interval; a quiet one may be in one of two states by chance.
+    `rates`, `others`: repeat -> rate, of the cell and of the others. Returns `own` as it is where none of the others
+    has the same repeats. Three runs may be alike by chance: where the machine has two states, or a slow run now and
+    then, the interval of a cell alone holds the truth in a third of campaigns. The variance of a run is therefore that
+    of all cells with the same repeats about their means. Part of it is shared by a round, part is each run's own;
+    Satterthwaite's degrees of freedom (1946) count both. A cell that is noisier than the others (`_is_noisier`) keeps
+    its own interval; a quiet one may be in one of two states by chance.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
         return own
     logs = np.log([[of_cell[k] for k in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
-    by_round = cells * float(logs.mean(axis=0).var(ddof=1))  # mean squares
+    # Mean squares: between rounds, and of what is left of each run.
+    by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
-    total = by_round + (cells - 1) * by_run
-    rest = (total - own.variance * rounds) / (cells - 1)
-    if total == 0 or _is_noisier(own.variance * rounds, rounds - 1, rest, (cells - 1) * (rounds - 1)):
+    total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
+    variance = own.variance * rounds  # of a run; that of an estimate is over its mean
+    variance_of_rest = (total - variance) / (cells - 1)
+    if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
     freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)
     return _interval(own.value, total / cells / rounds, freedom, rounds)
@@ -69,9 +73,9 @@ def times_per_second(seconds: list[float]) -> Estimate:
 
 def mean_time(seconds: list[float]) -> Estimate:
     """Mean time over runs, with Student's t interval on the logarithms."""
-    e = times_per_second(seconds)
-    low, high = (None if bound is None else 1 / bound for bound in (e.high, e.low))
-    return Estimate(1 / e.value, low, high, e.n, e.variance, e.freedom)
+    inverse = times_per_second(seconds)
+    low, high = (None if bound is None else 1 / bound for bound in (inverse.high, inverse.low))
+    return Estimate(1 / inverse.value, low, high, inverse.n, inverse.variance, inverse.freedom)
 
 
 def mean_rate(rates: list[float]) -> Estimate:
@@ -87,7 +91,8 @@ def ratio(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Es
         return Estimate(value, None, None, n, None, None)
     variance = top.variance + bottom.variance
     parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
-    return _interval(value, variance, variance**2 / parts if parts else top.freedom + bottom.freedom, n, confidence)
+    freedom = variance**2 / parts if parts else top.freedom + bottom.freedom
+    return _interval(value, variance, freedom, n, confidence)
 
 
 def paired_ratio(
@@ -97,12 +102,12 @@ def paired_ratio(
     confidence: float = CONFIDENCE,
     others: Sequence[Mapping[int, float]] = (),
 ) -> Estimate | None:
-    """`value`, the ratio of two rates, with the paired interval of the logarithms of the ratios of each repeat.
+    """The ratio `value` of two rates with the paired interval of the logarithms of the ratios of each repeat.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
-    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where their
-    repeats do not match, or there are fewer than FEWEST_REPEATS: with two clock states both runs of a cell are in one
-    of them every other time.
+    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where the
+    repeats of `top` and `bottom` do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states
+    two runs of a cell would be in the same one every other time.
     """
     if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
@@ -116,10 +121,10 @@ def paired_ratio(
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     """Variance of a run, for the ratio of the first two cells, and its degrees of freedom.
 
-    `logs`: logarithms of rates, cells x rounds. It is that of all cells about their means and those of the rounds
-    (randomised complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with three
-    repeats of six cells, which is an interval 1.6 times as wide. Where cells are not
-    equally noisy (`are_unequal`) a pair has its own variance, and so has one that is noisier (`_is_noisier`).
+    `logs`: logarithms of rates, cells x rounds. The variance is that of all cells about their means and those of the
+    rounds (randomised complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with
+    three repeats of six cells, which is an interval 1.6 times as wide. The first two cells have the variance of their
+    own where cells are not equally noisy (`are_unequal`), or where they are noisier than the rest (`_is_noisier`).
     """
     cells, rounds = logs.shape
     squares = (residual(logs) ** 2).sum(axis=1)
@@ -139,14 +144,14 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
 
 def residual(logs: np.ndarray) -> np.ndarray:
     """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
-    residual: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    return residual
+    remainder: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
+    return remainder
 
 
 def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
-    """Bartlett's test (1937): are the variances of three or more cells unequal?
+    """Whether the variances of three or more cells are unequal, by Bartlett's test (1937); False for fewer cells.
 
-    `squares`: sums of squares, `freedom`: degrees of freedom of each cell.
+    `squares`: sum of squares of each cell, `freedom`: its degrees of freedom. `level`: of significance.
     """
     cells = len(squares)
     total = float(freedom.sum())
@@ -160,7 +165,7 @@ def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:
-    """Whether a variance is larger than that of the rest, by an F test at OWN_NOISE.
+    """Whether `own`, the variance of a cell or pair, is larger than `rest`, that of the others: F test at OWN_NOISE.
 
     That level is far from 5 %, because a noisy cell that is missed has an interval which is too short, and a quiet one
     that is taken for noisy only one which is too wide: simulated coverage is 94 % or more (docs/statistics.md).
@@ -169,7 +174,7 @@ def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) ->
 
 
 def one_against(value: float, others: list[float]) -> Estimate:
-    """`value` of one further run over the (geometric) mean of `others`; n counts these.
+    """The ratio of `value`, of one further run, to the geometric mean of `others`; n counts the others.
 
     The interval is that of a prediction: the further run is taken to vary as the others do among themselves.
     """
@@ -184,7 +189,7 @@ def of_interval(value: float, low: float | None, high: float | None, n: int) -> 
     """The estimate behind a published value with its 95 % interval over `n` runs, with the variance of `rate`."""
     if low is None or high is None or n < 2:
         return Estimate(value, None, None, n, None, None)
-    half = math.log(high / low) / 2
+    half = math.log(high / low) / 2  # half of the interval's width, on the logarithm
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     return Estimate(value, low, high, n, (half / quantile) ** 2, n - 1)
 
@@ -196,5 +201,6 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    """The estimate `value` with Student's t interval by `variance`, that of its logarithm."""
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

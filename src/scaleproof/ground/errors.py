@@ -57,7 +57,7 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """`Did you mean "x"?` with a leading space, or nothing if no allowed name resembles `name`.
+    """A hint ` Did you mean "x"?`, with a leading space and x of `allowed`; empty if none of them resembles `name`.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -67,18 +67,21 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     """The allowed name that `name` resembles most; None if it resembles none, or is one already."""
-    by_letters = {_letters(choice): choice for choice in reversed([str(a) for a in allowed])}
+    choices = [str(choice) for choice in allowed]
+    by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])
     if str(name) in by_letters.values():
         return None
     if (same := same_name(name, by_letters.values())) is not None:
         return same
+    # `close`: keys of `by_letters`, first by a common beginning, then by difflib's ratio, last by the number of edits.
     close = []
     if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
         close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
     close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
     if not close and len(letters) >= 3:
-        near = [choice for choice in by_letters if edits(letters, choice) <= (2 if len(letters) >= 5 else 1)]
+        most_edits = 2 if len(letters) >= 5 else 1
+        near = [choice for choice in by_letters if edits(letters, choice) <= most_edits]
         close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
     return by_letters[close[0]] if close else None
 
@@ -93,7 +96,7 @@ def same_name(name: object, allowed: Iterable[str]) -> str | None:
 
 @cache
 def _other_words() -> dict[str, list[str]]:
-    """What other programs write -> what it may be here."""
+    """The table OTHER_WORDS: word of other programs -> words that it may be here."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
         others, _, own = entry.partition(":")
@@ -106,21 +109,22 @@ def edits(a: str, b: str) -> int:
     """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
     if abs(len(a) - len(b)) > 2:
         return 3
+    # Row by row of the table of edits between the first i characters of `a` and the first j of `b`.
     two_before, before = [0], list(range(len(b) + 1))
     for i, x in enumerate(a, start=1):
         row = [i]
         for j, y in enumerate(b, start=1):
             least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
-            row.append(min(least, two_before[j - 2] + 1) if swapped else least)
+            are_swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
+            row.append(min(least, two_before[j - 2] + 1) if are_swapped else least)
         two_before, before = before, row
     return min(before[-1], 3)
 
 
 def path_fault(path: Path) -> str:
-    """What is wrong with a path that is neither a regular file nor a folder, with the nearest one that is there.
+    """What is wrong with a path, to be said after it; empty for a regular file or a folder.
 
-    Empty where nothing is: `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, ...`.
+    `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
     """
     if path.is_file() or path.is_dir():
         return ""
@@ -135,7 +139,7 @@ def path_fault(path: Path) -> str:
 
 
 def link_fault(path: Path) -> str:
-    """What is wrong with a link behind which there is nothing: ` is a link that leads back to itself`."""
+    """What is wrong with a broken link, to be said after its path: ` is a link that leads back to itself`."""
     try:
         path.stat()
     except OSError as error:
@@ -145,15 +149,18 @@ def link_fault(path: Path) -> str:
 
 
 def _fault_above(path: Path) -> str:
-    """Of x/y what x is where it is no folder: `x is a file, not a folder`. Empty where it is one, or not there."""
+    """What is wrong with the nearest path above that exists: `x is a file, not a folder`; empty for a folder."""
     above = next((place for place in path.parents if os.path.lexists(place)), Path())
     return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
 
 
 def nearest_path(path: Path) -> str:
-    """` Did you mean "results/demo"?` for resluts/demo; else what is in the folder down to which the path is right."""
+    """A hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
+
+    Where no name resembles a part of it: what is in the folder down to which the path is right.
+    """
     given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
-    place = Path(path.anchor)
+    place = Path(path.anchor)  # what the path is when its parts so far are mended
     for part in path.parts[1 if path.anchor else 0 :]:
         if part == ".." or (place / part).exists():
             place /= part
@@ -178,7 +185,10 @@ def _letters(text: str) -> str:
 def printable(text: str, besides: str = "") -> str:
     """The text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
     return "".join(
-        c if c.isprintable() or c in besides else c.encode("unicode_escape", "replace").decode() for c in text
+        character
+        if character.isprintable() or character in besides
+        else character.encode("unicode_escape", "replace").decode()
+        for character in text
     )
 
 
@@ -189,23 +199,12 @@ def shortened(value: object, limit: int = 80) -> str:
 
 
 def first_fault(error: Any) -> str:
-    """What the first fault of a file of records is, in words, from the exception that reading it raised.
+    """What is wrong with a file of records first of all, in words. `error`: the exception that reading it raised.
 
     `window.steps is missing`, `window.steps cannot be "x"; allowed: a valid integer`, `no JSON, or cut off (...)`.
     """
-    if not hasattr(error, "errors"):
-        text = shortened(" ".join(str(error).split()), 200)
-        if isinstance(error, json.JSONDecodeError) and not error.doc:
-            return EMPTY
-        if isinstance(error, json.JSONDecodeError):
-            return f"no JSON, or cut off ({text})"
-        if isinstance(error, RecursionError):
-            return "it is nested too deeply"
-        if isinstance(error, UnicodeError):
-            return "it is not UTF-8 text"
-        if isinstance(error, TypeError | AttributeError | IndexError):
-            return "it is cut off, or not what this version writes"
-        return f"it has no {text}" if isinstance(error, KeyError) else text
+    if not hasattr(error, "errors"):  # not of pydantic
+        return _fault_of_parsing(error)
     faults = error.errors()
     unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
     first = faults[0]
@@ -224,17 +223,34 @@ def first_fault(error: Any) -> str:
     if first["type"] == "json_invalid":
         return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
     if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
-        key, values = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
+        # A key of the place decides between the alternatives of a union; without it there are no expected tags.
+        key, tags = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
         place = ".".join(filter(None, (place, key)))
-        if values is None:
+        if tags is None:
             return shortened(f"{place} is missing", 300)
-        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {values}", 300)
+        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
     allowed = message.removeprefix("Input should be ")
     if place and allowed != message:
         if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
             allowed = allowed.partition(",")[0]
         return f"{shortened(place, 100)} cannot be {shortened(repr(first['input']), 80)}; allowed: {allowed}"
     return shortened(f"{place}: {message}" if place else message, 300)
+
+
+def _fault_of_parsing(error: Exception) -> str:
+    """What is wrong with a file, by an exception of json or of code that takes values from what json read."""
+    text = shortened(" ".join(str(error).split()), 200)
+    if isinstance(error, json.JSONDecodeError) and not error.doc:
+        return EMPTY
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON, or cut off ({text})"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, TypeError | AttributeError | IndexError):
+        return "it is cut off, or not what this version writes"
+    return f"it has no {text}" if isinstance(error, KeyError) else text
 
 
 UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
@@ -253,15 +269,16 @@ def damaged(path: Path, why: str) -> UserError:
 
 
 def _made_by(path: Path, words: str) -> str:
-    """`words` and the command that makes a file of results/NAME; where no rule can make it, that instead."""
+    """`words` and the command that makes a file of results/NAME; where no rule can make it, a sentence that says so."""
     from scaleproof.ground.snakemake_command import snakemake_command  # which imports this
 
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path
     parts = target.parts
-    last = len(parts) - parts[::-1].index("results") if "results" in parts else len(parts)
-    below = parts[last:]
-    if len(below) > 1 and below[0] not in UNMADE:
+    below_results: tuple[str, ...] = ()
+    if "results" in parts:  # the last folder of that name counts
+        below_results = parts[len(parts) - parts[::-1].index("results") :]
+    if len(below_results) > 1 and below_results[0] not in UNMADE:
         return f"{words}{snakemake_command(target)}"
     return "no rule makes it there: the results of a campaign are in results/NAME"
 

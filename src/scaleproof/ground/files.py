@@ -38,10 +38,10 @@ AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A path to write to, beside `path`; the file gets its name at the end of the block, so that nobody sees a part.
+    """Write `path` as a whole: yields a path beside it to write to, which gets its name at the end of the block.
 
-    If the block fails, the part is removed, and an OSError without a file name (a full disk) gets that of `path`. Parts
-    that killed processes left are removed, too.
+    Nobody sees a part of the file. If the block fails, the part is removed, and an OSError without a file name (a full
+    disk) gets that of `path`. Parts that killed processes left are removed, too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -60,6 +60,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def _remove_stale(path: Path) -> None:
+    """Remove the parts of `path` that nobody has written to for STALE_S seconds."""
     for part in path.parent.glob(f".{_literal(path.name)}.*.part"):
         try:
             if time.time() - part.stat().st_mtime > STALE_S:
@@ -98,7 +99,9 @@ def _fields(model: Any) -> dict[str, object]:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. Raises FileNotFoundError; UserError for a pipe or device, which might never end, and
+    """The bytes of a regular file.
+
+    Raises FileNotFoundError where there is none; UserError for a folder, a pipe or a device, which might never end, and
     for a file that is larger than any that the workflow writes.
     """
     try:
@@ -118,12 +121,12 @@ def read_regular(path: Path) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Opens a pipe that nobody writes to at once, as it does a file."""
+    """Open a path, for `open`: a pipe that nobody writes to is opened at once, as a file is."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """What `parse` makes of a file that the workflow wrote.
+    """The record in a file that the workflow wrote, as `parse` makes it of the file's bytes.
 
     Raises UserError, with the command that makes the file again, where it is missing or not what was written.
     """
@@ -136,13 +139,13 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def os_fault(error: OSError) -> str:
-    """What was read or written, and why that failed, in words."""
+    """An OSError in words: the path that was read or written, and why that failed."""
     if error.filename is None:
         return f"output: {error.strerror or error}"
-    full = error.errno in DISK_FULL
-    name = error.filename2 if full and error.filename2 else error.filename  # of a copy the second one is written
+    is_full = error.errno in DISK_FULL
+    name = error.filename2 if is_full and error.filename2 else error.filename  # of a copy the second one is written
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
-    if full:
+    if is_full:
         return full_disk_text(path)
     if error.errno == errno.ENOENT:
         return f"{path}: no such file or folder.{nearest_path(path)}"
@@ -164,7 +167,7 @@ REMEDY = (
 
 
 def full_disk_text(path: Path) -> str:
-    """What to say of a write to `path` that found the disk full: the target, and what to free."""
+    """The message for a write to `path` that failed because the disk is full: how much is free, and what to delete."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     return (
         f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "
@@ -192,10 +195,13 @@ def scrub(text: str) -> str:
 
 @lru_cache
 def _places(*paths: str) -> list[tuple[str, str]]:
-    """The places and what is written for them, the longest first; each as it is called and as it really is.
+    """The places and what is written for each, the longest place first, both as it is called and as it really is.
 
-    A home directory is often a link into a larger file system, where the user's name stands in the path, too.
+    `paths`: the working folder, the environment, its Python and the home directory. A home directory is often a link
+    into a larger file system, where the user's name stands in the path, too.
     """
     names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))
     real = {str(Path(place).resolve()): name for place, name in reversed(names.items())}
-    return [(place, name) for place, name in sorted((real | names).items(), key=lambda p: -len(p[0])) if len(place) > 1]
+    written = real | names
+    # "/" stays: as a home directory it would be replaced in every path.
+    return [(place, written[place]) for place in sorted(written, key=len, reverse=True) if len(place) > 1]

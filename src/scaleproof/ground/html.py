@@ -37,13 +37,15 @@ def source(house: str, script: str) -> Markup:
 
 
 def policy(house: str, script: str) -> str:
-    """What a browser lets a page do: run our `script` ("": none), show its own pictures. No request, no other script.
+    """The Content-Security-Policy of a page: `script` of the package `house` ("": none) and its own pictures alone.
 
     A page holds texts and charts of files that anybody may have edited; each is escaped or filtered where it is put
     in, and this holds where that has a gap.
     """
-    digest = base64.b64encode(hashlib.sha256(source(house, script).encode()).digest()).decode() if script else ""
-    scripts = f"'sha256-{digest}'" if script else "'none'"
+    scripts = "'none'"
+    if script:
+        digest = hashlib.sha256(source(house, script).encode()).digest()
+        scripts = f"'sha256-{base64.b64encode(digest).decode()}'"
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -65,9 +67,9 @@ CODE = re.compile(
 
 
 def linked(text: str, cells: Collection[str]) -> Markup:
-    """`text`, escaped: the name of each of `cells` is a link to the cell's row, files and commands are in code font."""
+    """`text` as HTML: the name of each of `cells` links to the cell's row, files and commands are in code font."""
     parts = []
-    end = 0
+    end = 0  # of the last match
     for match in CODE.finditer(text):
         code = match["quoted"] or match["plain"]
         parts += [_with_links(text[end : match.start()], cells), Markup("<code>{}</code>").format(code)]
@@ -79,22 +81,32 @@ INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
 
 
 def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
-    """`text`, escaped: the code of each finding is a link to it, in the colour of its severity."""
+    """`text` as HTML: the code of each finding links to it, in the colour of its severity; all else is escaped.
+
+    `severity_of`: the codes of the page -> severity.
+    """
     if not severity_of:
         return escape(with_spaces(text))
     names = "|".join(re.escape(code) for code in sorted(severity_of, key=len, reverse=True))
     parts = re.split(rf"(?<![\w-])({names})(?![\w-])", with_spaces(text))
     link = Markup('<a class="{1}" href="#{0}">{0}</a>')
-    return Markup("").join(link.format(p, severity_of[p]) if p in severity_of else escape(p) for p in parts)
+    return Markup("").join(
+        link.format(part, severity_of[part]) if part in severity_of else escape(part) for part in parts
+    )
 
 
 def _with_links(text: str, cells: Collection[str]) -> Markup:
+    """`text` as HTML: the name of each of `cells` links to its row, no line ends inside an interval; else escaped."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
     parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
     whole = Markup('<span class="whole">{}</span>')
     link = Markup('<a href="#row-{0}">{0}</a>')
-    marked = [
-        link.format(part) if part in cells else whole.format(part) if re.fullmatch(INTERVAL, part) else escape(part)
-        for part in parts
-    ]
-    return Markup("").join(marked)
+    marked = Markup("")
+    for part in parts:
+        if part in cells:
+            marked += link.format(part)
+        elif re.fullmatch(INTERVAL, part):
+            marked += whole.format(part)
+        else:
+            marked += escape(part)
+    return marked

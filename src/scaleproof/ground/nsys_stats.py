@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.facts.kernel_classes import MARK, UNCLASSIFIED, class_of, collective_of
+from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, UNCLASSIFIED, class_of, collective_of
 from scaleproof.ground.number_format import percent
 
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
 CSV_HEAD = re.compile(r"^(?:\"?Time \(%\)|\"?Total \(MB\))", re.IGNORECASE)
 # Report of 2022.4 -> its name since 2023.
-OLD = {
+NEWER_NAMES = {
     "nvtxsum": "nvtx_sum",
     "nvtxppsum": "nvtx_pushpop_sum",
     "osrtsum": "osrt_sum",
@@ -65,22 +65,25 @@ class KernelSums:
 
 
 def read_text(path: Path) -> dict[str, list[ReportLine]]:
-    """Report (by its newer name) -> its lines. Raises UserError where the file holds no report."""
+    """The reports in a text of `nsys stats`: name since 2023 -> its lines.
+
+    Raises UserError where the file holds no report, or one that is cut off.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
     reports: dict[str, list[ReportLine]] = {}
-    report, at = None, 0
+    report, at = None, 0  # the report whose title came last; the index of the line
     while at < len(lines):
         title = TITLE.match(lines[at])
         if title:
-            report = OLD.get(title["report"], title["report"])
+            report = NEWER_NAMES.get(title["report"], title["report"])
         elif "Time (%)" in lines[at] or "Total (MB)" in lines[at]:
             block = _block(lines, at)
             is_csv = CSV_HEAD.match(lines[at].strip()) and "," in lines[at]
             rows = _csv_rows(path, block, at) if is_csv else _rows(path, block, at)
-            reports.setdefault(report or _guess(lines[at]), []).extend(rows)
+            reports.setdefault(report or _report_by_columns(lines[at]), []).extend(rows)
             at += len(block) - 1
             report = None
         at += 1
@@ -94,6 +97,7 @@ def read_text(path: Path) -> dict[str, list[ReportLine]]:
 
 
 def _block(lines: list[str], start: int) -> list[str]:
+    """The lines from index `start` up to the next blank one."""
     end = start
     while end < len(lines) and lines[end].strip():
         end += 1
@@ -101,7 +105,10 @@ def _block(lines: list[str], start: int) -> list[str]:
 
 
 def _rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
-    """A table in columns, which the dashes measure: cells may be empty or hold several spaces (GridXYZ of 2022.4)."""
+    """The lines of a table in columns. `at`: index of its header in the file.
+
+    The dashes below the header say where columns are: cells may be empty or hold several spaces (GridXYZ of 2022.4).
+    """
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
     places = [match.span() for match in re.finditer("-+", dashes)]
     if not places:
@@ -124,6 +131,7 @@ def _rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
 
 
 def _csv_rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
+    """The lines of a table in CSV. `at`: index of its header in the file."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     made = []
     for offset, cells in enumerate(rows, start=1):
@@ -137,14 +145,18 @@ def _csv_rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
 
 
 def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
-    values = dict(zip((h.strip() for h in heads), (c.strip() for c in cells), strict=True))
+    """The line of a report whose `cells` stand under `heads`. `at`: its index in the file; `raw`: its text.
+
+    Time and count are 0 where the report has no such column. Raises UserError for a number that is none.
+    """
+    values = dict(zip((head.strip() for head in heads), (cell.strip() for cell in cells), strict=True))
     try:
-        total = next((_number(values[h]) for h in values if h.startswith("Total Time")), 0)
-        count = next((_number(values[h]) for h in COUNTS if h in values), 0)
+        total = next((_number(values[head]) for head in values if head.startswith("Total Time")), 0)
+        count = next((_number(values[head]) for head in COUNTS if head in values), 0)
         percent = _number(values["Time (%)"]) if "Time (%)" in values else None
     except ValueError as error:
         raise UserError(f"{path}, line {at + 1}: {error}") from None
-    name = next((values[h] for h in reversed(values) if h in NAMES), cells[-1])
+    name = next((values[head] for head in reversed(values) if head in NAMES), cells[-1])
     return ReportLine(name.removeprefix(":"), int(count), int(total), percent, raw)
 
 
@@ -153,11 +165,13 @@ def _number(text: str) -> float:
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 
 
-def _guess(head: str) -> str:
-    """The report of a CSV without a title, by its columns."""
+def _report_by_columns(head: str) -> str:
+    """The name of the report of a table without a title, by the columns in its header."""
     if "Style" in head:
         return RANGES
-    return KERNELS if "Instances" in head else OSRT if "Num Calls" in head else "cuda_gpu_mem_time_sum"
+    if "Instances" in head:
+        return KERNELS
+    return OSRT if "Num Calls" in head else "cuda_gpu_mem_time_sum"
 
 
 def largest(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
@@ -166,14 +180,14 @@ def largest(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
 
 
 def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
-    """What the lines of one or more reports of kernels add up to."""
+    """Times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
     total = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
     share = 1 - sum(line.total_ns for line in unclassified) / total if total else None
     top = [line.name for line in largest(unclassified, 3)]
     of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
-    unknown = None
-    if share is not None and share < MARK:
+    unknown = None  # why nothing can be said about communication
+    if share is not None and share < LEAST_CLASSIFIED:
         unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
     elif not of_collectives and (ranks or 2) > 1:
         unknown = "no kernel of a collective was found; their names may not be known"

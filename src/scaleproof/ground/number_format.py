@@ -13,7 +13,7 @@ TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and thousands separators; a dash for None and NaN."""
+    """A number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:
@@ -62,7 +62,7 @@ def megabytes(count: float) -> str:
 
 
 def duration(seconds: float, digits: int = 3) -> str:
-    """In seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones of minutes and hours."""
+    """A time in seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones from minutes on."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.{digits}g} min" if seconds < 7200 else f"{seconds / 3600:,.{max(digits, 3)}g} h"
@@ -74,7 +74,10 @@ def is_useless(low: float, high: float, n: float) -> bool:
 
 
 def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
-    """ "95 % CI 1.45-1.82, n=3"; or that there is none, or none of use."""
+    """An interval in words, "95 % CI 1.45-1.82, n=3", or that there is none, or none of use.
+
+    `n`: the number of runs, or several in a text such as "3 and 2"; the smallest of them counts.
+    """
     fewest = min(int(word) for word in str(n).split() if word.isdigit())
     if low is None or high is None:
         return f"n={n}: {'no' if fewest < 2 else 'too few for an'} interval"
@@ -84,7 +87,10 @@ def interval_text(low: float | None, high: float | None, n: str | int, digits: i
 
 
 def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
-    """`value [low, high]`; `value (n=1)` where a single run gives no interval, `(n=2: too few)` where it is no help."""
+    """An estimate for a table: `value [low, high]`, each times `factor`; a dash for None.
+
+    `value (n=1)` where a single run gives no interval, `value (n=2: too few)` where the interval is too wide to help.
+    """
     if interval is None:
         return "–"
     text = number(interval.value * factor, digits)
@@ -104,12 +110,12 @@ def with_spaces(text: str) -> str:
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def size(count_: float) -> str:
-    """Bytes as people say them, in powers of 1000."""
-    power = 0
-    while count_ >= 999.5 and power < len(UNITS) - 1:
-        count_, power = count_ / 1000, power + 1
-    return f"{count_:.3g} {UNITS[power]}"
+def size(n_bytes: float) -> str:
+    """A number of bytes in the unit that suits it, by powers of 1000: "1.5 MB"."""
+    amount, power = n_bytes, 0
+    while amount >= 999.5 and power < len(UNITS) - 1:  # 999.5 would be printed as 1e+03
+        amount, power = amount / 1000, power + 1
+    return f"{amount:.3g} {UNITS[power]}"
 
 
 def times(ratio: float) -> str:

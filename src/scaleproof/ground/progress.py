@@ -13,19 +13,22 @@ Item = TypeVar("Item")
 
 
 def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterator[Item]:
-    """Pass `items` through and show how far they are; in a log, one line each tenth of the way."""
+    """Pass `items`, `total` of them, through and show on stderr how far they are; in a log, a line each tenth."""
     if sys.stderr.isatty():
         yield from tqdm(items, total=total, desc=label, unit=unit, file=sys.stderr)
         return
     for done, item in enumerate(items, start=1):
         yield item
-        if done * 10 // total > (done - 1) * 10 // total:
+        if done * 10 // total > (done - 1) * 10 // total:  # another tenth is complete
             print(f"{label}: {integer(done)} of {integer(total)} {unit}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """A function that is told how many bytes came. `total`: of all, if known; `done`: before the first."""
+    """Show progress in bytes; yields a function to call with the number of bytes that have come since the last call.
+
+    `total`: bytes in all, if known; `done`: those that were there before.
+    """
     if sys.stderr.isatty():
         with tqdm(total=total, initial=done, desc=label, unit="B", unit_scale=True, file=sys.stderr) as bar:
             yield bar.update
@@ -34,7 +37,7 @@ def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[in
     def came(count: int) -> None:
         nonlocal done
         before, done = done, done + count
-        if total and done * 10 // total > before * 10 // total:
+        if total and done * 10 // total > before * 10 // total:  # another tenth is complete
             print(f"{label}: {integer(done)} of {integer(total)} bytes", file=sys.stderr, flush=True)
 
     yield came

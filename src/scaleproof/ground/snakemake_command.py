@@ -29,10 +29,15 @@ def where(results: Path) -> str:
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
-    """Write down in a campaign's folder how its jobs are sent. `profile`: as the profile itself names it."""
-    named = f"--profile {_quoted(scrub(profile))}" if profile else SLURM if executor == "slurm" else ""
+    """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
+    if profile:
+        options = f"--profile {_quoted(scrub(profile))}"
+    elif executor == "slurm":
+        options = SLURM
+    else:
+        options = f"--executor {executor} --jobs {jobs}"
     with contextlib.suppress(OSError):  # advice, which must not stop a campaign
-        write_json(campaign / NOTE, {"options": named or f"--executor {executor} --jobs {jobs}"})
+        write_json(campaign / NOTE, {"options": options})
 
 
 def _quoted(path: str) -> str:
@@ -42,7 +47,7 @@ def _quoted(path: str) -> str:
 
 
 def options_for(target: Path) -> str:
-    """Snakemake's options: of the campaign's runs, else of one machine."""
+    """Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
     for folder in (target, *target.parents):
         if options := _noted(folder) or _recorded(folder):
             return options
@@ -54,7 +59,7 @@ def _noted(campaign: Path) -> str | None:
 
 
 def _recorded(campaign: Path) -> str | None:
-    """What the first readable record of a run says; None where it was made without Slurm."""
+    """Snakemake's options by the first readable record of a run; None where that run was made without Slurm."""
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         kind = _read(path, lambda record: str((record["scheduler"] or {}).get("type")))
         if kind:
@@ -68,7 +73,10 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
 
 
 def _read(path: Path, part: Callable[[Any], str]) -> str | None:
-    """Part of a JSON file; None where it is missing or damaged, which whoever needs the file says."""
+    """What `part` takes from the content of a JSON file; None where the file is missing or damaged.
+
+    Whoever needs the file says what is wrong with it.
+    """
     try:
         return part(json.loads(read_regular(path)))
     except (OSError, UserError, ValueError, LookupError, TypeError, AttributeError):

@@ -66,9 +66,13 @@ def words() -> list[str]:
 
 
 def meaning(text: str) -> str | None:
-    """What a word means, written in any case and with hyphens or blanks; None where it is not among the words."""
-    return next((GLOSSARY[key] for key in GLOSSARY if _plain(text) in map(_plain, key.split(", "))), None)
+    """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
+    for key, explanation in GLOSSARY.items():
+        if _plain(text) in map(_plain, key.split(", ")):
+            return explanation
+    return None
 
 
 def _plain(word: str) -> str:
+    """A word in lower case, its hyphens and underscores as blanks."""
     return re.sub(r"[\s_-]+", " ", word).strip().lower()

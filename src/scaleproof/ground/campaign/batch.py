@@ -23,15 +23,15 @@ class Batch:
 
 
 def resolve(work: Work, n_devices: int) -> Batch:
-    """Fill in what the campaign leaves to be derived.
+    """The batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
 
     A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
     numbers disagree or do not divide.
     """
     if work.micro_batch in SEARCHED:
         return _before_the_search(work, n_devices)
-    given = {"global_batch": work.global_batch, "micro_batch": work.micro_batch, "accumulation": work.accumulation}
-    total, micro, accumulation = (v if isinstance(v, int) else None for v in given.values())
+    given = (work.global_batch, work.micro_batch, work.accumulation)
+    total, micro, accumulation = (value if isinstance(value, int) else None for value in given)  # None: `derive`
     if total is None and micro is None:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
     if accumulation is None:
@@ -51,6 +51,7 @@ def resolve(work: Work, n_devices: int) -> Batch:
 
 
 def _before_the_search(work: Work, n_devices: int) -> Batch:
+    """The batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
     if work.global_batch == "derive" or work.accumulation != "derive":
         raise UserError(
             f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
@@ -67,6 +68,10 @@ def candidates(work: Work, n_devices: int) -> list[int]:
 
 
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:
+    """The micro-batch or the accumulation, whichever `what` names: the global batch `total` / (`other` x devices).
+
+    `other`: the value of the other one. Raises UserError where that is not a whole number.
+    """
     if total % (other * n_devices):
         below = total - total % (other * n_devices)
         near = " or ".join(str(n) for n in (below, below + other * n_devices) if n)

@@ -37,21 +37,21 @@ class Checked(Protocol):
 
 
 def check_command(cell: Checked) -> None:
-    """That a command can be started as it is written. Raises UserError."""
+    """Check that the command of a cell can be started as it is written. Raises UserError."""
     assert cell.command is not None
     if cell.searched:
         raise UserError("work.micro_batch: a command needs a number; nothing looks for one", ("work", "micro_batch"))
     cell.words  # noqa: B018  (raises where a quote is open)
     cell.per_step  # noqa: B018  (raises where it is no product)
-    whole = cell.workload.figures == "whole"
+    is_timed_as_whole = cell.workload.figures == "whole"
     if cell.work.fewer_steps is not None and "{steps}" not in cell.command:
         raise UserError("workload.command has no {steps}, so that work.steps changes nothing", ("work", "steps"))
-    if not whole and cell.work.fewer_steps is not None:
+    if not is_timed_as_whole and cell.work.fewer_steps is not None:
         raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
 
 
 def check(cell: Checked) -> None:
-    """What no single key can know. Raises UserError."""
+    """Check that the keys of a cell of the trainer go together. Raises UserError at the first that do not."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:
@@ -81,12 +81,13 @@ def check(cell: Checked) -> None:
 
 
 def _check_shape(cell: Checked, shape: Shape) -> None:
-    """Heads of whole numbers of features, and not absurdly many parameters. Raises UserError."""
+    """Check that the width divides by the heads, and that parameters are not absurdly many. Raises UserError."""
     if shape.width % shape.heads:
         name = "width" if isinstance(shape, ModelShape) else "d_model"
         raise UserError(
             f"workload.model: {name} {shape.width} is not a multiple of heads {shape.heads}", ("workload", "model")
         )
+    # About: the matrices of all blocks, and the tables of tokens and positions.
     parameters = 12 * shape.layers * shape.width**2 + (cell.vocab_size + shape.context) * shape.width
     if parameters > MOST_PARAMETERS:
         raise UserError(
@@ -96,7 +97,7 @@ def _check_shape(cell: Checked, shape: Shape) -> None:
 
 
 def _check_classifier(cell: Checked) -> None:
-    """What encoders have no choice of. Raises UserError."""
+    """Check that a classification asks for no loss or attention that encoders do not have. Raises UserError."""
     if cell.workload.task != "classification":
         return
     if cell.execution.loss != "plain":
@@ -106,8 +107,9 @@ def _check_classifier(cell: Checked) -> None:
 
 
 def _check_vocabulary(cell: Checked) -> None:
-    """Enough rows for the tokenizer, and not absurdly many. Raises UserError."""
+    """Check that the token table has a row for each entry of the tokenizer, and not absurdly many. Raises UserError."""
     workload = cell.workload
+    # A name of more than 20 characters has a number so long that there is no need to read it.
     if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
         raise UserError(
             f"workload.tokenizer {workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
@@ -135,13 +137,13 @@ def _check_vocabulary(cell: Checked) -> None:
 
 
 def _check_task(cell: Checked, shape: Shape) -> None:
-    """A GPT-2 for language modelling, an encoder for classification."""
-    task, encoder = cell.workload.task, isinstance(shape, EncoderShape)
-    if encoder != (task == "classification"):
-        allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != encoder]
-        own = "layers, width" if encoder else "d_model, heads"
+    """Check that a GPT-2 is trained for language modelling, an encoder for classification. Raises UserError."""
+    task, is_encoder = cell.workload.task, isinstance(shape, EncoderShape)
+    if is_encoder != (task == "classification"):
+        allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != is_encoder]
+        keys = "layers, width" if is_encoder else "d_model, heads"  # of a shape for the task
         raise UserError(
-            f"workload.model: {'an encoder' if encoder else 'a GPT-2'} cannot be trained for {task}; "
-            f"allowed: {', '.join(allowed)}, or a shape ({own}, ...)",
+            f"workload.model: {'an encoder' if is_encoder else 'a GPT-2'} cannot be trained for {task}; "
+            f"allowed: {', '.join(allowed)}, or a shape ({keys}, ...)",
             ("workload", "model"),
         )

@@ -54,7 +54,7 @@ class Cell:
         return filled(template, {n: s.text for n, s in self.settings.items()}) if template is not None else None
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
-        """What each placeholder of its command stands for."""
+        """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
         geometry, batch = self.execution.geometry, self.batch
         return {
             "devices": geometry.n_devices,
@@ -92,6 +92,7 @@ class Cell:
 
     @cached_property
     def batch(self) -> Batch:
+        """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
         if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
@@ -137,32 +138,21 @@ class Cell:
         for name in ("command", "figures", "per_step", "rate_of"):
             del config["workload"][name]
         del config["work"]["fewer_steps"]
-        batch = self.batch
-        config["work"] |= {
-            "global_batch": batch.global_,
-            "micro_batch": batch.micro,
-            "accumulation": batch.accumulation,
-        }
+        config["work"] |= self._batch_keys
         return config
 
+    @property
+    def _batch_keys(self) -> dict[str, int]:
+        """The three keys of the campaign that say its batch."""
+        batch = self.batch
+        return {"global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation}
+
     def _config_of_command(self, command: str) -> dict[str, Any]:
-        """The keys that take part in a run of its command; null for what only the program knows."""
+        """The configuration of a cell that runs `command`; None for keys of which only the program knows the value."""
         workload, execution = self.workload.model_dump(mode="json"), self.execution
-        batch = {
-            "global_batch": self.batch.global_,
-            "micro_batch": self.batch.micro,
-            "accumulation": self.batch.accumulation,
-        }
         named = placeholders(command)
         settings = ", ".join(setting.label for setting in self.settings.values())
-        unknown = (
-            "precision",
-            "attention",
-            "compile",
-            "activation_checkpointing",
-            "fused_optimizer",
-            "bucket_elements",
-        )
+        hidden = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements")
         return {
             "workload": {
                 **{name: workload[name] for name in ("command", "figures", "per_step", "rate_of")},
@@ -176,7 +166,7 @@ class Cell:
                 "warmup_steps": self.work.warmup_steps,
                 "optimizer": None,
                 "schedule": None,
-                **{name: number if name in named else None for name, number in batch.items()},
+                **{name: number if name in named else None for name, number in self._batch_keys.items()},
                 "seed": self.work.seed if "seed" in named else None,
             },
             "execution": {
@@ -184,7 +174,7 @@ class Cell:
                 "geometry": str(execution.geometry),
                 "device": execution.device,
                 "threads_per_device": execution.threads_per_device,
-                **dict.fromkeys(unknown),
+                **dict.fromkeys(hidden),
             },
             "settings": {name: setting.text for name, setting in self.settings.items()},
         }
@@ -196,7 +186,7 @@ class Cell:
 
     @cached_property
     def planned_fingerprint(self) -> str:
-        """The same before and after a search for its micro-batch: what the workflow plans by."""
+        """The fingerprint that the workflow plans by: the same before and after a search for the micro-batch."""
         if self.searched is None:
             return self.fingerprint
         unknown = {"micro_batch": self.searched, "accumulation": "derive"}
@@ -214,12 +204,13 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
 
 
 def _digest(config: dict[str, Any]) -> str:
+    """The first 16 hexadecimal digits of the sha256 of a configuration."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def expand(campaign: Campaign) -> list[Cell]:
-    """All cells of a campaign: the product of `vary`, less `exclude`, plus `cells`; in that order.
+    """All cells of a campaign: the product of `vary` without what `exclude` matches, then `cells`.
 
     Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
     there would be too many.
@@ -266,9 +257,12 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
 
 
 def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """The combinations of `vary` that no `exclude` matches. Raises UserError where an `exclude` matches none."""
+    """The combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
+
+    Raises UserError where an `exclude` matches none.
+    """
     excluded = [_given(entry) for entry in campaign.exclude]
-    unmatched = set(range(len(excluded)))
+    unmatched = set(range(len(excluded)))  # places in `exclude`
     remaining = []
     for values in itertools.product(*axes.values()):
         choice = dict(zip(axes, values, strict=True))
@@ -282,12 +276,12 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
             remaining.append(choice)
     if unmatched:
         entry = excluded[min(unmatched)]
-        words = ", ".join(f"{name}: {value}" for name, value in entry.items())
+        listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
         present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
-        is_never = [name for name, value in entry.items() if value not in present[name]]
-        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in is_never)
+        absent = [name for name, value in entry.items() if value not in present[name]]
+        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in absent)
         raise UserError(
-            f"exclude: {words} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
+            f"exclude: {listed} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),
         )
     return remaining
@@ -343,7 +337,7 @@ def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Se
 
 
 def _given(choice: Choice) -> dict[str, Any]:
-    """The values of a choice, declared axes and placeholders of the command."""
+    """The values that a choice gives: name of an axis or of a placeholder of the command -> value."""
     declared = {
         name: getattr(choice, name)
         for name in choice.model_fields_set
@@ -353,30 +347,30 @@ def _given(choice: Choice) -> dict[str, Any]:
 
 
 def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
+    """The value of an axis: that of the choice, else that of the campaign's section; None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
 def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
-    sections = {
-        name: getattr(campaign, name).model_copy(
-            update={k: v for k, v in choice.items() if k in AXES and AXES[k][0] == name}
-        )
-        for name in SECTIONS
-    }
+    """The cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
+
+    Raises UserError where the values do not go together.
+    """
+    sections: dict[str, Any] = {}
+    for name in SECTIONS:
+        changes = {axis: value for axis, value in choice.items() if axis in AXES and AXES[axis][0] == name}
+        sections[name] = getattr(campaign, name).model_copy(update=changes)
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings)
         named = [axis for axis in named if axis != "strategy"]
-    slug = "-".join(
-        [_token("", setting.label).strip("-") for setting in settings.values()]
-        + [
-            _token(axis_prefix(declared) or "", getattr(sections[section], axis))
-            for axis, (section, declared) in AXES.items()
-            if axis in named
-        ]
-    )
+    tokens = [_token("", setting.label).strip("-") for setting in settings.values()]
+    for axis, (section, declared) in AXES.items():
+        if axis in named:
+            tokens.append(_token(axis_prefix(declared) or "", getattr(sections[section], axis)))
+    slug = "-".join(tokens)
     if len(slug) > LONGEST_SLUG:
         raise UserError(
             f"the name of cell {slug[:60]}... has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
@@ -384,13 +378,17 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     micro = sections["work"].micro_batch
     cell = Cell(slug, **sections, searched=micro if micro in SEARCHED else None, settings=settings)
     try:
-        check_command(cell) if cell.command is not None else check(cell)
+        if cell.command is not None:
+            check_command(cell)
+        else:
+            check(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell
 
 
 def _token(prefix: str, value: Any) -> str:
+    """The part of a slug that says one value: "gb16", "nocompile", "v1m" for 1,000,000."""
     if isinstance(value, bool):
         return prefix if value else f"no{prefix}"
     if isinstance(value, int) and value >= 10**6 and value % 10**6 == 0:

@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def of(cls, name: str, value: Scalar) -> "Setting":
-        """The setting that a plain value of the axis `name` is; a number alone would name nothing."""
+        """The setting of a plain value of the axis `name`, which stands in the label of a number or a bool: "lr0.1"."""
         if isinstance(value, bool):
             return cls(name if value else f"no{name}", str(value).lower())
         label = value if isinstance(value, str) else f"{name}{value}"
@@ -53,6 +53,7 @@ class Patterns(Section):
 
     @model_validator(mode="after")
     def _usable(self) -> "Patterns":
+        """Check that each pattern has one group, and that one of them finds a rate or a time. Raises ValueError."""
         given = self.model_dump(exclude_none=True)
         for name, pattern in given.items():
             try:
@@ -103,7 +104,7 @@ def free_axes(command: str) -> list[str]:
 
 
 def check_axes(command: str, settings: Iterable[str]) -> None:
-    """Raises UserError where an axis is no placeholder of the command, or a placeholder has no value."""
+    """Check that `settings`, names of free axes, are exactly the free placeholders of `command`. Raises UserError."""
     free = free_axes(command)
     for name in settings:
         if name not in free:
@@ -123,7 +124,12 @@ def check_axes(command: str, settings: Iterable[str]) -> None:
 
 def filled(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
-    return PLACEHOLDER.sub(lambda found_at: str(values.get(found_at[1], found_at[0])), text)
+
+    def value_of(match: re.Match[str]) -> str:
+        whole, name = match[0], match[1]
+        return str(values.get(name, whole))
+
+    return PLACEHOLDER.sub(value_of, text)
 
 
 def words_of(command: str) -> list[str]:
@@ -138,7 +144,10 @@ def words_of(command: str) -> list[str]:
 
 
 def files_of(words: Iterable[str]) -> list[str]:
-    """The words of a command that name files which are there: scripts and configurations, no interpreter."""
+    """The words of a command that name existing files, each once: scripts and configurations, no interpreter.
+
+    Files larger than LARGEST_FILE, which are data, are left out.
+    """
     files = []
     for word in words:
         with contextlib.suppress(OSError, ValueError):  # a word that no file can be called
@@ -149,7 +158,10 @@ def files_of(words: Iterable[str]) -> list[str]:
 
 
 def product(text: Amount, values: Mapping[str, object]) -> int:
-    """A number, or a product of numbers and placeholders. Raises UserError."""
+    """The value of a number or of a product such as "{micro_batch} * {devices}". Raises UserError.
+
+    `values`: placeholder -> what stands for it.
+    """
     factors = filled(str(text), values).split("*")
     try:
         return math.prod(int(factor.strip()) for factor in factors)

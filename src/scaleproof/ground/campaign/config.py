@@ -148,7 +148,7 @@ class Work(Section):
     @model_validator(mode="before")
     @classmethod
     def _two_lengths(cls, data: Any) -> Any:
-        """`steps: [50, 150]` as two keys."""
+        """Read `steps: [50, 150]`, the lengths of two runs, as `fewer_steps` and `steps`."""
         steps = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(steps, list):
             return data
@@ -203,7 +203,10 @@ AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
 
 
 def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
-    """A section whose keys are the axes, each optional; `wrap` makes the key's type from the axis' type."""
+    """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring.
+
+    `wrap`: makes the type of a key from that of the axis.
+    """
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -273,6 +276,7 @@ class Comparison(Section):
     @field_validator("pairs")
     @classmethod
     def _balanced(cls, pairs: int) -> int:
+        """Check that the number of pairs is even."""
         if pairs % 2:
             raise ValueError(
                 f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
@@ -336,7 +340,7 @@ class Campaign(Section):
     @field_validator("title")
     @classmethod
     def _one_line(cls, title: str) -> str:
-        """Without the line end of a block (`title: |`), and without characters that a terminal or LaTeX would obey."""
+        """The title without the line end of a block (`title: |`); ValueError for characters that a terminal obeys."""
         title = title.rstrip("\n")
         for place, character in enumerate(title, start=1):
             if not character.isprintable():
@@ -348,14 +352,17 @@ class Campaign(Section):
     @model_validator(mode="before")
     @classmethod
     def _no_empty_sections(cls, data: Any) -> Any:
-        # `vary:` with nothing under it is null in YAML; it means what it looks like: nothing.
+        """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
         if isinstance(data, dict):
-            return _settings_apart({k: v for k, v in data.items() if v is not None})
+            return _settings_apart({key: value for key, value in data.items() if value is not None})
         return data
 
 
 def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
-    """A campaign in which placeholders of its command stand in `settings`, beside the declared axes."""
+    """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
+
+    In `vary`, `cells` and `exclude` people write both side by side.
+    """
     workload = data.get("workload")
     command = workload.get("command") if isinstance(workload, dict) else None
     free = free_axes(command) if isinstance(command, str) else []
@@ -363,6 +370,7 @@ def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
         return data
 
     def apart(choice: Any) -> Any:
+        """A mapping of axes and placeholders to values, with the latter in `settings`."""
         if not isinstance(choice, dict):
             return choice
         settings = {name: value for name, value in choice.items() if name in free}

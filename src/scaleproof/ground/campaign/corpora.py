@@ -131,12 +131,14 @@ class Corpus(Section):
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
+        """Raise ValueError with the first complaint about the keys."""
         for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
             for complaint in complaints():
                 raise ValueError(complaint)
         return self
 
     def _missing_keys(self) -> Iterator[str]:
+        """Complaints about keys that the source needs."""
         names = [name for name in NEEDED[self.source] if not getattr(self, name)]
         if names == ["files"] and self.source in LOCAL:
             yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
@@ -144,15 +146,17 @@ class Corpus(Section):
             yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
 
     def _useless_keys(self) -> Iterator[str]:
+        """Complaints about keys that the source has no use for."""
         if self.gated and self.source not in ONLY_FOR["gated"]:
             yield "`gated` is for sources hub and dataset: tokens are sent nowhere else"
         for name, sources in ONLY_FOR.items():
             if name in self.model_fields_set and self.source not in sources:
                 yield f"source {self.source} has no use for `{name}`"
-        if self.source == "dataset" and len(self.load) != len(("owner/name", "configuration", "split")):
+        if self.source == "dataset" and len(self.load) != 3:
             yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
+        """Complaints about `field`, `label` and `columns`."""
         if "field" in self.model_fields_set and self.form == "text":
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and (self.form == "text" or self.source == "python-docs"):
@@ -164,6 +168,7 @@ class Corpus(Section):
                 yield f'"{name}" (field, label) is none of `columns`: {", ".join(self.columns)}'
 
     def _wrong_places(self) -> Iterator[str]:
+        """Complaints about `urls`, and about names of files that are downloaded."""
         for url in self.urls:
             if not re.match(r"https?://[^/]", url):
                 yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
@@ -189,8 +194,10 @@ class Corpus(Section):
 
     @property
     def form(self) -> str | None:
-        """What the files are; None for python-docs and dataset, which have none here."""
-        return self.format if self.remote else self.source if self.source in LOCAL else None
+        """The format of the files, such as "jsonl"; None for python-docs and dataset, which name no files."""
+        if self.remote:
+            return self.format
+        return self.source if self.source in LOCAL else None
 
     @property
     def fields(self) -> list[str]:
@@ -234,7 +241,7 @@ class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
 
 
 def folder_of(name: str, corpus: Corpus) -> str:
-    """The folder of a corpus below results/corpora: another revision or budget is another folder."""
+    """The name of a corpus' folder below results/corpora: another revision or budget is another folder."""
     parts = [corpus.revision[:12]] if corpus.revision else []
     if corpus.budget:
         parts.append(corpus.budget.replace(",", "").replace(" ", ""))
@@ -266,29 +273,29 @@ def _matches(pattern: str, where: str) -> list[Path]:
         raise UserError(f"{where} begins with {pattern[0]}, which only a shell replaces; write {meant}")
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
-    wild = any(c in pattern for c in "*?[")
-    if not wild:
+    if not _has_wildcard(pattern):
         if (fault := _not_a_file(path)) is not None:
             hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
             raise UserError(f"{where} {fault}{hint}")
         return [path]
-    if "**" in pattern:
-        parts = path.parts
-        fixed = Path(*parts[: next(i for i, part in enumerate(parts) if any(c in part for c in "*?["))])
-        if len(fixed.resolve().parts) < 3:
-            raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
+    fixed = next((parent for parent in path.parents if not _has_wildcard(str(parent))), Path())
+    if "**" in pattern and len(fixed.resolve().parts) < 3:  # a folder such as / or /home
+        raise UserError(f"{where} would search all of {fixed.resolve()}; name a folder further down")
     matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
     regular = [match for match in matches if match.is_file()]
     if not regular:
-        odd = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
-        fixed = next((parent for parent in path.parents if not any(c in str(parent) for c in "*?[")), Path())
-        there = nearest_path(fixed / "*") if not odd and fixed.is_dir() else ""
-        raise UserError(f"{where} matches no file{odd}.{there}")
+        first = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
+        hint = nearest_path(fixed / "*") if not matches and fixed.is_dir() else ""
+        raise UserError(f"{where} matches no file{first}.{hint}")
     return regular
 
 
+def _has_wildcard(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
+
+
 def _not_a_file(path: Path) -> str | None:
-    """What is wrong with a path that should be a file; None if it is one."""
+    """What a path is that should be a file, to be said after it: "is a folder; ..."; None for a regular file."""
     if path.is_file():
         return None
     if path.is_dir():
@@ -299,9 +306,9 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def check_local(name: str, corpus: Corpus) -> None:
-    """Raises UserError where local files cannot be what the table says, as far as their first bytes tell."""
-    paths = [Path(p) for p in local_files(name, corpus)]
-    if paths and not any(p.stat().st_size for p in paths):
+    """Check by their first bytes that local files are what the table says of the corpus. Raises UserError."""
+    paths = [Path(path) for path in local_files(name, corpus)]
+    if paths and not any(path.stat().st_size for path in paths):
         raise UserError(f"config/corpora.yaml: {name}.files: {_listed(paths)} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
@@ -312,17 +319,17 @@ def check_local(name: str, corpus: Corpus) -> None:
 
 
 def _other_kind(path: Path, start: bytes) -> str | None:
-    """What a file is that is no corpus, or no packed one as its name says; None for others."""
+    """What a file is that begins (`start`) like no corpus, or not as the suffix of its name says; None for others."""
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"
         if path.suffix == suffix and not start.startswith(magic):
             return f"does not begin like a {suffix} file"
-    return next((what for magic, what in OTHERS.items() if start.startswith(magic)), None)
+    return next((description for magic, description in OTHERS.items() if start.startswith(magic)), None)
 
 
 def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """What is wrong with a file, by its first bytes."""
+    """What is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:
@@ -336,7 +343,7 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
         return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
-    if corpus.form != "jsonl" or not line or not rest:
+    if corpus.form != "jsonl" or not line or not rest:  # without a rest the line may go on beyond `start`
         return None
     try:
         row = json.loads(line)
@@ -350,15 +357,16 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
 
 
 def absent_field(names: list[str], corpus: Corpus) -> str | None:
-    """What is wrong with the fields of a file; None if all that the table names are there."""
+    """What is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
     for name in corpus.fields:
         if name not in names:
-            what = "label" if name == corpus.label else "field"
+            if corpus.form == "csv" and len(names) == 1:
+                for separator in ";\t|":
+                    if separator in names[0]:
+                        return f"has columns separated by {separator!r}; csv is read with commas"
+            what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
             there = shortened(", ".join(names), 300)
-            separator = next((c for c in ";\t|" if corpus.form == "csv" and len(names) == 1 and c in names[0]), None)
-            if separator:
-                return f"has columns separated by {separator!r}; csv is read with commas"
             return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
     return None
 

@@ -14,7 +14,7 @@ class Section(BaseModel):
 
 
 def key(default: Any, description: str | None, unit: str, *, axis: str | None = None, **limits: Any) -> Any:
-    """Declare one key.
+    """Declare one key of a section: a pydantic field with its default. `limits`: as for `pydantic.Field`.
 
     `unit` is written into the JSON schema ("none" where the value has no unit). `axis` is the prefix of the key in a
     cell's slug ("" for values that speak for themselves); a key without one cannot stand under `vary`.

@@ -9,7 +9,7 @@ OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # wh
 
 
 def no_hub_name(name: object) -> object:
-    """A corpus' name as it is; for that of a data set on the hub, raises ValueError with the lines to write."""
+    """`name` as it is; raises ValueError, with the lines to write instead, for a data set of the hub (owner/name)."""
     if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
         return name
     row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"

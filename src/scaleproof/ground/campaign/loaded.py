@@ -34,12 +34,15 @@ class LoadedCampaign:
     """A campaign file with everything that hangs on it checked: its name, its cells, and the corpora that they name."""
 
     def __init__(self, path: Path, results: Path = RESULTS) -> None:
-        """`results`: where answers of trials for micro-batches are looked up. Raises UserError naming file and line."""
+        """Read the campaign at `path` and check it. Raises UserError naming file and line.
+
+        `results`: the folder in which the micro-batches that trials have found are looked up.
+        """
         self.path, self.name = path, path.stem
-        misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
-        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (misnamed and not has_title(path)):
+        is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
+        if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
             raise no_campaign(path)
-        if misnamed:
+        if is_misnamed:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
                 f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"
@@ -63,11 +66,13 @@ class LoadedCampaign:
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
-            last = error.key[-1:] if error.key and ("vary", error.key[-1]) in lines else ()
-            raise UserError(f"{lines.at(path, ('vary', *last) if last else error.key)}{error}") from None
+            place = error.key
+            if place and ("vary", place[-1]) in lines:  # where the file gives the values of that key
+                place = ("vary", place[-1])
+            raise UserError(f"{lines.at(path, place)}{error}") from None
 
     def _traced(self) -> list[Cell]:
-        """The cells of which a trace is taken."""
+        """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""
         selection = self.campaign.trace.cells
         if selection == "all":
             return self.cells
@@ -84,21 +89,22 @@ class LoadedCampaign:
         return [cell for cell in self.cells if cell.slug in selection]
 
     def _resolved(self, cell: Cell, results: Path) -> Cell:
-        """The cell with the micro-batch that its trials have found; as it is where they are still to be made."""
+        """The cell with the micro-batch that trials have found; as it is without trials, or where they are to come."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
 
-        def found(data: bytes) -> Cell:
+        def with_answer(data: bytes) -> Cell:
+            """The cell with the answer in the file's bytes."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again
             return cell.resolved(int(answer["micro_batch"]))
 
-        return read_record(path, found)
+        return read_record(path, with_answer)
 
     def _check_command(self) -> None:
-        """Raises UserError where something is asked of a command that only the trainer does."""
+        """Check that nothing is asked of a command that only the trainer does. Raises UserError."""
         if self.campaign.workload.command is None:
             return
         if self.traced:
@@ -109,6 +115,7 @@ class LoadedCampaign:
             raise UserError("compare: list both arms of a command under vary; they are paired by repeat", ("compare",))
 
     def _check_search(self) -> None:
+        """Check that no trials are to find a micro-batch where several cells run in one job. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and shares_jobs(self.campaign):
             key = self._sharing_key
@@ -119,7 +126,7 @@ class LoadedCampaign:
             )
 
     def _check_forecast(self) -> None:
-        """Geometries of `forecast` are those of cells, on one side of the forecast each."""
+        """Check that `forecast` names geometries of cells, and none on both of its sides. Raises UserError."""
         settings = self.campaign.forecast
         present = sorted({str(cell.execution.geometry) for cell in self.cells})
         from_, held_out = [str(g) for g in settings.from_], [str(g) for g in settings.hold_out]
@@ -130,7 +137,7 @@ class LoadedCampaign:
                     raise UserError(
                         f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
                     )
-        both = [g for g in held_out if g in from_]
+        both = [geometry for geometry in held_out if geometry in from_]
         if both:
             raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
         if held_out and set(held_out) == set(present):
@@ -170,7 +177,7 @@ class LoadedCampaign:
         return self.shared_jobs[name]
 
     def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
-        """The record of each job that holds several runs; of those of the first `repeats`, if given."""
+        """The jobs that hold several runs, by the path of their records: those of the first `repeats`, if given."""
         last = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
         return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
@@ -187,11 +194,11 @@ class LoadedCampaign:
 
     @property
     def communicating_groups(self) -> dict[str, str]:
-        """Each geometry with two or more devices, and the first cell in which they communicate, as ranks do."""
+        """Geometry with two or more devices -> slug of the first cell of the trainer in which its ranks communicate."""
         groups: dict[str, str] = {}
         for cell in self.cells:
-            trained = cell.command is None and cell.execution.strategy != "dp"
-            if cell.execution.geometry.n_devices > 1 and trained:
+            has_ranks = cell.command is None and cell.execution.strategy != "dp"
+            if cell.execution.geometry.n_devices > 1 and has_ranks:
                 groups.setdefault(str(cell.execution.geometry), cell.slug)
         return groups
 
@@ -204,6 +211,7 @@ class LoadedCampaign:
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
+        """The cell called `slug`. Raises UserError with the nearest name where there is none."""
         if slug in self._by_slug:  # asked several times for each of a thousand jobs
             return self._by_slug[slug]
         try:
@@ -221,10 +229,10 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """Jobs with a higher number start first: all first repeats
-        before any second one, cells in random order in each.
+        """The priority of a run's job: jobs with a higher number start first.
 
-        The order depends on the names alone, so that it is the same in every invocation.
+        All first repeats come before any second one, and the cells of a repeat in random order. The order
+        depends on the names alone, so that it is the same in every invocation.
         """
         places = self._orders.setdefault(repeat, {})
         if not places:
@@ -251,7 +259,10 @@ class LoadedCampaign:
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
-        return next((n for n in rule.looks() if not goes_on(look_file(results, self.name, n))), rule.at_most)
+        for repeats in rule.looks():
+            if not goes_on(look_file(results, self.name, repeats)):
+                return repeats
+        return rule.at_most
 
     @property
     def corpora(self) -> dict[str, Corpus]:
@@ -280,7 +291,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
 
 
 def corpus_called(name: str, place: str = "") -> Corpus:
-    """The row of the table of corpora. Raises UserError, after its `place`, with the nearest name."""
+    """The corpus called `name` in the table of corpora. Raises UserError with the nearest name, `place` before it."""
     table = _corpora().root
     if name not in table:
         hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
@@ -303,7 +314,7 @@ def _check_unique(names: list[str]) -> None:
 
 
 def _rename(path: Path) -> str:
-    """A name that the file could have, with a leading space; empty if there is none, or a file has it."""
+    """Advice for a campaign file: ` Rename it to "my-question.yaml".`; empty if there is no such name."""
     name = valid_name(path.stem).replace(".", "-")
     meant = f"{name}.yaml"
     is_free = name and name not in RESERVED and meant != path.name
@@ -311,6 +322,7 @@ def _rename(path: Path) -> str:
 
 
 def _check_labels(cell: Cell) -> None:
+    """Check that the corpus has labels if the cell is a classification. Raises UserError."""
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
         labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
         raise UserError(
@@ -321,9 +333,9 @@ def _check_labels(cell: Cell) -> None:
 
 
 def corpus_in(folder: str) -> tuple[str, Corpus]:
-    """Name and row of the corpus whose folder of results/corpora this is.
+    """Name and row of the corpus whose folder below results/corpora is called `folder`.
 
-    Raises UserError where the table has moved on.
+    Raises UserError where the table names another revision or budget by now.
     """
     name = folder.partition("@")[0]
     corpus = corpus_called(name)
@@ -352,7 +364,10 @@ def look_file(results: Path, campaign: str, repeats: int) -> Path:
 
 
 def goes_on(look: Path) -> bool:
-    """Whether that look asked for more repeats; not if there was none. Raises UserError where its file is damaged."""
+    """Whether the look in the file `look` asked for more repeats; False where there is no such file.
+
+    Raises UserError where the file is damaged.
+    """
     if not look.is_file():
         return False
     return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))

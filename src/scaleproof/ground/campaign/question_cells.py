@@ -6,9 +6,10 @@ from scaleproof.ground.errors import UserError, nearest
 
 
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """Names of the cells (`is`; `better_than` or `not_slower_than`), and `by`, the part of the rate in question.
+    """The question with the full names of its cells: {"is": ..., "better_than" or "not_slower_than": ..., "by": ...}.
 
-    Raises UserError where a name means no cell, or several.
+    None where the campaign asks nothing; `by` is the part of the rate in question. Raises UserError where a name means
+    no cell, or several.
     """
     if question is None:
         return None
@@ -21,7 +22,10 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
 
 
 def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """The one cell that is meant by a slug or a strategy."""
+    """The one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
+
+    Raises UserError where it means no cell, or several.
+    """
     exact = [cell for cell in cells if cell.slug == name]
     geometry = None if question.on is None else str(question.on)
     of_strategy = [cell for cell in cells if name in _short_names(cell)]
@@ -32,8 +36,9 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
     place = ("question", key)
     if meant:
         one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
-        on = "" if one_geometry or geometry else f"question.on (for instance on: {meant[-1].execution.geometry}) or "
-        raise UserError(f'question.{key}: "{name}" means several cells; give {on}the name of one: {slugs}', place)
+        has_advice = not one_geometry and geometry is None
+        advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or " if has_advice else ""
+        raise UserError(f'question.{key}: "{name}" means several cells; give {advice}the name of one: {slugs}', place)
     if of_strategy:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
     names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]
@@ -42,7 +47,7 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
 
 
 def _short_names(cell: Cell) -> list[str]:
-    """By which a question may name a cell: its strategy, or of a command the values of its placeholders."""
+    """Short names by which a question may mean a cell: its strategy, or the labels of its command's settings."""
     if cell.command is None:
         return [cell.execution.strategy]
     return [setting.label for setting in cell.settings.values()]

@@ -51,12 +51,12 @@ def shares_jobs(campaign: Campaign) -> bool:
 
 
 def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
-    """The jobs of a campaign that share, up to its most repeats. `in_order(repeat)`: its cells as a repeat runs them.
+    """The jobs of a campaign in which several runs share an allocation, for all of its repeats.
 
-    With `same_allocation` a job has all cells, else those of one geometry: a run on one device does not hold the nodes
-    of the largest one. As many runs as their time limits leave room for in `minutes_per_job` are one job; without it,
-    one repeat is. Raises UserError where `minutes_per_job` is too short for a single run, or for a repeat that must
-    share its nodes.
+    `in_order(repeat)`: the cells in the order in which that repeat runs them. With `same_allocation` a job has all
+    cells, else those of one geometry: a run on one device does not hold the nodes of the largest one. As many runs as
+    their time limits leave room for in `minutes_per_job` are one job; without it, one repeat is. Raises UserError where
+    `minutes_per_job` is too short for a single run, or for a repeat that must share its nodes.
     """
     resources, one_run = campaign.resources, run_minutes(campaign.resources)
     cells = in_order(1)

@@ -46,6 +46,7 @@ class TransformersModel(Section):
 
     @model_validator(mode="after")
     def _one_of_three(self) -> "TransformersModel":
+        """Check that one of hub, config and module names the model. Raises ValueError."""
         named = [name for name in ("hub", "config", "module") if getattr(self, name) is not None]
         if len(named) != 1:
             raise ValueError(
@@ -84,6 +85,7 @@ class TransformersModel(Section):
         return {"transformers": _architecture(str(self.file), data)}
 
     def _missing(self) -> str:
+        """What to say where the file is missing: how to fetch it, or the nearest one."""
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
             return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
@@ -93,8 +95,8 @@ class TransformersModel(Section):
     def context(self) -> int | None:
         """Tokens of the longest sample, where the configuration says so."""
         architecture = self.description().get("transformers")
-        keys = architecture if isinstance(architecture, dict) else {}
-        return next((size for name in CONTEXTS if isinstance(size := keys.get(name), int)), None)
+        sizes = [architecture.get(name) for name in CONTEXTS] if isinstance(architecture, dict) else []
+        return next((size for size in sizes if isinstance(size, int)), None)
 
 
 def fetched_config(hub: str, revision: str) -> Path:
@@ -104,23 +106,26 @@ def fetched_config(hub: str, revision: str) -> Path:
 
 @lru_cache(maxsize=64)
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
-    """The keys of a config.json whose model can be measured exactly. Raises UserError for another."""
-    at, key_ = f"workload.model: {path}", ("workload", "model")
+    """The content of the config.json at `path`, whose bytes are `data`.
+
+    Raises UserError where it is none, or where its model cannot be measured exactly.
+    """
+    place, key_ = f"workload.model: {path}", ("workload", "model")
     try:
         architecture = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{at} is no JSON: {shortened(str(error))}", key_) from None
+        raise UserError(f"{place} is no JSON: {shortened(str(error))}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
-        raise UserError(f'{at} is no configuration of transformers: it has no "model_type"', key_)
+        raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
     for reason in refusals(architecture):
-        raise UserError(f"{at} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
+        raise UserError(f"{place} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
     return architecture
 
 
 def refusals(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
     """Why a model with this config.json cannot be measured; nothing where it can."""
     for name, reason in REFUSED.items():
-        if architecture.get(name) not in (None, 1, 1.0, False):
+        if architecture.get(name) not in (None, 1, 1.0, False):  # with these the key changes nothing
             yield f"{name}: {reason}"
     for name in EXPERTS:
         experts = architecture.get(name)

@@ -53,16 +53,25 @@ class Lines(dict[Place, int]):
 
 
 def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
-    """One message for each faulty place, in the order of lines: the deepest place, and the first fault there."""
+    """One message for each faulty place of a file, in the order of lines; at most 20.
+
+    Of places inside each other the deepest one counts, and the first fault there. `data`: the content of the file.
+    """
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
-    errors = sorted(error.errors(), key=lambda e: e["type"] not in ("missing", "value_error"))
-    faults = {_place(e["loc"], data): e for e in reversed(errors)}
+    errors = sorted(error.errors(), key=lambda fault: fault["type"] not in ("missing", "value_error"))
+    faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
-    faults = {p: e for p, e in faults.items() if not _known_to_another(p, e, schema)} or faults
-    deepest = [p for p in faults if not any(q != p and q[: len(p)] == p and p for q in faults)]
-    order = [_place(e["loc"], data) for e in error.errors()]
+    faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
+    around = [place for place in faults if place and any(_is_inside(other, place) for other in faults)]
+    deepest = [place for place in faults if place not in around]
+    order = [_place(fault["loc"], data) for fault in error.errors()]
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, order.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+
+
+def _is_inside(inner: Place, outer: Place) -> bool:
+    """Whether a place is below another one."""
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 EMPTY_KEY = '""'
@@ -70,7 +79,7 @@ EMPTY_KEY = '""'
 
 def dotted(place: Place) -> str:
     """A place as people write it: vary.strategy[0]."""
-    parts = [f"[{s}]" if isinstance(s, int) else f".{s or EMPTY_KEY}" for s in place]
+    parts = [f"[{step}]" if isinstance(step, int) else f".{step or EMPTY_KEY}" for step in place]
     return shortened("".join(parts).removeprefix("."), 200)
 
 
@@ -91,10 +100,12 @@ def _place(loc: Place, data: Any) -> Place:
 
 
 def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
+    """Whether the key at `place`, which one alternative of a union does not know, is a key of another one."""
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
 
 
 def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
+    """What is said of pydantic's `error` at `place` of a file with the content `data`, beginning with path and line."""
     at = lines.at(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
@@ -104,7 +115,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
             hint = _hint(place, known, schema)
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
-    if error["loc"][-1] == "[key]":
+    if error["loc"][-1] == "[key]":  # the fault is in the name of the key
         name = nearest_valid_name(str(place[-1]))
         return f'{at}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{name}'
     value = data
@@ -118,7 +129,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
 
 def valid_name(text: str) -> str:
     """A name of a campaign, a corpus or a comparison that resembles a text; empty if no letter of it is left."""
-    name = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in text.casefold()[:60])
+    name = re.sub(r"[^a-z0-9._-]", "-", text.casefold()[:60])
     return name.strip("-._")
 
 
@@ -129,9 +140,10 @@ def nearest_valid_name(text: str) -> str:
 
 
 def _missing(place: Place, name: Any, schema: Schema) -> str:
+    """What to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
         items = _alternatives(_node(schema, place), schema)
-        number = next((o["minItems"] for o in items if o.get("minItems")), name + 1)
+        number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
     whole = place if place[-1:] == (name,) else (*place, name)
     node = _node(schema, whole)
@@ -146,10 +158,14 @@ def _shown(value: object) -> str:
 
 
 def _hint(place: Place, known: list[str], schema: Schema) -> str:
-    """Which key is meant: one of this section by another word, one of another section, or one that resembles it."""
+    """A hint for the unknown key at `place`, with a leading space. `known`: the keys that are allowed there.
+
+    The key meant is one of this section by another word, one of another section, or one that resembles it.
+    """
     name = str(place[-1])
-    varied = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
-    if len(place) > 1 and name in sections_of(schema) and not (varied and place[0] in OF_CELLS):
+    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
+    axes = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
+    if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     here = same_name(name, known)
     if here is not None:
@@ -158,30 +174,34 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
 
 
 def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
-    """Where a key belongs that is in another place, with a leading space; empty where no section has it."""
+    """A hint where the key `name` belongs, with a leading space; empty where no section, down to `depth`, has it."""
     places = []
-    waiting: list[Place] = [()]
+    waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
         section = waiting.pop(0)
         keys = _properties(schema, section)
         if section and name in keys and section[0] not in OF_CELLS[1:]:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < depth]
-    places = [p for p in places if p != "vary"] or places
+    places = [place for place in places if place != "vary"] or places
     if not places and name in _properties(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
 def _resolve(node: Schema, schema: Schema) -> Schema:
+    """A node with the definition that its `$ref` names."""
     while "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
     return node
 
 
 def _alternatives(node: Schema, schema: Schema) -> list[Schema]:
+    """What a value may be: the members of a union, those of unions in it among them; else the node alone."""
     node = _resolve(node, schema)
-    return [a for b in node["anyOf"] for a in _alternatives(b, schema)] if "anyOf" in node else [node]
+    if "anyOf" not in node:
+        return [node]
+    return [alternative for member in node["anyOf"] for alternative in _alternatives(member, schema)]
 
 
 def _node(schema: Schema, place: Place) -> Schema:
@@ -191,17 +211,19 @@ def _node(schema: Schema, place: Place) -> Schema:
         inner: Schema = {}
         for option in _alternatives(node, schema):
             if isinstance(step, int):
-                prefix = option.get("prefixItems", [])
+                prefix = option.get("prefixItems", [])  # of a tuple: a schema for each place
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
             else:
                 named = option.get("properties", {}).get(step)
+                # schemas of keys that are not declared; `additionalProperties` may be a bool
                 free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
-                inner = named or next((f for f in free if isinstance(f, dict)), inner)
+                inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)
         node = inner
     return _resolve(node, schema)
 
 
 def _properties(schema: Schema, place: Place) -> Schema:
+    """The keys that are allowed below a place -> their schemas."""
     properties: Schema = {}
     for option in _alternatives(_node(schema, place), schema):
         properties |= option.get("properties", {})
@@ -209,14 +231,17 @@ def _properties(schema: Schema, place: Place) -> Schema:
 
 
 def _choices(node: Schema, schema: Schema) -> list[str]:
+    """The words that are allowed at a node; none where it is not a choice of words."""
     choices: list[Any] = []
     for option in _alternatives(node, schema):
-        choices += option.get("enum", []) + ([option["const"]] if "const" in option else [])
-    return [c for c in choices if isinstance(c, str)]
+        choices += option.get("enum", [])
+        if "const" in option:
+            choices.append(option["const"])
+    return [choice for choice in choices if isinstance(choice, str)]
 
 
 def _allowed_at(place: Place, schema: Schema, value: object) -> str:
-    """`allowed: ...` with the word that is meant, and where a list goes, or is needed."""
+    """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
     node = _node(schema, place)
     options = _alternatives(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
@@ -237,7 +262,7 @@ def _row_of_hub(repository: str) -> str:
 
 
 def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
-    """The word that resembles a wrong one; of a list where one value goes, how to write one, and where several go."""
+    """A hint where one value is allowed: the word that a wrong one resembles, or what to write in place of a list."""
     choices = [word for option in options for word in _choices(option, schema)]
     if not isinstance(value, list):
         return _nearest_word(value, options, choices)
@@ -252,7 +277,7 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
 
 
 def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
-    """The allowed word, example or name that text resembles, with a leading space."""
+    """A hint with the allowed word, example or name that `value` resembles, with a leading space; else empty."""
     if isinstance(value, bool | dict | None):
         return ""
     texts = [option for option in options if option.get("type") == "string"]
@@ -263,12 +288,12 @@ def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> s
 
 
 def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
-    """`Write [ddp].` where the one value of a list stands without brackets."""
+    """A hint where a list is expected: ` Write [ddp].` for a value without brackets; else empty."""
     if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
         return ""
     items = array.get("items", {})
-    fits = _fits(value, _alternatives(items, schema), _choices(items, schema))
-    return f" Write [{shortened(value, 60)}]." if fits else ""
+    would_fit = _fits(value, _alternatives(items, schema), _choices(items, schema))
+    return f" Write [{shortened(value, 60)}]." if would_fit else ""
 
 
 def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
@@ -290,7 +315,7 @@ def _within(number: float, option: Schema) -> bool:
 
 
 def _allowed(node: Schema, schema: Schema) -> str:
-    """A few words for what the schema takes at a node."""
+    """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
     for option in _alternatives(node, schema):
         words += _words(option, node, schema)
@@ -298,6 +323,7 @@ def _allowed(node: Schema, schema: Schema) -> str:
 
 
 def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
+    """What one alternative of a node takes: its choices, or a few words such as "a whole number >= 1 (steps)"."""
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
@@ -318,20 +344,22 @@ def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
 
 
 def _array(option: Schema, schema: Schema) -> str:
+    """A few words for the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    of = f", each {_allowed(inner, schema)}" if inner else ""
+    each = f", each {_allowed(inner, schema)}" if inner else ""
     if _resolve(inner, schema).get("type") == "object":
-        of = ", each a mapping"
+        each = ", each a mapping"
     if least == most:
-        return f"a list of {plural(least, 'entry', 'entries')}{of}"
+        return f"a list of {plural(least, 'entry', 'entries')}{each}"
     if not least and not most:
-        return f"a list{of}"
+        return f"a list{each}"
     most_words = f" and at most {most:,}" if most else ""
-    return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{of}"
+    return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{each}"
 
 
 def _text(option: Schema, node: Schema) -> str:
+    """A few words for the texts that an alternative takes: what its pattern means, its length and examples."""
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:

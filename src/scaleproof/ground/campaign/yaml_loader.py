@@ -82,12 +82,12 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def no_campaign(path: Path) -> UserError:
-    """What to say of a path that is no campaign file: the campaign that was meant, or those that are there."""
+    """The error for a path that is no campaign file, with the campaign that was meant, or those that are there."""
     if os.path.lexists(path) and (fault := path_fault(path)):
         return UserError(f"{path}{fault}")
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
-    beside = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
-    folder = path if path.is_dir() else beside
+    parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
+    folder = path if path.is_dir() else parent
     there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
         filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
     )
@@ -109,7 +109,10 @@ def no_campaign(path: Path) -> UserError:
 
 
 def other_folder() -> str:
-    """What to say where campaigns are looked for in a folder that has none, and one around it has; else nothing."""
+    """A hint for the end of a message: `; this is ..., and campaigns are in ...: cd ...`, a folder around this one.
+
+    Empty where this folder has campaigns, or none around it has any.
+    """
     here = Path.cwd()
     if (here / CAMPAIGNS).is_dir():
         return ""
@@ -134,15 +137,16 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 
 
 def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
+    """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
         keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
-        what = "a mapping"
+        expected = "a mapping"
         empty = ""
         if data is None:
-            what = "a campaign" if model is Campaign else "a table of corpora"
+            expected = "a campaign" if model is Campaign else "a table of corpora"
             empty = " has no key" if path.stat().st_size else " is empty"
-        raise UserError(f"{path}{empty}: {what} is expected, with lines such as 'key: value'; allowed: {keys}")
+        raise UserError(f"{path}{empty}: {expected} is expected, with lines such as 'key: value'; allowed: {keys}")
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
@@ -152,7 +156,10 @@ def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _document(path: Path) -> Any:
-    """The document as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text), within the limits."""
+    """The document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
+
+    Raises UserError, with the line where one is known, for what is no YAML or beyond the limits.
+    """
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
@@ -180,7 +187,10 @@ def _document(path: Path) -> Any:
 
 
 def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Where a document is no YAML, in the words of the parser, and what its author may have meant."""
+    """Where the document in `lines` is no YAML, in the words of the parser, and what its author may have meant.
+
+    Begins with `, line 3, column 5: `, to stand after the path.
+    """
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
         mark, problem = error.context_mark, "a quote that begins here has no end"
@@ -206,8 +216,11 @@ def _line_of(text: str, error: YAMLError) -> str:
 
 
 def _check_size(path: Path, text: str) -> None:
-    """Refuse a document of too many values or too great a depth, by its events, which cost next to nothing."""
-    anchors: list[str | None] = []  # of the collections around
+    """Refuse a document with too many values or levels, by the events of a parser, which cost next to nothing.
+
+    Raises UserError with the line.
+    """
+    anchors: list[str | None] = []  # of the collections around the event; None for those without one
     values = 0
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -229,13 +242,14 @@ def _check_size(path: Path, text: str) -> None:
 
 
 class _Reader:
-    """Plain data of what ruamel.yaml built; fills the lines of its places."""
+    """Makes plain data of what ruamel.yaml built, and fills `lines` with the lines of its places."""
 
     def __init__(self, path: Path, lines: Lines) -> None:
         self.path, self.lines = path, lines
         self.count = 0
 
     def plain(self, node: Any, place: Place) -> Any:
+        """The node at `place` as dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
@@ -259,6 +273,7 @@ class _Reader:
             self.lines.setdefault(place, line + 1)
 
     def _key(self, node: CommentedMap, key: Any) -> str:
+        """A key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
             line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
             raise UserError(
@@ -268,24 +283,28 @@ class _Reader:
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
     def _entry(self, node: CommentedMap, key: Any, place: Place) -> Any:
+        """The plain value of a key of the mapping at `place`."""
         inside = (*place, self._key(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
             self._at(inside, node.lc.key(key)[0])
         return self.plain(node[key], inside)
 
     def _item(self, node: Any, index: int, place: Place) -> Any:
+        """The plain value of an entry of the list at `place`."""
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
             self._at(inside, node.lc.item(index)[0])
         return self.plain(node[index], inside)
 
     def _tagged(self, tag: object, place: Place) -> UserError:
+        """The error for a tag such as !!python/object."""
         where = self.lines.at(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )
 
     def _scalar(self, value: Any, place: Place) -> Any:
+        """A scalar as None, bool, int, float or str, without ruamel's own types; dates as text of ISO 8601."""
         if isinstance(value, TaggedScalar):
             raise self._tagged(value.tag.value, place)
         if value is None or isinstance(value, bool):

@@ -50,10 +50,10 @@ class Counts:
 
 
 def counts_of(inventory: Inventory, tokens_per_sample: float) -> Counts:
-    """Counts of one token of a sample of `tokens_per_sample` real tokens: padding is no work.
+    """Parameters of a network and FLOPs of a token in a sample of `tokens_per_sample` tokens, padding left out.
 
-    For an encoder that is the mean over samples, which gives the least that samples of that mean take. GPT-2 small with
-    50,257 entries has 124,439,808 parameters, of which 123,532,032 take part in matrix products.
+    For an encoder `tokens_per_sample` is the mean over samples, which gives the least that samples of that mean
+    take. GPT-2 small with 50,257 entries has 124,439,808 parameters, of which 123,532,032 take part in matrix products.
     """
     weights = inventory.block_weights + inventory.token_weights
     attention = 12 * inventory.attention_width * tokens_per_sample
@@ -68,10 +68,11 @@ def counts_of(inventory: Inventory, tokens_per_sample: float) -> Counts:
 def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inventory:
     """The inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
 
-    A block of a GPT-2 has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights.
+    A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights,
+    with f the width of its feed-forward net.
     """
     d, layers = shape.width, shape.layers
-    tables = (vocab_size + shape.context) * d
+    tables = (vocab_size + shape.context) * d  # embeddings of tokens and of positions
     if isinstance(shape, EncoderShape):
         weights = 4 * d * d + 2 * d * shape.feed_forward
         return Inventory(

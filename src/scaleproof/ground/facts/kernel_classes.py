@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 UNCLASSIFIED, COMMUNICATION = "unclassified", "communication"
-MARK = 0.95  # share of device time that must be understood before anything is said about communication
+LEAST_CLASSIFIED = 0.95  # share of device time that must be understood before anything is said about communication
 # Collective -> pattern. The names of NCCL 2.4 to 2.29 (`ncclAllReduceRingLLKernel_sum_f16`, `ncclKernel_AllReduce_...`,
 # `ncclDevKernel_AllReduce_...`, `ncclSymkDevKernel_AllReduce_...`, `nccl:all_reduce`), of RCCL, which keeps them, and
 # of gloo's events in torch's profiler.
@@ -61,7 +61,10 @@ _CLASSES = {name: re.compile("|".join(parts), re.IGNORECASE) for name, parts in 
 
 
 def collective_of(name: str) -> str | None:
-    """The collective that a kernel or event carries out; "other" for an unknown name of NCCL or gloo."""
+    """The collective that a kernel or event carries out: "all_reduce", ...; None for what is no communication.
+
+    "other" for an unknown name of NCCL, RCCL, gloo or another library for communication.
+    """
     for collective, pattern in COLLECTIVES.items():
         if pattern.search(name):
             return collective
@@ -69,7 +72,7 @@ def collective_of(name: str) -> str | None:
 
 
 def class_of(name: str) -> str:
-    """The class of a kernel, a memory operation or an operator of torch."""
+    """The class of a kernel, a memory operation or an operator of torch, by its name: "gemm", "communication", ..."""
     if collective_of(name):
         return COMMUNICATION
     if INDUCTOR.search(name):

@@ -13,18 +13,17 @@ SHARDING = tuple(name for name, stage in STAGES.items() if stage)
 
 
 def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
-    """Weights, gradients and optimizer state that one of `devices` sharing devices holds.
-
-    Without activations and buffers.
+    """Bytes of weights, gradients and optimizer state on one of `devices` that share them, without activations.
 
     Autocast keeps fp32 weights and gradients, and so does FSDP2, whose low-precision copies live only while a block is
     in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.
     Raises KeyError for an unknown strategy.
     """
-    low = precision in ("bf16", "fp16") and strategy.startswith("zero") and strategy != "zero0"
-    weights, gradients, state = MIXED if low else FP32
+    has_low_weights = precision in ("bf16", "fp16") and strategy.startswith("zero") and strategy != "zero0"
+    weights, gradients, state = MIXED if has_low_weights else FP32
     stage = STAGES[strategy.removesuffix("-offload")]
     if strategy.endswith("-offload"):
         state = 0
+    # ZeRO shards the optimizer state from stage 1 on, gradients from stage 2, weights in stage 3.
     shards = [devices if stage >= needed else 1 for needed in (3, 2, 1)]
-    return parameters * sum(b / n for b, n in zip((weights, gradients, state), shards, strict=True))
+    return parameters * sum(size / n for size, n in zip((weights, gradients, state), shards, strict=True))

@@ -58,10 +58,10 @@ DEVICES: tuple[tuple[str, Figures, str], ...] = (
 
 
 def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
-    """Part of a device's peak that a model's FLOP/s on it are (PaLM, appendix B); None where its peak is not known.
+    """Model FLOPs utilization: the part of a device's peak that a model reaches; None where the peak is not known.
 
-    `flops_per_s`: FLOPs of the model, of facts.counts, x tokens per second of one device. `device_name`: as the driver
-    gives it; `precision`: fp32, tf32, bf16 or fp16.
+    As in PaLM, appendix B. `flops_per_s`: FLOPs of a token (facts.counts) x tokens per second of one device.
+    `device_name`: as the driver gives it; `precision`: fp32, tf32, bf16 or fp16.
     """
     known = peak(device_name, precision)
     return flops_per_s / known.flops if known else None
@@ -69,7 +69,10 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
 
 @lru_cache
 def peak(device_name: str, precision: str) -> DevicePeak | None:
-    """The peak of a device for a precision; None where the device is not listed or has no such format."""
+    """Dense peak of a device for a precision of FORMATS; None where the device is not listed or has no such format.
+
+    `device_name`: as the driver gives it. Raises ValueError for another precision.
+    """
     if PARTS.search(device_name):
         return None
     for pattern, figures, source in DEVICES:

@@ -20,9 +20,11 @@ def step_traffic(
     devices_per_node: int = 1,
     reshards: bool = True,
 ) -> dict[str, Range]:
-    """Logical bytes of one optimizer step by kind of collective; `block_parameters`: of all blocks together.
+    """Least and most logical bytes of one optimizer step by kind: "reduced", "gathered" and "scattered".
 
-    `nodes` and `devices_per_node` matter to hsdp, `reshards` (`execution.fsdp_reshard`) to fsdp and hsdp.
+    `accumulation`: micro-batches of a step; `block_parameters`: parameters in all blocks together. `nodes` and
+    `devices_per_node` matter to hsdp, `reshards` (`execution.fsdp_reshard`) to fsdp and hsdp. Raises ValueError for
+    an unknown strategy.
 
     P parameters of b bytes, a micro-batches:
     ddp, zero0: P reduced, once. fsdp: every micro-batch gathers the blocks twice and the rest once or twice (by version
@@ -39,8 +41,8 @@ def step_traffic(
         return traffic | {"reduced": (4 * p, 4 * p)}
     if name in ("fsdp", "hsdp"):
         gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
-        of_part = 4 * p / devices_per_node if name == "hsdp" and nodes > 1 else 0
-        return {"reduced": (of_part, of_part), "gathered": gathered, "scattered": (4 * p, 4 * p)}
+        between_nodes = 4 * p / devices_per_node if name == "hsdp" and nodes > 1 else 0
+        return {"reduced": (between_nodes, between_nodes), "gathered": gathered, "scattered": (4 * p, 4 * p)}
     if name in ("zero1", "zero2"):
         times = a if name == "zero2" else 1
         return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
@@ -60,6 +62,6 @@ def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def fits(moved: float, expected: Range) -> bool:
-    """Whether a count agrees with its formula."""
+    """Whether a count of bytes agrees with the range of its formula, to within TOLERANCE and SLACK_BYTES."""
     low, high = expected
     return low * (1 - TOLERANCE) - SLACK_BYTES <= moved <= high * (1 + TOLERANCE) + SLACK_BYTES

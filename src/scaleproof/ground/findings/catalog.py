@@ -15,6 +15,7 @@ ANYBODYS = "auditor"  # the entry whose codes stand for anybody's results
 
 @cache
 def _codes_of_houses() -> dict[str, dict[str, Code]]:
+    """Name of an entry point -> its codes, each with its page."""
     return {entry.name: entry.load() for entry in entry_points(group=GROUP)}
 
 
@@ -22,7 +23,7 @@ def _codes_of_houses() -> dict[str, dict[str, Code]]:
 def pages() -> dict[str, Code]:
     """Code -> its page, of all houses; where two have one, that of anybody's results."""
     houses = _codes_of_houses()
-    order = sorted(houses, key=lambda name: name == ANYBODYS)
+    order = sorted(houses, key=lambda name: name == ANYBODYS)  # ANYBODYS last, so that its pages stand
     return {code: page for name in order for code, page in houses[name].items()}
 
 

@@ -75,7 +75,7 @@ class Findings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_sentences(cls, data: Any) -> Any:
-        """In files of schema 1.1 a correction is a sentence; it becomes part of the evidence."""
+        """The content of a file of any schema as one of today: in 1.1 a correction is a sentence, not a mapping."""
         if not isinstance(data, dict) or data.get("schema_version") != "1.1":
             return data
         return data | {"findings": [_with_sentence(finding) for finding in data["findings"]]}
@@ -100,6 +100,7 @@ class Findings(BaseModel):
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str], list[Finding]]:
+        """(what is concerned, cell or name) -> the findings there."""
         by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             for cell in dict.fromkeys(finding.cells):
@@ -113,6 +114,7 @@ def read_findings(path: Path) -> Findings:
 
 
 def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
+    """A finding whose correction, if it is a sentence, has become part of the evidence."""
     corrected = finding.get("corrected")
     if not isinstance(corrected, str):
         return finding

@@ -13,6 +13,7 @@ GROUP = "scaleproof.own_runs"
 
 @cache
 def _entry(name: str) -> Callable[..., Any]:
+    """The function of the entry point `name`, of which there must be exactly one."""
     (entry,) = entry_points(group=GROUP, name=name)
     checks: Callable[..., Any] = entry.load()
     return checks
@@ -25,6 +26,6 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 
 def check_names() -> list[str]:
-    """The names of those checks."""
+    """The names of the checks of own runs."""
     names: list[str] = _entry("checks")()
     return names

@@ -80,7 +80,7 @@ FILE_UNREADABLE = Code(
 
 
 def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
-    """A note: `check` broke on these files, which says nothing against them."""
+    """The note that the check called `check` broke with `error`, which says nothing against the files it read."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
     return Finding(
         code=FILE_UNREADABLE.name,
@@ -105,7 +105,10 @@ class Check(Generic[Subject]):
         return [self._finding(flag, subject) for flag in self.function(subject)]
 
     def noting(self, subject: Subject) -> list[Finding]:
-        """Its findings, or a note where it breaks. Raises UserError where a file that it reads is at fault."""
+        """The findings on a subject, or a note where the check breaks.
+
+        Raises UserError where a file that the check reads is at fault.
+        """
         try:
             return self(subject)
         except UserError:
@@ -114,13 +117,14 @@ class Check(Generic[Subject]):
             return [check_failed(self.name, error)]
 
     def _finding(self, flag: Flag, subject: Subject) -> Finding:
+        """The finding of a flag on `subject`; what the flag leaves out comes from its code and from the register."""
         code = self._code(flag.code)
         about = flag.about or self.register.default_about(subject)
-        own_cells = {item.metrics.cell for item in about if isinstance(item, Run)}
+        cells_of_runs = {item.metrics.cell for item in about if isinstance(item, Run)}
         return Finding(
             code=code.name,
             severity=flag.severity or code.severity,
-            cells=sorted(flag.cells or self.register.default_cells(subject) or own_cells),
+            cells=sorted(flag.cells or self.register.default_cells(subject) or cells_of_runs),
             runs=[item if isinstance(item, str) else item.name for item in about],
             evidence=flag.evidence,
             advice=code.repair if flag.advice is None else flag.advice,
@@ -129,6 +133,7 @@ class Check(Generic[Subject]):
         )
 
     def _code(self, name: str) -> Code:
+        """The code of that name; "" stands for the only one. Raises ValueError where the check has no such code."""
         if not name and len(self.codes) == 1:
             return self.codes[0]
         for code in self.codes:
@@ -150,13 +155,14 @@ class Register(Generic[Subject]):
         default_cells: Callable[[Subject], Sequence[str]] = lambda subject: (),
         concerns: Concern = "runs",
     ) -> None:
+        """Start an empty register; the parameters are those of the class."""
         self.default_about = default_about
         self.default_cells = default_cells
         self.concerns = concerns
         self._checks: list[Check[Subject]] = []
 
     def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Decorator: registers a function that yields flags with these codes."""
+        """Decorator that makes a check of a function which yields flags with these codes, and registers it."""
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
             check = Check(function.__name__, codes, function, self)
@@ -169,7 +175,7 @@ class Register(Generic[Subject]):
         return iter(self._checks)
 
     def findings(self, subjects: Iterable[Subject]) -> list[Finding]:
-        """All findings: check by check, within a check in the order of the subjects."""
+        """The findings of all checks on all subjects: check by check, within a check in the order of the subjects."""
         subjects = list(subjects)
         return [finding for check in self for subject in subjects for finding in check(subject)]
 
@@ -197,11 +203,11 @@ def rules_version(codes: dict[str, Code]) -> str:
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """Invalid first, then suspect, then notes; otherwise in the given order."""
-    return sorted(findings, key=lambda f: ("invalid", "suspect", "note").index(f.severity))
+    """The findings, invalid ones first, then suspect ones, then notes; otherwise in the given order."""
+    return sorted(findings, key=lambda finding: ("invalid", "suspect", "note").index(finding.severity))
 
 
-# Subjects of our own checks. The register of external checks is in audit/external/context.py, beside its subject.
+# Subjects of our own checks. The register of external checks is in auditor/checks/context.py, beside its subject.
 of_run: Register[MeasuredRun] = Register(lambda run: [run])
 of_runs: Register[list[MeasuredRun]] = Register(lambda runs: runs)
 # Of runs of any evidence level, together; of single runs of somebody's program.

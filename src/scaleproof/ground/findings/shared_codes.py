@@ -1,4 +1,4 @@
-"""Codes that both `audit/campaign` and `audit/external` can raise: in runs of our own and in anybody's results."""
+"""Codes that the checks of `conclude` and of `auditor` can both raise: in own runs and in anybody's results."""
 
 from scaleproof.ground.findings.registry import Code
 

@@ -22,7 +22,10 @@ class ExcludedNode(BaseModel):
 
 
 def excluded_nodes(campaign: Path) -> list[ExcludedNode]:
-    """Those of a campaign's folder, by name; none where nothing was excluded. Raises UserError for a damaged file."""
+    """The excluded nodes of a campaign, sorted by name. Raises UserError for a damaged file.
+
+    `campaign`: the folder of its results.
+    """
     path = campaign / EXCLUDED
     if not path.is_file():
         return []
@@ -34,7 +37,7 @@ def excluded_nodes(campaign: Path) -> list[ExcludedNode]:
 
 
 def note_excluded(campaign: Path, nodes: Iterable[ExcludedNode]) -> None:
-    """Add `nodes` to the record; of a node that is in it, the jobs of both are kept."""
+    """Add `nodes` to the record in a campaign's folder; of a node that is in it, the jobs of both are kept."""
     known = {entry.node: entry for entry in excluded_nodes(campaign)}
     for entry in nodes:
         earlier = known[entry.node].jobs if entry.node in known else {}

@@ -15,7 +15,10 @@ EXIT_CODE = 3
 
 
 def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
-    """The count, reasons and commands; None if no run failed. What cannot run on this machine is no failure."""
+    """How many runs failed, why, and the command that repeats them; None if no run failed.
+
+    What cannot run on this machine is no failure.
+    """
     reasons: dict[str, list[str]] = {}
     count = 0
     for folder, failure in _failures(loaded, results):
@@ -34,6 +37,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 
 
 def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:
+    """Folder and failure of each run that failed, or whose record is damaged."""
     for folder in loaded.runs(results):
         if not (folder / METRICS).is_file():
             continue

@@ -14,9 +14,11 @@ class Pseudonyms:
     """host1, host2 ... in place of names of hosts, the longest name first."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
+        """Take the names of `hosts`; the longest come first, as one name may begin another."""
         by_length = sorted(set(hosts), key=lambda host: (-len(host), host))
         self._names = {host: f"host{i}" for i, host in enumerate(by_length, 1)}
-        self._pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in by_length) or "(?!)")
+        as_words = [rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in by_length]
+        self._pattern = re.compile("|".join(as_words) or "(?!)")  # "(?!)" matches nothing
 
     def in_text(self, text: str) -> str:
         """The text with a pseudonym wherever a host is named; a part of another word is no name."""

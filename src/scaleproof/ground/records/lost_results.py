@@ -22,15 +22,16 @@ DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_repo
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
-    """The files that the results of a campaign were made from, that are missing now and that it still plans.
+    """The files behind the results of a campaign that are missing now, though the campaign still plans them.
 
-    `drawn`: its tables and charts. Nothing where nothing has been concluded yet.
+    `drawn`: the names of its tables and charts. Empty where nothing has been concluded yet.
     """
     folder = results / loaded.name
     planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
     traced = {cell.slug for cell in loaded.traced}
 
     def belongs(name: str) -> bool:
+        """Whether the campaign still plans the file, named relative to its folder."""
         if match := RUN_FILE.fullmatch(name):  # those of shared jobs: records_without_runs
             return match[1] in planned and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
@@ -46,15 +47,16 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
 
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
-    """The records of jobs of several runs that say more than is there: record -> the files of runs that are missing.
+    """Record of a job of several runs -> the files of its runs that are missing; only jobs that lack some.
 
-    Snakemake knows the record alone. With it, the job is sent once more, and makes these runs. A record that is gone
-    counts where its runs stand behind results.
+    Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
+    that is gone counts where its runs stand behind results.
     """
     incomplete: dict[Path, list[Path]] = {}
     concluded = set(_runs_of_table(results / loaded.name)) if loaded.shared_jobs else set()
     for record, job in loaded.records(results).items():
-        if not os.path.isfile(record) and concluded.isdisjoint((cell.slug, str(repeat)) for cell, repeat in job.runs):
+        runs = ((cell.slug, str(repeat)) for cell, repeat in job.runs)
+        if not os.path.isfile(record) and concluded.isdisjoint(runs):  # the job is still to be made
             continue
         folders = [run_dir(results, loaded.name, cell.slug, repeat) for cell, repeat in job.runs]
         files = [folder / name for folder in folders for name in RUN_FILES]
@@ -65,12 +67,15 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
 
 
 def _of_report(folder: Path) -> list[str]:
-    """The files that the report was made from. None where it is not there: Snakemake removes it before its job."""
+    """The files that the report was made from; empty without a report: Snakemake removes it before its job."""
     return _entries(folder / MANIFEST, "files")
 
 
 def _behind(folder: Path) -> Iterator[str]:
-    """The files that stand behind the tables which are there: a report that failed leaves these without a list."""
+    """The files that the tables which are there were made from.
+
+    A report that failed leaves tables without the list that `_of_report` reads.
+    """
     for cell, repeat in _runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
     for comparison in _entries(folder / "comparison.json", "comparisons", "name"):
@@ -101,7 +106,7 @@ def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
 
 
 def lost_text(lost: Collection[Path]) -> str:
-    """What is missing."""
+    """What is missing, in words: "results/demo/runs/ddp-n1x2/rep1 is no longer complete; 3 files (...) are missing"."""
     runs = sorted({str(path.parent) for path in lost if path.parent.name.startswith("rep")})
     others = [str(path) for path in lost if str(path.parent) not in runs]
     texts = []

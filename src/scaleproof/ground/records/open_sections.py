@@ -25,6 +25,7 @@ YEARS = range(1971, 3000)  # beyond them a time cannot be reckoned with
 
 
 def _moment(text: str) -> str:
+    """`text` as it is. Raises ValueError where it is no date and time with a time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -106,13 +107,13 @@ NUMBERS = ("_s", "_bytes", "_load", "_cpus", "_switches", "threads")
 
 
 def rank_fault(ranks: Sequence[Rank]) -> str:
-    """The first field that is not of the kind that the trainer writes, in words; "" where there is none."""
+    """What is wrong with the first field of `ranks` that is not of the kind that the trainer writes; else empty."""
     for place, rank in enumerate(ranks):
         if not isinstance(rank.get("cores"), list):
             return f"ranks.{place}.cores is {rank.get('cores')!r}, no list"
         for name, value in rank.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if name.endswith(NUMBERS) and value is not None and not number:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name.endswith(NUMBERS) and value is not None and not is_number:
                 return f"ranks.{place}.{name} is {value!r}, no number"
     return ""
 

@@ -161,7 +161,10 @@ class Profile(ProfileSection):
 
 
 def read_profile(path: Path) -> Profile:
-    """A profile_summary.json, or the one in a folder. Raises UserError where it is not of schema 1.0."""
+    """The profile in the file `path`, or in profile_summary.json of the folder `path`.
+
+    Raises UserError where it is missing or not of schema 1.0.
+    """
     path = path / PROFILE if path.is_dir() else path
     try:
         return Profile.model_validate_json(read_regular(path))
@@ -172,6 +175,6 @@ def read_profile(path: Path) -> Profile:
 
 
 def mean(profile: Profile, name: str) -> float | None:
-    """A column of the steps on average over steps and ranks; None where any of them is unknown."""
+    """The mean of `name`, a field of TracedStep, over all steps and ranks; None where any value is unknown."""
     values = [getattr(row, name) for row in profile.per_step]
     return sum(values) / len(values) if values and None not in values else None

@@ -20,17 +20,18 @@ class Step:
 
 
 def merged_steps(rows: Iterable[Row]) -> list[Step]:
-    """The steps in their order, each over all of its ranks."""
-    ranks: dict[int, list[Row]] = defaultdict(list)
+    """The steps in their order, each over all of its ranks. `rows`: one for each step of each rank, in any order."""
+    by_step: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
-        ranks[row[0]].append(row)
-    return [_merged(ranks[number]) for number in sorted(ranks)]
+        by_step[row[0]].append(row)  # the number of the step
+    return [_merged(by_step[number]) for number in sorted(by_step)]
 
 
 def _merged(ranks: list[Row]) -> Step:
+    """One step of the rows of all of its ranks."""
     _, seconds, waits, losses, samples, tokens = zip(*ranks, strict=True)
     total = sum(samples)
-    loss = math.fsum(a * n for a, n in zip(losses, samples, strict=True)) / total
+    loss = math.fsum(loss * n for loss, n in zip(losses, samples, strict=True)) / total
     return Step(max(seconds), max(waits), loss, total, sum(tokens))
 
 
@@ -76,7 +77,7 @@ def window_figures(steps: Sequence[Step], wall_s: float) -> WindowFigures:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """By linear interpolation between the two nearest of the sorted values."""
+    """The quantile of `values` at `part` (0.5: the median), by linear interpolation between the two nearest values."""
     ordered = sorted(values)
     place = part * (len(ordered) - 1)
     low = math.floor(place)

@@ -35,11 +35,11 @@ class Estimated(ResultPart):
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def above(self, mark: float = 1.0) -> bool:
-        """Whether it is shown to be: its whole interval is."""
+        """Whether the quantity is shown to be above `mark`: its whole interval is; never without an interval."""
         return self.low is not None and self.low > mark
 
     def below(self, mark: float = 1.0) -> bool:
-        """Whether it is shown to be: its whole interval is."""
+        """Whether the quantity is shown to be below `mark`: its whole interval is; never without an interval."""
         return self.high is not None and self.high < mark
 
     def spans(self, mark: float = 1.0) -> bool:

@@ -13,24 +13,29 @@ MEASURED = ("runs", "together", "compare", "traces", "reference", "logs")
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
-    """Remove the folders of failed or damaged runs and traces (with `anyway`, all of them); returns what was removed.
+    """Remove those of the folders `runs` and `traces` whose run or trace failed or is damaged; returns them.
 
-    Everything that was computed from them goes as well: Snakemake does not miss an input as long as the file made
-    from it is there.
+    `campaign`: the folder of its results; `anyway`: remove sound ones, too. Everything that was computed from them goes
+    as well: Snakemake does not miss an input as long as the file made from it is there.
     """
     removed = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
     removed += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
+    if not removed:
+        return []
     for folder in removed:
         shutil.rmtree(folder)
     # Without its record, a job of several runs is sent once more for those that are missing.
     names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
-    for record in campaign.glob("together/*.json") if removed else ():
+    for record in campaign.glob("together/*.json"):
         if _names_one_of(record, names):
             record.unlink()
-    for path in campaign.iterdir() if removed else ():
+    for path in campaign.iterdir():
         if path.name in MEASURED:
             continue
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     return removed
 
 
@@ -43,7 +48,7 @@ def _names_one_of(record: Path, runs: set[str]) -> bool:
 
 
 def _traced(folder: Path) -> bool:
-    """Whether a trace was taken there."""
+    """Whether the folder holds a trace that was taken without a fault."""
     try:
         return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
     except (KeyError, OSError, ValueError):

@@ -53,7 +53,7 @@ class Run:
         return read_steps(self.steps_file().decode())
 
     def steps_file(self) -> bytes:
-        """What stands in the file of the raw series. Raises UserError as `steps`."""
+        """The bytes of steps.csv. Raises UserError where it is not the file that the metrics were written with."""
         path = self.folder / STEPS
         data = read_regular(path)
         if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
@@ -106,9 +106,9 @@ class TimedRun(Run):
 
     @cached_property
     def recomputed(self) -> WindowFigures:
-        """Figures of the window, computed again from the raw series. Raises as `steps`."""
+        """Figures of the window, computed again from the raw series. Raises UserError as `steps` does."""
         rows = self.steps[self.steps["phase"] == "window"]
-        merged = merged_steps((row[1], *row[3:]) for row in rows.tolist())
+        merged = merged_steps((step, *figures) for _phase, step, _rank, *figures in rows.tolist())
         return window_figures(merged, self.metrics.window.wall_time_s)
 
 
@@ -135,9 +135,9 @@ def timed(runs: Iterable[Run]) -> list[TimedRun]:
 
 
 def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -> str:
-    """What to type to measure `cells` of a campaign's file again, whatever Snakemake holds of their runs.
+    """The command that measures `cells` of a campaign again, whatever Snakemake holds of their runs.
 
-    Without cells, what failed.
+    `campaign`: its file; `results`: the folder that has its results. Without cells, what failed is measured again.
     """
     options = "".join(f" --cell {cell}" for cell in cells)
     report = results / campaign.stem / "report.html"
@@ -145,7 +145,10 @@ def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -
 
 
 def _measure_again(folder: Path, campaign: str, cell: str) -> str:
-    """`measure_again` of the cell of a run; results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever it says."""
+    """The command that measures the cell of the run in `folder` again. `campaign`: what the run's record says.
+
+    A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says.
+    """
     results = USUAL
     if len(folder.parents) > 3 and folder.parents[1].name == "runs":
         campaign, results = folder.parents[2].name, folder.parents[3]
@@ -157,8 +160,8 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
     run = read_run(folder)
     metrics = run.metrics
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
-        other = (metrics.cell, metrics.repeat) != (cell, repeat)
-        actual = run.name if other else "a run of another configuration"
+        is_another_run = (metrics.cell, metrics.repeat) != (cell, repeat)
+        actual = run.name if is_another_run else "a run of another configuration"
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
             f"{_measure_again(folder, metrics.campaign, cell)}"

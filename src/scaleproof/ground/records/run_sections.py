@@ -60,9 +60,9 @@ class TrainingConfig(Part):
 
     @classmethod
     def of(cls, cell: Cell, **names: Any) -> "TrainingConfig":
-        """What a cell says of its run. `names`: the fields that say model and data in words."""
+        """The section for a run of `cell`. `names`: the fields that say model and data in words."""
         strategy, batch = cell.execution.strategy, cell.batch
-        engine = strategy.startswith("zero")
+        is_zero = strategy.startswith("zero")
         return cls(
             seq_len=cell.workload.seq_len,
             micro_batch=batch.micro,
@@ -72,8 +72,8 @@ class TrainingConfig(Part):
             optimizer=cell.work.optimizer.name,
             precision=cell.execution.precision,
             strategy=strategy,
-            deepspeed_enabled=engine,
-            zero_stage=int(strategy[4]) if engine else None,
+            deepspeed_enabled=is_zero,
+            zero_stage=int(strategy.removeprefix("zero")[0]) if is_zero else None,
             **names,
         )
 

@@ -21,7 +21,7 @@ WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands belo
 
 
 def read_series(runs: Iterable[TimedRun]) -> None:
-    """Give each run its raw series.
+    """Read steps.csv of many runs together and give each run its series, so that none is read when it is asked for.
 
     A run whose file cannot be read, and those parsed together with one of another form, are left alone: each reads its
     own when it is asked for it, and raises what is wrong with it.
@@ -42,37 +42,41 @@ def read_series(runs: Iterable[TimedRun]) -> None:
 
 
 def _parse(contents: dict[TimedRun, bytes]) -> None:
+    """Give each run the series in its steps.csv; none to any where one of the files has another form."""
     with contextlib.suppress(ValueError):
         rows, ends = parsed(list(contents.values()))
-        steps = np.split(rows, ends[:-1])
-        each = zip(contents, steps, windows_of(rows, ends), losses_of(rows, ends), strict=True)
-        for run, of_run, window, losses in each:
-            run.take_series(steps=of_run, window=window, losses=losses)
+        rows_of_runs = np.split(rows, ends[:-1])
+        of_runs = zip(contents, rows_of_runs, windows_of(rows, ends), losses_of(rows, ends), strict=True)
+        for run, steps, window, losses in of_runs:
+            run.take_series(steps=steps, window=window, losses=losses)
 
 
 def parsed(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
-    """The rows of files of exactly the form that `write_steps` gives them, and where those of each file end.
+    """All rows of some steps.csv files, an array of ROW, and for each file the place at which its rows end.
 
-    Raises ValueError where a file has another form.
+    `contents`: of files of exactly the form that `write_steps` gives them. Raises ValueError for another form.
     """
     import pyarrow as pa
     from pyarrow import csv
 
-    kinds = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+    types = {"U": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
     bodies = [content.removeprefix(HEADER) for content in contents]
-    body = b"".join(bodies)
-    whole = all(len(b) + len(HEADER) == len(c) and b[-1:] == b"\n" for b, c in zip(bodies, contents, strict=True))
-    if not whole or body.translate(None, WRITTEN):
+    are_whole = all(
+        len(body) + len(HEADER) == len(content) and body.endswith(b"\n")
+        for body, content in zip(bodies, contents, strict=True)
+    )
+    joined = b"".join(bodies)
+    if not are_whole or joined.translate(None, WRITTEN):
         raise ValueError("not as written")
     table = csv.read_csv(
-        pa.py_buffer(body),
-        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(body) + 1)),
+        pa.py_buffer(joined),
+        csv.ReadOptions(use_threads=False, column_names=COLUMNS, block_size=min(BLOCK, len(joined) + 1)),
         convert_options=csv.ConvertOptions(
-            column_types={name: kinds[ROW[name].kind] for name in COLUMNS}, null_values=[]
+            column_types={name: types[ROW[name].kind] for name in COLUMNS}, null_values=[]
         ),
     )
     table = table.unify_dictionaries().combine_chunks()
-    ends = list(accumulate(b.count(b"\n") for b in bodies))
+    ends = list(accumulate(body.count(b"\n") for body in bodies))
     phase = table["phase"].chunk(0)
     if len(table) != ends[-1] or not set(phase.dictionary.to_pylist()) <= set(PHASES):
         raise ValueError("not as written")

@@ -23,7 +23,7 @@ PHASES = ("warmup", "window")
 
 
 def write_steps(rows: np.ndarray, path: Path) -> None:
-    """Write `rows`, an array of ROW."""
+    """Write `rows`, an array of ROW, as a steps.csv."""
     formats = [FORMATS[ROW[name].kind] for name in COLUMNS]
     np.savetxt(path, rows, fmt=formats, delimiter=",", header=",".join(COLUMNS), comments="")
 
@@ -31,7 +31,7 @@ def write_steps(rows: np.ndarray, path: Path) -> None:
 def read_steps(text: str) -> np.ndarray:
     """The rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers.
 
-    Those of many runs: series.py.
+    series.py reads the files of many runs together.
     """
     if not text.strip():
         raise ValueError("steps.csv is empty")
@@ -40,8 +40,9 @@ def read_steps(text: str) -> np.ndarray:
     if lacking := [name for name in COLUMNS if name not in names]:
         raise ValueError(f"steps.csv has no column {', '.join(lacking)}")
     places = [names.index(name) for name in COLUMNS]
-    # A run that failed leaves a header alone, at which numpy would warn.
-    return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1) if lines else np.empty(0, ROW)
+    if not lines:  # of a run that failed; numpy would warn
+        return np.empty(0, ROW)
+    return np.loadtxt(lines, dtype=ROW, delimiter=",", usecols=places, ndmin=1)
 
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -50,7 +51,7 @@ def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """As `window_steps`, of each of several runs. `rows`: of one run after the other; `ends`: the end of each."""
+    """As `window_steps`, for each of several runs. `rows`: of one run after the other; `ends`: where each run ends."""
     timed = _timed(rows)
     by_step = _ByStep(rows[timed], _run_of(ends)[timed], len(ends))
     samples = by_step.sum("samples")
@@ -72,17 +73,21 @@ def loss_series(rows: np.ndarray) -> np.ndarray:
 
 
 def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
-    """As `loss_series`, of each of several runs, whose rows are given as to `windows_of`."""
+    """As `loss_series`, for each of several runs, whose rows are given as to `windows_of`."""
     by_step = _ByStep(rows, _run_of(ends), len(ends))
     losses = by_step.sum("loss", "samples") / by_step.sum("samples")
     return [run["loss"] for run in by_step.split({"loss": losses})]
 
 
 def elapsed(rows: np.ndarray) -> np.ndarray:
-    """Seconds since the window began at the end of each of its steps: by each rank's own clock, then the last one's."""
+    """Seconds since the window began, at the end of each of its steps: those of the rank that is last there.
+
+    Each rank's step times are added up by themselves. `rows`: of one run, warm-up included.
+    """
     window = rows[_timed(rows)]
     steps, ranks = window["step"], window["rank"]
     n_ranks = int(ranks.max(initial=-1)) + 1
+    # `times`: steps x ranks. Rows in the usual order are such a table already.
     if n_ranks and len(ranks) % n_ranks == 0 and _in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
         times = window["step_time_s"].reshape(-1, n_ranks)
     else:
@@ -94,7 +99,10 @@ def elapsed(rows: np.ndarray) -> np.ndarray:
 
 
 def _in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
-    """Whether tables with a line for each step are in the order in which a run writes its rows."""
+    """Whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on.
+
+    `steps`, `ranks`: columns of the rows as tables, steps x ranks.
+    """
     first = steps[:, 0]
     every_rank = (ranks == np.arange(ranks.shape[1])).all() and (steps == first[:, None]).all()
     return bool(every_rank and (first[1:] > first[:-1]).all())
@@ -110,7 +118,7 @@ def median(values: np.ndarray) -> float:
     """As np.median, which takes five times as long for a series of a few dozen steps. NaN where a value is NaN."""
     ordered = np.sort(values)  # NaN comes last
     middle = 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
-    return float(middle if ordered[-1] == ordered[-1] else ordered[-1])
+    return float("nan") if np.isnan(ordered[-1]) else float(middle)
 
 
 def _timed(rows: np.ndarray) -> np.ndarray:
@@ -127,34 +135,37 @@ def _run_of(ends: Sequence[int]) -> np.ndarray:
 class _ByStep:
     """The rows of some runs, and what they give over the ranks of each step.
 
-    `steps`: of each run in ascending order, one run after the other.
+    `steps`: the numbers of the steps, of each run in ascending order, one run after the other; `place`: for each row
+    the index of its step in `steps`; `ends`: for each run the index at which its steps end.
     """
 
     def __init__(self, rows: np.ndarray, run: np.ndarray, n_runs: int) -> None:
-        """`run`: the number of the run of each row, in ascending order."""
+        """`run`: for each row the number of its run, from 0 to `n_runs` - 1, in ascending order."""
         self.rows = rows
         step = rows["step"]
         # Runs that are written as they should be have their steps in order; in others rows of a step are far apart.
-        new = np.ones(len(step), bool)
-        new[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
+        begins_step = np.ones(len(step), bool)
+        begins_step[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
         if (step[1:] >= step[:-1])[run[1:] == run[:-1]].all():
-            self.place = new.cumsum() - 1
-            keys = np.stack([run, step])[:, new]
+            self.place = begins_step.cumsum() - 1
+            keys = np.stack([run, step])[:, begins_step]
         else:
             keys, self.place = np.unique(np.stack([run, step]), axis=1, return_inverse=True)
-        of_step, self.steps = keys
-        self.ends = np.searchsorted(of_step, np.arange(n_runs), side="right")
+        run_of_step, self.steps = keys
+        self.ends = np.searchsorted(run_of_step, np.arange(n_runs), side="right")
 
     def sum(self, name: str, weight: str | None = None) -> np.ndarray:
+        """The sum of a column over the rows of each step, each row times its value in the column `weight`, if given."""
         values = self.rows[name] * (self.rows[weight] if weight else 1.0)
         return np.bincount(self.place, values, minlength=len(self.steps))
 
     def max(self, name: str) -> np.ndarray:
+        """The largest value of a column among the rows of each step."""
         largest = np.full(len(self.steps), -np.inf)
         np.maximum.at(largest, self.place, self.rows[name])
         return largest
 
     def split(self, columns: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-        """Columns with a value for each step, as they are of each run."""
+        """Columns with a value for each of `steps`, cut into those of each run."""
         bounds = list(zip([0, *self.ends[:-1]], self.ends, strict=True))
         return [{name: values[start:end] for name, values in columns.items()} for start, end in bounds]

@@ -12,9 +12,9 @@ FINGERPRINT = "the fingerprint beside it stands for; it was edited"
 
 
 def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
-    """The run of `cell` that was planned in `folder`, without numbers where its metrics are damaged.
+    """The run of `cell` that was planned in `folder`, as one without numbers where its metrics are damaged.
 
-    Raises UserError where there are none, or those of another run.
+    Raises UserError where the folder has no metrics, or those of another run.
     """
     try:
         run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
@@ -26,13 +26,13 @@ def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
 
 
 def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem: str) -> Run:
-    """The run that was planned in `folder`, without numbers."""
+    """The run that was planned in `folder`, as one without numbers. `problem`: what is wrong with its metrics."""
     reason = problem.replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
     return Run(folder, without_numbers(campaign, cell, repeat, reason))
 
 
 def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> UnreadableRun:
-    """What is known of a run without its file: the plan."""
+    """The metrics of a planned run whose file is damaged: its plan, and `reason`, why it has no numbers."""
     return UnreadableRun(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
         campaign=campaign,

@@ -75,6 +75,7 @@ def read_watched(folder: Path) -> list[WatchedRank]:
 
 
 def _read(file: Path) -> WatchedRank:
+    """The record of one rank. Raises UserError where the file is damaged."""
     try:
         return WatchedRank.model_validate_json(read_regular(file))
     except ValidationError as error:

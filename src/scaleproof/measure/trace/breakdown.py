@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleproof.ground.facts.kernel_classes import COMMUNICATION, MARK, UNCLASSIFIED, classify
+from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import tree
@@ -112,7 +112,7 @@ class StepBreakdown:
         top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
             classified_share=1 - int(lost["ns"].sum()) / total if total else None,
-            mark=MARK,
+            mark=LEAST_CLASSIFIED,
             unclassified_top=[str(n) for n in top.index],
             dropped_events=source.dropped,
             diagnostics=source.diagnostics,
@@ -126,7 +126,7 @@ class StepBreakdown:
         if self.shares_process:
             return "a rank of nn.DataParallel drives several devices: one computing while another copies is not overlap"
         share = self.coverage.classified_share
-        if share is not None and share < MARK:
+        if share is not None and share < LEAST_CLASSIFIED:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
         if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():

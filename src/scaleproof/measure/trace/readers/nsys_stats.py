@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.facts.kernel_classes import MARK, class_of
+from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, class_of
 from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_text
 from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
@@ -50,7 +50,7 @@ def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unkn
         "steps": steps,
         "coverage": TraceCoverage(
             classified_share=sums.classified_share,
-            mark=MARK,
+            mark=LEAST_CLASSIFIED,
             unclassified_top=sums.unclassified_top,
             dropped_events=0,
             diagnostics=[],

@@ -38,9 +38,11 @@ class IdleClock:
         return self._idle_s if self._known else None
 
     def start(self) -> None:
+        """Count from now on."""
         self._last = self._read()
 
     def stop(self) -> None:
+        """Add what has passed since the last `start`."""
         now = self._read()
         busy_s = now.busy_s - self._last.busy_s
         self._busy_s += busy_s

@@ -29,7 +29,7 @@ class UpdateWitness:
 
     @torch.no_grad()  # else a look at a shard would be a node of the graph
     def before(self) -> None:
-        """Take the gradients' norm, and keep gradient and first moment of the smallest tensor that has LEAST elements."""
+        """Take the gradients' norm; keep gradient and first moment of the smallest tensor (LEAST elements or more)."""
         if not self._holds_gradients():
             return
         parameters = [p for p in self.strategy.module.parameters() if p.grad is not None]

@@ -29,10 +29,7 @@ def failed(request: Request, why: Failure) -> Failed:
 
 
 def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """The class and the cause of an attempt that failed.
-
-    Taken from the reports of its ranks in the folder `attempt`, torchrun's summary, and Slurm's messages.
-    """
+    """Class and cause of a failed attempt, from the ranks' reports in the folder `attempt`, torchrun and Slurm."""
     if outcome.timed_out:
         return _timeout(request, outcome)
     slurm_class, slurm_reason = verdict(outcome.tail) or (None, "")
@@ -67,7 +64,8 @@ def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
     for rank, code in reversed(ended):
         if code < 0 and code != -signal.SIGTERM:
             return rank, -code
-    for rank, code in ended[-1:]:
+    if ended:
+        rank, code = ended[-1]
         if code < 0:
             return rank, -code
     return None, 0

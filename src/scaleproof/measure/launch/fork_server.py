@@ -164,10 +164,7 @@ def _end(running: dict[int, int]) -> None:
 
 
 def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> None:
-    """Turn this copy of the server into rank `rank`, which prints into the descriptor `output`. Does not return.
-
-    `port`: where the ranks meet on this machine.
-    """
+    """Turn this copy of the server into a rank that prints into the descriptor `output`. Does not return."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)

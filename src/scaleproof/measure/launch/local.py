@@ -27,10 +27,7 @@ PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world,
 
 
 def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The torchrun line that starts `program` on each rank of this machine, with the file `request` as its argument.
-
-    On a free port; all output is tagged by rank.
-    """
+    """The torchrun line that runs `program` on each rank of this machine, with the file `request` as its argument."""
     return [
         *(sys.executable, "-m", TORCHRUN),
         "--standalone",

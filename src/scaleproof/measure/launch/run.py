@@ -110,10 +110,7 @@ def _unless_the_job_is_over(nodes: Allocation) -> None:
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in the folder `attempt`.
-
-    Returns its metrics, and how it ended: None where it was not started.
-    """
+    """Make the run of a request in the folder `attempt`; its metrics, and how it ended (None: it was not started)."""
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -140,10 +137,7 @@ def _attempt(
 def _publish(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move what an attempt has made from its folder into `out`, the metrics last.
-
-    `outcome`: how the run ended; None where it was not started.
-    """
+    """Complete the metrics, and move what is in the folder `attempt` into `out`, the metrics last."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}

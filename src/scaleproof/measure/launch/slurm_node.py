@@ -23,10 +23,7 @@ SLURMD_PORT = 6818  # Slurm's default
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Describe this node, choose its network interface, and start `program` on its ranks by torchrun. Does not return.
-
-    `port`: where the nodes meet, on the first of them.
-    """
+    """Describe this node, choose its interface, and become torchrun of `program`; `port`: where the nodes meet."""
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), hardware())

@@ -18,13 +18,9 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return AdamW(
-        groups,
-        lr=learning_rate(work, 0),
-        betas=settings.betas,
-        eps=settings.eps,
-        fused=cell.execution.fused_optimizer,
-    )
+    rate = learning_rate(work, 0)
+    fused = cell.execution.fused_optimizer
+    return AdamW(groups, lr=rate, betas=settings.betas, eps=settings.eps, fused=fused)
 
 
 def learning_rate(work: Work, step: int) -> float:

@@ -38,10 +38,7 @@ def measured(request: Request) -> Any:
 
 
 def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
-    """Make the run that the request in the file `path` asks for, and end this process.
-
-    `make`: makes the run and returns its session, which is left in the end.
-    """
+    """Make the run of the request in the file `path`, and end. `make`: makes it and returns its session, to be left."""
     # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is

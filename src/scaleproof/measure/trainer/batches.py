@@ -54,10 +54,7 @@ class Batches:
         return tokens.to(self.device, non_blocking=True)
 
     def _read(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Sample ids and tokens of micro-batch `micro` of step `step`.
-
-        Tokens are pinned for a GPU, so that the copy to it is asynchronous.
-        """
+        """Sample ids and tokens of a micro-batch; tokens are pinned for a GPU, so that copying is asynchronous."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -30,10 +30,7 @@ class HostLoad:
         self._after = _readings(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Fields of a rank's record: both ends of the window, and what passed between them, in seconds.
-
-        `run_delay_s` is null where the kernel does not count it.
-        """
+        """Fields of a rank's record: ends of the window, and counters over it; null where they were not read."""
         passed = {name: _difference(value, self._before[name]) for name, value in self._after.items()}
         return {
             "window_start_epoch_s": self.start_epoch_s,

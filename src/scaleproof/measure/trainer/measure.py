@@ -96,10 +96,7 @@ def set_up(session: Session, request: Request, look: bool = False) -> Ready:
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
-    """Make `count` warm-up steps, 3 or more, and look at the last but one of them from inside.
-
-    Returns the times of all of them in parts, the probe, and what it has counted.
-    """
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe; returns all times, probe and counts."""
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
     if probed > 1:
@@ -112,10 +109,7 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
 
 
 def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
-    """Make step `step` under a probe; returns its times, the probe, and what it has counted.
-
-    `weigh`: also measure the state in memory.
-    """
+    """Make step `step` under a probe; returns times, probe and counts. `weigh`: also measure the state in memory."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
     on_host = keeps_on_host(ready)
@@ -220,15 +214,8 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
     """Score held-out samples, and look at a last step from inside, where that fits into memory."""
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
-    own = validate(
-        run.strategy,
-        held_out,
-        work.validation_samples,
-        cell.batch,
-        session.shares,
-        session.device,
-        run.entrance,
-    )
+    samples = work.validation_samples
+    own = validate(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
     scored = session.gather(own)
     epoch, monotonic = time.time(), time.monotonic()
     run.strategy.module.train()
@@ -240,10 +227,7 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
 
 
 def measure_in(session: Session, request: Request, began: float) -> None:
-    """Make a run in a world that has come up: warm up, time the window, validate; rank 0 writes the metrics.
-
-    `began`: when this program started (epoch seconds).
-    """
+    """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()

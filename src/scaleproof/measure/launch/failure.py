@@ -19,7 +19,7 @@ RANK_PREFIX = "[default"
 
 
 def failed(request: Request, why: Failure) -> Failed:
-    """The metrics of a run without numbers."""
+    """The metrics of a run without numbers, for the reason `why`."""
     return Failed(
         status="not_applicable" if why.failure_class == "not_applicable" else "failed",
         failure=why,

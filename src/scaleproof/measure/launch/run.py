@@ -86,7 +86,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
 
 
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
-    """`run_cell` where further runs of the same job are to follow on the same nodes.
+    """Make and publish a run as `run_cell` does, where further runs of the job follow on the same nodes.
 
     Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
     no failure of the run: nothing is published. Snakemake then sends the job once more.
@@ -178,7 +178,7 @@ def _known_at_the_end(metrics: Timed | Failed, attempt: Path) -> dict:
 
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
-    """launcher_metadata.json: who started the ranks, and how they ended."""
+    """The content of launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables()  # of the environment
     return {
         "checkpoint_path": scrub(str(out)),

@@ -57,7 +57,7 @@ def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> d
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment less what an allocation would make srun assume."""
+    """The variables of `environment`, less those of a job, from which srun would take its options."""
     return {
         name: value
         for name, value in environment.items()

@@ -16,7 +16,7 @@ class Classifier(nn.Module):
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
-        """An encoder of this shape with random weights; `checkpointing`: blocks are computed again in backward."""
+        """An encoder of this shape with random weights; `checkpointing`: blocks run again in the backward pass."""
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)

@@ -10,7 +10,7 @@ from scaleproof.ground.campaign.config import Work
 
 
 def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
-    """AdamW; matrices decay, biases and norms do not (as nanoGPT and llm.c do)."""
+    """AdamW for the parameters of `model`; matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
     work = cell.work
     settings = work.optimizer
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -38,7 +38,7 @@ def measured(request: Request) -> Any:
 
 
 def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
-    """Make the run of the request in the file `path`, and end. `make`: makes it and returns its session, to be left."""
+    """Make the run of the request in the file `path`, and end this process. `make` returns the session to leave."""
     # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is

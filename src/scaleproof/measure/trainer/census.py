@@ -40,7 +40,7 @@ class TokenChecksum:
 
     @contextmanager
     def of(self, model: nn.Module) -> Iterator[None]:
-        """Count what enters `model` meanwhile."""
+        """Count the tokens that enter `model` within the `with` block."""
         hook = model.register_forward_pre_hook(lambda module, arguments: self.add(arguments[0]))
         try:
             yield

@@ -32,7 +32,7 @@ class FedTokens:
 
     @contextmanager
     def of(self, module: nn.Module) -> Iterator["FedTokens"]:
-        """Note what enters `module` meanwhile."""
+        """Note the tokens that enter `module` within the `with` block."""
         hook = module.register_forward_pre_hook(self._note)
         try:
             yield self

@@ -51,7 +51,7 @@ class IdleClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time that is not counted: a collective, in which a rank may wait for others."""
+        """Leave out the time of the `with` block: a collective, in which a rank may wait for others."""
         self.stop()
         try:
             yield

@@ -96,7 +96,7 @@ def set_up(session: Session, request: Request, look: bool = False) -> Ready:
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe; returns all times, probe and counts."""
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe; returns times, probe and counts."""
     probed = count - AFTER_PROBE - 1
     series = [ready.steps(0, 1)]
     if probed > 1:

@@ -113,7 +113,7 @@ def summarise(
 
 
 def _of_rank(rank: RankRecord) -> dict[str, Any]:
-    """Place, load and window of a rank, and what the figures over all ranks are computed from."""
+    """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.warm,
@@ -199,7 +199,7 @@ def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: 
 
 
 def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Energy of all devices; withheld as a whole where it is for one of them."""
+    """Energy of all devices, as a whole and for each of the `tokens`; withheld where that of one device is."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
         return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")

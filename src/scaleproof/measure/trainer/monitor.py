@@ -39,6 +39,7 @@ class GpuMonitor:
         self.done = threading.Event()
 
     def __enter__(self) -> "GpuMonitor":
+        """Read the energy counters, take a first sample, and start the thread that takes the others."""
         self.before = [self._counter(h) for h in self.handles]
         self._sample()
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -72,7 +73,7 @@ class GpuMonitor:
             return missing
 
     def _power(self, handle: Any) -> float:
-        """Watts now.
+        """Watts that the device draws now; NaN where it does not say.
 
         nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
         """

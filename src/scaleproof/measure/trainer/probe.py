@@ -89,7 +89,7 @@ class OperationCounter(TorchDispatchMode):
             self.moved[name][_name(tensor.dtype)] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Per collective and step: calls, logical bytes (full size of what is reduced, gathered, scattered), dtypes."""
+        """Collective -> its calls, logical bytes (full size of what is reduced, gathered, scattered), and dtypes."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)

@@ -102,7 +102,7 @@ class Session:
 
     @property
     def place(self) -> dict:
-        """Where this rank runs, for the metrics."""
+        """Where this rank runs, as fields of the metrics."""
         return {
             "rank": self.rank,
             "host": self.host,
@@ -131,6 +131,7 @@ class Session:
         """
 
         def leave_group() -> None:
+            """Leave the process group once rank 0 has written the results."""
             if self.rank == 0:
                 self.store.set("results-written", "yes")
             else:

@@ -32,7 +32,7 @@ class UpdateLog:
 
     @contextmanager
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
-        """Note the calls of `optimizer` meanwhile."""
+        """Note the calls of `optimizer` within the `with` block."""
         hook = optimizer.register_step_pre_hook(self._note)
         try:
             yield self
@@ -58,7 +58,7 @@ class UpdateLog:
 
 
 def slowing() -> list[str]:
-    """Names of what is on in this process now, watches or slows every operation, and is needed by no training."""
+    """Names of what is on in this process now and watches or slows every operation, though no training needs it."""
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),

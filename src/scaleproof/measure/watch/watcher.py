@@ -88,7 +88,7 @@ class Watcher:
         self.batches[-1].append(self._checksum(first))
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """A number that another order, or another element, of the values changes; made where they are."""
+        """A weighted sum that another order, or another element, of the values changes; made on their device."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         if len(flat) not in self._weights:
             self._weights[len(flat)] = torch.arange(1, len(flat) + 1, device=flat.device)
@@ -131,7 +131,7 @@ class Watcher:
         self.end_of_step()
 
     def end_of_step(self) -> None:
-        """An update was made: what comes now belongs to the next step."""
+        """End a step, its update being made, and begin the entries of the next one."""
         self.probing.close()
         self.timer.mark()
         self.samples.append(0)

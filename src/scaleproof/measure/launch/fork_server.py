@@ -102,9 +102,9 @@ def _extend(request: ForkRequest, client: socket.socket) -> int:
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
     """Fork the ranks and wait for them; end all of them when one fails or the client is gone. Returns 0, or 1 then."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ranks: dict[int, int] = {}
+        probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
+        _, port = probe.getsockname()
+    ranks: dict[int, int] = {}  # process number -> rank
     copiers = []
     for rank in range(request.ranks):
         reader, writer = os.pipe()
@@ -141,9 +141,8 @@ def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, i
             if code:
                 _end(running)
                 return [(rank, code)]
-            continue
         # The client sends nothing more: readable means that it is gone. Looked at ten times a second.
-        if select.select([client], [], [], 0.1)[0]:
+        elif select.select([client], [], [], 0.1)[0]:
             _end(running)
             return [(min(running.values()), -signal.SIGTERM)]
     return []

@@ -57,7 +57,7 @@ def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> d
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `environment`, less those of a job, from which srun would take its options."""
+    """The variables of `environment`, less a job's (but for KEPT), from which srun would take options."""
     return {
         name: value
         for name, value in environment.items()

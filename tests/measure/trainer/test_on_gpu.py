@@ -335,7 +335,9 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     with pytest.raises(torch.OutOfMemoryError, match="in the probed step of the warm-up; it runs as written"):
-        measure._probed_step(SimpleNamespace(steps=steps), 3)
+        measure._probed_step(SimpleNamespace(steps=steps, compiled=True), 3)
+    with pytest.raises(torch.OutOfMemoryError, match=r"in the probed step of the warm-up\. CUDA"):
+        measure._probed_step(SimpleNamespace(steps=steps, compiled=False), 3)
 
 
 def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):

@@ -55,6 +55,7 @@ def read_figures(log: Path, cell: Cell, read: ReadLog) -> TimedWork:
 
 
 def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog:
+    """What the file `log` says, by the campaign's patterns or by `read`. Raises NoFigures where nothing is read."""
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         printed: PrintedLog | None = by_patterns(log, figures)
@@ -71,7 +72,7 @@ def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog:
 
 
 def _unread(cell: Cell) -> str:
-    """What to say where no figure was understood."""
+    """The message where no figure was understood."""
     what = "the patterns of workload.figures match no line of its log"
     if not isinstance(cell.workload.figures, Patterns):
         what = "no figure in its log is understood: neither the time of a step nor a rate"
@@ -82,7 +83,7 @@ def _unread(cell: Cell) -> str:
 
 
 def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
-    """The steps of a log in which `patterns` match; a step for each line with a time or a rate."""
+    """The steps of a log, as `patterns` match: one for each line with a time or a rate, and the last loss so far."""
     search = {name: re.compile(text).search for name, text in patterns.model_dump(exclude_none=True).items()}
     steps: list[PrintedStep] = []
     loss: float | None = None
@@ -112,27 +113,31 @@ def _figure(text: str) -> float | None:
 
 
 def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
-    """The figures of a log that has lines about steps."""
+    """The figures of a log that has lines about steps; `steps`: those with a time or a rate. Raises NoFigures."""
     unit, per_step = _work_of_a_step(printed, steps, cell)
-    factor = _devices_of_a_rate(printed, steps, cell, per_step)
-    timed = [replace(step, seconds=_seconds(step, unit, per_step, factor)) for step in steps]
+    devices = _devices_of_a_rate(printed, steps, cell, per_step)
+    timed = [replace(step, seconds=_seconds(step, unit, per_step, devices)) for step in steps]
     first = steps[0].step
-    warm = [step for step in timed if step.step - first < cell.work.warmup_steps]
-    window = timed[len(warm) :]
+    warmup_lines = sum(step.step - first < cell.work.warmup_steps for step in timed)
+    window = timed[warmup_lines:]
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
             f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps"
         )
-    rows = [
-        (phase, place, 0, step.seconds, 0.0, _loss(step.loss), 1, _amount(step, unit, per_step, factor))
-        for place, (phase, step) in enumerate([*(("warmup", s) for s in warm), *(("window", s) for s in window)])
-    ]
+    rows = []
+    for place, step in enumerate(timed):
+        phase = "warmup" if place < warmup_lines else "window"
+        amount = _amount(step, unit, per_step, devices)
+        rows.append((phase, place, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))
     return TimedWork(printed, unit, np.array(rows, ROW), window, per_step)
 
 
 def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """The unit of work, and how much of it a step is where that is known. Raises NoFigures."""
+    """The unit of work, and how much of it a step is: None where only rate and time of a step tell.
+
+    As the campaign says, else as the log says, tokens before samples. Raises NoFigures where nothing says it.
+    """
     given = cell.workload.per_step
     if given:
         return given.unit, float(cell.per_step or 1)
@@ -152,7 +157,10 @@ def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cel
 
 
 def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """By how much a printed rate is multiplied to be that of all devices. Raises NoFigures where that is not known."""
+    """The number by which a printed rate is multiplied to be that of all devices: 1, or the number of devices.
+
+    Raises NoFigures where the log has a rate and nothing says whose it is.
+    """
     devices = cell.execution.geometry.n_devices
     rate_of = cell.workload.rate_of or printed.rate_of
     if devices == 1 or rate_of == "all" or (per_step and all(step.seconds for step in steps)):
@@ -166,11 +174,12 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
 
 
 def _rate(step: PrintedStep, unit: WorkUnit) -> float | None:
+    """The printed rate of a step in `unit`/s, of samples where the unit is not tokens."""
     return step.tokens_per_s if unit == "tokens" else step.samples_per_s
 
 
 def _seconds(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> float:
-    """Of a step: as printed, else its work over its rate. Raises NoFigures."""
+    """Seconds of a step: as printed, else its work `per_step` over its rate times `devices`. Raises NoFigures."""
     if step.seconds:
         return step.seconds
     rate = _rate(step, unit)
@@ -180,7 +189,7 @@ def _seconds(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices:
 
 
 def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> int:
-    """The work of a step: as known, else its rate times its time, of which rounding is no work at all."""
+    """The work of a step in `unit`, 1 or more: `per_step` where that is known, else rate x `devices` x seconds."""
     if per_step is not None:
         return max(1, round(per_step))
     return max(1, round((_rate(step, unit) or 0.0) * devices * (step.seconds or 0.0)))
@@ -191,7 +200,10 @@ def _loss(value: float | None) -> float:
 
 
 def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:
-    """The figures of a log that has times or rates of epochs, or of its whole training, each a row of the window."""
+    """The figures of a log that has times or rates of epochs, or of its whole training, each a row of the window.
+
+    Raises NoFigures where none has a time, or their work is not known.
+    """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
@@ -205,7 +217,7 @@ def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:
 
 
 def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
-    """Raises NoFigures where the work of a span is not known."""
+    """The unit of work of `spans`: tokens, samples, or that of the campaign's steps. Raises NoFigures without any."""
     if all(span.tokens or span.tokens_per_s for span in spans):
         return "tokens"
     if all(span.samples_per_s for span in spans):
@@ -219,6 +231,7 @@ def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
 
 
 def _span_amount(span: PrintedSpan, unit: WorkUnit, devices: int, cell: Cell) -> int:
+    """The work of a span in `unit`: as printed, else its rate times `devices` and its time, else that of its steps."""
     rate = span.tokens_per_s if unit == "tokens" else span.samples_per_s
     if span.tokens and unit == "tokens":
         return span.tokens

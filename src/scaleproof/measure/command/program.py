@@ -22,13 +22,14 @@ ASK = (
 
 
 def program_of(words: Sequence[str]) -> Program:
-    """What is known of a command before it is started: in the folder that this process works in."""
+    """What is known of a command, by its `words`, before it is started in the folder that this process works in."""
     files = {word: sha256_of(Path(word)) for word in files_of(words)}
+    changes = _git("status", "--porcelain", "--untracked-files=no")
     return Program(
         command=scrub(" ".join(words)),
         files={scrub(name): digest for name, digest in files.items()},
         git_commit=_git("rev-parse", "HEAD") or "unknown",
-        git_dirty=None if (status := _git("status", "--porcelain", "--untracked-files=no")) is None else bool(status),
+        git_dirty=None if changes is None else bool(changes),
         versions=_versions(words),
     )
 
@@ -43,7 +44,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:
-    """The Python that a command runs: named by it, or in the first line of the script that it starts."""
+    """The Python that a command runs: named by it, or in the first line of the script that it starts; None without."""
     program = shutil.which(words[0])
     if program is None:
         return None
@@ -53,10 +54,13 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
         first = file.readline(4096)
     if not first.startswith(b"#!"):
         return None
-    named = first[2:].decode("utf-8", "replace").split()
-    if named and Path(named[0]).name == "env":
-        named = [shutil.which(named[-1]) or ""]
-    return Path(named[0]) if named and "python" in Path(named[0]).name else None
+    line = first[2:].decode("utf-8", "replace").split()
+    if not line:
+        return None
+    interpreter = Path(line[0])
+    if interpreter.name == "env":  # #!/usr/bin/env python3
+        interpreter = Path(shutil.which(line[-1]) or "")
+    return interpreter if "python" in interpreter.name else None
 
 
 def _versions(words: Sequence[str]) -> dict[str, str]:
@@ -64,6 +68,7 @@ def _versions(words: Sequence[str]) -> dict[str, str]:
     interpreter = interpreter_of(words)
     if interpreter is None:
         return {}
+    # In a virtual environment the resolved path is that of the base interpreter, which has other packages.
     if interpreter.resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
         return _own_versions()
     try:
@@ -77,7 +82,7 @@ def _versions(words: Sequence[str]) -> dict[str, str]:
 
 
 def _own_versions() -> dict[str, str]:
-    """Of this interpreter, without starting it again."""
+    """Versions of Python and of PACKAGES in this interpreter, without starting it again."""
     versions = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:

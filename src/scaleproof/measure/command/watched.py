@@ -16,7 +16,10 @@ READER = "scaleproof.watch"
 
 
 def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
-    """The figures of a run of `cell` that was watched; those of each step and rank. Raises NoFigures."""
+    """The figures of a run of `cell` that was watched, for each step and rank.
+
+    Raises NoFigures where ranks are missing, or no step is left after the warm-up.
+    """
     devices = cell.execution.geometry.n_devices
     if len(ranks) != devices:
         raise NoFigures(
@@ -29,7 +32,7 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
         raise NoFigures(f"{plural(steps, 'step')} were watched, and work.warmup_steps leaves out {warmup} of them")
     rows = np.array([row for rank in ranks for row in _rows(rank, warmup)], ROW)
     has_tokens = all(sum(rank.tokens) for rank in ranks)
-    if not has_tokens:
+    if not has_tokens:  # the column then holds the work in samples
         rows["tokens"] = rows["samples"]
     window = rows[rows["phase"] == "window"]
     log = PrintedLog(READER, world_size=ranks[0].world_size)

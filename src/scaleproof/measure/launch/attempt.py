@@ -21,12 +21,14 @@ REQUEST = "request.json"  # in the attempt's folder
 
 
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
-    """A fresh folder below `out`; folders of earlier attempts and the files or folders called `replaced` are removed.
+    """Make a fresh folder below `out` for the attempt `name`, and return it.
+
+    Folders of earlier attempts in `out`, and files or folders there that are called as in `replaced`, are removed.
 
     An earlier attempt that was abandoned can therefore not publish any more.
     """
     out.mkdir(parents=True, exist_ok=True)
-    for stale in (*out.glob(".attempt-*"), *(out / name_ for name_ in replaced)):
+    for stale in (*out.glob(".attempt-*"), *(out / file for file in replaced)):
         if stale.is_dir():
             shutil.rmtree(stale, ignore_errors=True)
         else:
@@ -39,7 +41,10 @@ def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
 def write_request(
     plan: PlannedRun, *, attempt: Path, run_id: str, nodes: Allocation | None, provenance: dict[str, Any]
 ) -> Request:
-    """The request of an attempt, written into its folder for the ranks."""
+    """Make the request of a run, write it into the folder `attempt` for the ranks, and return it.
+
+    `nodes`: the Slurm allocation, None on one machine. `provenance`: of the metrics: code, machine, command line.
+    """
     request = Request.of(
         plan.cell,
         plan.tokens,
@@ -67,12 +72,13 @@ def run_ranks(
     variables: Mapping[str, str] | None = None,
     forked: bool = False,
 ) -> CommandOutcome:
-    """Start `program` on every rank of the request, watch it until it ends, and return how it ended.
+    """Start the module `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `steps`: what its progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that
-    each node's launcher is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on
-    one machine, ranks come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the
-    disk of the results is full: that says nothing about the cell.
+    `log`: the file that takes all output. `nodes`: the Slurm allocation, None on this machine. `steps`: what its
+    progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher
+    is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on one machine, ranks
+    come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk of the results
+    is full: that says nothing about the cell.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)

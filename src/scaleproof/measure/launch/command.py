@@ -34,6 +34,7 @@ from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
+STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -42,7 +43,8 @@ def attempt_command(
 ) -> tuple[Printed | Failed, CommandOutcome]:
     """Run the command of the request's cell, once or in two lengths, and read its figures.
 
-    Writes steps.csv into the folder `attempt` and all output into the file `log`. Raises UserError where there is no
+    `nodes`: the Slurm allocation, None on this machine; `read`: reads the logs of known programs. Writes steps.csv into
+    the folder `attempt` and all output into the file `log`. Raises UserError where there is no
     such program, Interrupted where the run was stopped.
     """
     cell = request.cell
@@ -70,20 +72,25 @@ def attempt_command(
 
 
 def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
-    """The command line of a run of `steps` steps."""
+    """The words of the command line of a run of `steps` steps, its placeholders filled in."""
     cell = request.cell
     assert cell.command is not None
-    meet = {"host": nodes.hosts[0], "port": slurm_command.free_port(nodes.job)} if nodes else _meet_here(cell.command)
-    return words_of(filled(cell.command, cell.values_of_command(request.repeat) | {"steps": steps} | meet))
+    if nodes:
+        meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": slurm_command.free_port(nodes.job)}
+    else:
+        meeting_point = _meet_here(cell.command)
+    values = cell.values_of_command(request.repeat) | {"steps": steps} | meeting_point
+    return words_of(filled(cell.command, values))
 
 
 def _meet_here(command: str) -> dict[str, object]:
-    """Where the ranks of one machine meet; a port that is free now, if the command asks for one."""
+    """Values of `host`, and of `port` if the command asks for one: where the ranks of one machine meet."""
     if "{port}" not in command:
         return {"host": "127.0.0.1"}
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return {"host": "127.0.0.1", "port": probe.getsockname()[1]}
+        probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
+        _, port = probe.getsockname()
+        return {"host": "127.0.0.1", "port": port}
 
 
 def _start(
@@ -91,7 +98,7 @@ def _start(
 ) -> CommandOutcome:
     """Run a command here, or once on each node of an allocation. Raises UserError where there is no such program.
 
-    `watch`: the folder that scaleproof.watch writes into, if the program uses it.
+    `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
     """
     # Unbuffered, so that lines arrive when they are printed.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
@@ -107,7 +114,7 @@ def _start(
 
 
 def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and reason of a command that failed."""
+    """Class and reason of a command that failed, from its exit code and its last lines."""
     reason = failure(request, attempt, outcome)
     if reason.failure_class != "crash":
         return reason
@@ -152,11 +159,20 @@ def _record(
 ) -> Printed:
     """The record of a run with figures; `ranks`: as they were watched, none at the level `printed`."""
     cell, log = request.cell, work.log
-    first, last = (work.window[0], work.window[-1]) if work.window else (None, None)
-    begun, ended = (_arrival(outcome, step.line if step else None) for step in (first, last))
     rows = work.rows[work.rows["phase"] == "window"]
+    first_step: int | None = None
+    last_step: int | None = None
+    begun: float | None = None
+    ended: float | None = None
+    if work.window:  # lines about steps were read
+        first, last = work.window[0], work.window[-1]
+        first_step, last_step = first.step, last.step
+        begun, ended = _arrival(outcome, first.line), _arrival(outcome, last.line)
+    if ranks:
+        first_step, last_step = int(rows["step"].min()), int(rows["step"].max())
     seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
-    figures = vars(window_figures(merged_steps(zip(*(rows[name].tolist() for name in STEP), strict=True)), seconds))
+    steps = merged_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
+    figures = vars(window_figures(steps, seconds))
     losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
     del figures["data_wait_mean_s"]  # nothing knows it
     return Printed(
@@ -173,8 +189,8 @@ def _record(
             reader=log.reader,
             guessed=log.guessed,
             steps=len(ranks[0].step_s) if ranks else len(log.steps),
-            first_step=int(rows["step"].min()) if ranks else first.step if first else None,
-            last_step=int(rows["step"].max()) if ranks else last.step if last else None,
+            first_step=first_step,
+            last_step=last_step,
             first_line_s=begun,
             last_line_s=ended,
             world_size=log.world_size,
@@ -187,11 +203,7 @@ def _record(
             window_s=ended - begun if begun is not None and ended is not None else None,
             resolution_s=outcome.resolution_s,
         ),
-        **{
-            name: value
-            for name, value in request.known().items()
-            if name not in ("data", "evidence", "training_config")
-        },
+        **{name: value for name, value in request.known().items() if name not in OF_THE_LEVEL},
     )
 
 
@@ -202,9 +214,6 @@ def _clock(log: PrintedLog, ranks: list[WatchedRank]) -> Literal["printed", "lau
     return "launcher" if log.reader == "whole program" else "printed"
 
 
-STEP = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # columns, as `merged_steps` takes them
-
-
 def _arrival(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Seconds from the start of the command until it printed a line of its log, counted from 1."""
+    """Seconds from the start of the command until it printed line `line` of its log, counted from 1; None if unseen."""
     return outcome.arrivals[line - 1] if line is not None and line <= len(outcome.arrivals) else None

@@ -41,6 +41,7 @@ def device_lock(
     """Hold the lock of each of `devices` (sorted names) on behalf of `owner`, a text that a waiting run prints.
 
     The locks end with the process, however it ends. `folder`: of the lock files, shared by all users of the machine.
+    `pause`: waits for some seconds between two tries.
     """
     folder = folder or Path(tempfile.gettempdir()) / "scaleproof-locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +59,7 @@ def device_lock(
 
 
 def _open(path: Path) -> IO[str]:
+    """Open a lock file for reading and writing; made where it is missing, so that every user can open it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(OSError):
         os.fchmod(descriptor, 0o666)
@@ -80,6 +82,7 @@ def _acquire(file: IO[str], device: str, pause: Callable[[float], None]) -> None
 
 
 def _holder(file: IO[str]) -> str:
+    """Who holds a lock, from its file: the owner's text and the number of its process."""
     file.seek(0)
     try:
         content = json.loads(file.read())

@@ -19,7 +19,7 @@ RANK_PREFIX = "[default"
 
 
 def failed(request: Request, why: Failure) -> Failed:
-    """The metrics of a run without numbers."""
+    """The metrics of a run without numbers, for the reason `why`."""
     return Failed(
         status="not_applicable" if why.failure_class == "not_applicable" else "failed",
         failure=why,
@@ -29,32 +29,46 @@ def failed(request: Request, why: Failure) -> Failed:
 
 
 def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """The class and the cause of a failed attempt."""
+    """Class and cause of a failed attempt, from the ranks' reports in the folder `attempt`, torchrun and Slurm."""
     if outcome.timed_out:
         return _timeout(request, outcome)
-    from_slurm = verdict(outcome.tail)
-    if from_slurm and from_slurm[0] == "node_fail":  # ranks that lost their peers have reported a crash
-        return _make(*from_slurm, None, outcome)
+    slurm_class, slurm_reason = verdict(outcome.tail) or (None, "")
+    if slurm_class == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(slurm_class, slurm_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in sorted(reports, key=lambda r: r["time"]):
         if report["class"] != "crash":
             return _make(report["class"], report["reason"], report["rank"], outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
-    # torchrun lists its root cause last, and before it the ranks that it has itself ended with SIGTERM.
-    killed = [(rank, -code) for rank, code in ended if code < 0 and code != -signal.SIGTERM] or [
-        (rank, -code) for rank, code in ended[-1:] if code < 0
-    ]
-    if from_slurm:
-        return _make(*from_slurm, killed[-1][0] if killed and killed[-1][1] == signal.SIGKILL else None, outcome)
-    if killed:
-        return _killed(*killed[-1], outcome)
+    killed_rank, number = _killed_rank(ended)
+    if slurm_class:
+        return _make(slurm_class, slurm_reason, killed_rank if number == signal.SIGKILL else None, outcome)
+    if killed_rank is not None:
+        return _killed(killed_rank, number, outcome)
     if reports:
         first = min(reports, key=lambda r: r["time"])
         return _make(first["class"], first["reason"], first["rank"], outcome)
     if ended:
-        return _make("crash", f"rank {ended[-1][0]} ended with exit code {ended[-1][1]}", ended[-1][0], outcome)
+        rank, code = ended[-1]
+        return _make("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
     return _make("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
+
+
+def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
+    """The rank that a signal has ended, and the signal's number; None and 0 where no rank was ended by one.
+
+    `ended`: rank and exit code (negative: a signal) as torchrun lists them: its root cause last, and before it the
+    ranks that it has itself ended with SIGTERM.
+    """
+    for rank, code in reversed(ended):
+        if code < 0 and code != -signal.SIGTERM:
+            return rank, -code
+    if ended:
+        rank, code = ended[-1]
+        if code < 0:
+            return rank, -code
+    return None, 0
 
 
 def _killed(rank: int, number: int, outcome: CommandOutcome) -> Failure:
@@ -77,7 +91,7 @@ def _timeout(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """With the last lines of the rank that is to blame, where it is known and has printed any; else of all."""
+    """A failure with the last lines of the rank that is to blame, where it has printed any; else of all ranks."""
     of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
     lines = own or of_ranks or outcome.tail

@@ -32,7 +32,10 @@ GRACE_S = 5.0  # between asking ranks to end and ending them
 
 
 def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambda: None) -> None:
-    """Answer requests on the Unix socket `path` until none has come for IDLE_LIMIT_S seconds."""
+    """Import `libraries`, then answer requests on the Unix socket `path` until none has come for IDLE_LIMIT_S seconds.
+
+    `on_ready`: called once the socket takes connections.
+    """
     gc.disable()
     for library in libraries:
         importlib.import_module(library)
@@ -58,7 +61,10 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server: fork the ranks that the client asks for, and tell it their exit code."""
+    """In a child of the server: fork the ranks that the client asks for, and tell it their exit code; returns it too.
+
+    The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     request, output = receive(client)
@@ -79,7 +85,7 @@ def _supervise_request(client: socket.socket) -> int:
 
 def _extend(request: ForkRequest, client: socket.socket) -> int:
     """Become a server that has imported more libraries; its client gets READY, or why it cannot."""
-    path, libraries = json.loads(request.request)
+    path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
 
     def tell_ready() -> None:
         client.sendall(READY)
@@ -94,11 +100,11 @@ def _extend(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all of them when one fails or the client is gone. Returns the exit code."""
+    """Fork the ranks and wait for them; end all of them when one fails or the client is gone. Returns 0, or 1 then."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ranks: dict[int, int] = {}
+        probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
+        _, port = probe.getsockname()
+    ranks: dict[int, int] = {}  # process number -> rank
     copiers = []
     for rank in range(request.ranks):
         reader, writer = os.pipe()
@@ -122,7 +128,10 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Rank and exit code (negative: the signal) of the rank that failed first; empty if all ended well."""
+    """Rank and exit code (negative: the signal) of the rank that failed first; empty if all ended well.
+
+    `ranks`: process number -> rank. When one fails, or the client is gone, the others are ended.
+    """
     running = dict(ranks)
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -132,15 +141,15 @@ def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, i
             if code:
                 _end(running)
                 return [(rank, code)]
-            continue
         # The client sends nothing more: readable means that it is gone. Looked at ten times a second.
-        if select.select([client], [], [], 0.1)[0]:
+        elif select.select([client], [], [], 0.1)[0]:
             _end(running)
             return [(min(running.values()), -signal.SIGTERM)]
     return []
 
 
 def _end(running: dict[int, int]) -> None:
+    """End the processes in `running` (process number -> rank), first by asking; they are taken out as they end."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -154,7 +163,7 @@ def _end(running: dict[int, int]) -> None:
 
 
 def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> None:
-    """Turn this copy of the server into a rank. Does not return."""
+    """Turn this copy of the server into a rank that prints into the descriptor `output`. Does not return."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)
@@ -180,7 +189,7 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output line by line, each with the rank in front."""
+    """Copy a rank's output from the pipe `reader` line by line, each behind `prefix` with the rank in it."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -31,7 +31,7 @@ class ForkRequest:
     """What the server is asked for."""
 
     program: str  # a module that `python -m` can run
-    request: str
+    request: str  # its only argument
     ranks: int
     prefix: str  # of each line of output; ${rank} is replaced
     directory: str
@@ -50,9 +50,9 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """A connection to the server that has imported `libraries`, which is started if there is none.
+    """A connection to the server that has imported `libraries`, groups of modules; it is started if there is none.
 
-    Of several groups of them the last is imported by a copy of the server that has imported those before it. Raises
+    Of several groups the last is imported by a copy of the server that has imported those before it. Raises
     TimeoutError or OSError if it does not come up.
     """
     path = socket_path(libraries)
@@ -61,11 +61,16 @@ def connect(libraries: list[list[str]]) -> socket.socket:
         connection = _try(path)
         if connection:
             return connection
-        return _extended(path, libraries) if len(libraries) > 1 else _started(path, *libraries)
+        if len(libraries) > 1:
+            return _extended(path, libraries)
+        return _started(path, libraries[0])
 
 
 def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """A connection to a server of all libraries, forked from the server of all but the last of them."""
+    """A connection to a new server at `path` with all `libraries`, forked from the one with all but the last group.
+
+    Raises OSError where the new one ends instead.
+    """
     *before, last = libraries
     with connect(before) as server:
         server.settimeout(START_LIMIT_S)
@@ -100,6 +105,7 @@ def _started(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _try(path: Path) -> socket.socket | None:
+    """A connection to the server at the socket `path`; None where nobody listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -127,6 +133,7 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
 
 
 def main() -> int:
+    """Have the server fork the ranks of the command line, and return their exit code; 1 if it ends without a word."""
     request, program, ranks, libraries, prefix = sys.argv[1:]
     with connect(json.loads(libraries)) as connection:
         send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))

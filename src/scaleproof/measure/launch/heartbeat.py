@@ -15,7 +15,7 @@ class Heartbeat:
     """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """`steps`: of the run, `warmup_steps` of them before its window."""
+        """A file for the marks of `ranks` ranks. `steps`: of the run, `warmup_steps` of them before its window."""
         self.ends = (warmup_steps, steps)
         self.seen: dict[int, float] = {}  # step -> when it was first seen that all ranks had ended as many
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")
@@ -29,7 +29,8 @@ class Heartbeat:
     def look(self) -> None:
         """Note whether anything has moved since the last look."""
         now = time.monotonic()
-        self.looked, self.longest_s = now, max(self.longest_s, now - self.looked)
+        self.longest_s = max(self.longest_s, now - self.looked)
+        self.looked = now
         if (self.marks != self.last).any():
             self.last, self.moved = self.marks.copy(), now
             self.bar.update(self.steps - self.bar.n)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.trainer.heartbeat import VARIABLE
+from scaleproof.measure.trainer.heartbeat import VARIABLE as HEARTBEAT_FILE
 
 PROGRAM = "scaleproof.measure.trainer"
 TORCHRUN, FORKED = "scaleproof.measure.launch.torchrun", "scaleproof.measure.launch.forked"
@@ -27,10 +27,9 @@ PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world,
 
 
 def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The torchrun line for one node: one process per device, a free port, no restarts, all output tagged by rank."""
-    torchrun = [sys.executable, "-m", TORCHRUN]
+    """The torchrun line that runs `program` on each rank of this machine, with the file `request` as its argument."""
     return [
-        *torchrun,
+        *(sys.executable, "-m", TORCHRUN),
         "--standalone",
         "--local-addr=127.0.0.1",  # the host's own name cannot be resolved on isolated or oddly named nodes
         f"--nproc-per-node={cell.processes_per_node}",
@@ -40,7 +39,7 @@ def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
 
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The line that has this node's ranks forked from the server, in torchrun's place."""
+    """The line that has this machine's ranks forked from the server instead; parameters as of `command`."""
     libraries = [LIBRARIES, DEEPSPEED] if cell.execution.strategy.startswith("zero") else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
@@ -69,20 +68,27 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
 
 
 def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """This process' environment with the threads set: torchrun would set them for several ranks but not for one.
+    """The environment of the ranks: this process', with the threads set (torchrun sets them for several, not for one).
 
-    How many processes compile is the user's choice, where the variable is set.
+    `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node. The number of compilers
+    (`compilers`) gives way to a variable that the user has set.
     """
     threads = str(threads_per_rank(cell, cores, gpus))
-    own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(heartbeat)}
-    own["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
+    own = {
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "PYTHONUNBUFFERED": "1",
+        HEARTBEAT_FILE: str(heartbeat),
+        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": PREFIX,
+    }
     return compilers(cell, cores, gpus) | os.environ | own
 
 
 def compilers(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """How many processes of a rank compile beside a GPU: those of its share of the cores, else every rank takes all.
+    """The variable that says how many processes of a rank compile beside a GPU; empty on a CPU.
 
-    On a CPU a rank is bound to its cores, and torch counts those.
+    As many as its share of the node's `cores`: by itself every rank would take all. On a CPU a rank is bound to its
+    cores, and torch counts those.
     """
     if not gpus or cell.execution.device == "cpu":
         return {}

@@ -19,14 +19,14 @@ def plan(comparison: Comparison) -> list[dict]:
     Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
     """
     dice = random.Random(comparison.name)
-    kinds = [False] * comparison.pairs + [True] * comparison.null_pairs
-    dice.shuffle(kinds)
+    nulls = [False] * comparison.pairs + [True] * comparison.null_pairs
+    dice.shuffle(nulls)
     # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
-    firsts = {}
+    firsts: dict[bool, list[str]] = {}  # null pairs or others -> the arm that starts each of them
     for null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
         firsts[null] = [("a", "b")[i % 2] for i in range(count)]
         dice.shuffle(firsts[null])
-    return [{"pair": i + 1, "null": null, "first": firsts[null].pop()} for i, null in enumerate(kinds)]
+    return [{"pair": i + 1, "null": null, "first": firsts[null].pop()} for i, null in enumerate(nulls)]
 
 
 def run_pairs(
@@ -42,7 +42,8 @@ def run_pairs(
         cells = {"a": a, "b": a if entry["null"] else b}
         folders = {arm: out / f"pair{entry['pair']}" / arm for arm in cells}
         if not all(_kept(folders[arm], cells[arm]) for arm in cells):
-            for arm in (entry["first"], "a" if entry["first"] == "b" else "b"):
+            order = ("a", "b") if entry["first"] == "a" else ("b", "a")
+            for arm in order:
                 run(cells[arm], entry["pair"], folders[arm])
         entry |= {arm: str(folder) for arm, folder in folders.items()}
         print(f"pair {entry['pair']} of {len(entries)}{' (A against A)' if entry['null'] else ''}: done", flush=True)

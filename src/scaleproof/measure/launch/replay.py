@@ -25,17 +25,21 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
     where a token file is missing or not the one that its tokens.json describes.
     """
     with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
-        began, plan = time.perf_counter(), PlannedSteps(cell.config, tokens)
+        began = time.perf_counter()
+        plan = PlannedSteps(cell.config, tokens)
         reference = plan.reference()
         fields = _in_a_process(plan, min(time_limit, LIMIT_S))
         return reference.model_copy(update=fields | {"seconds": time.perf_counter() - began})
 
 
 def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """The replay in a process of its own, which ends with this one; what it found, or why it was cut short."""
+    """Replay `plan` within `limit_s` seconds, in a process of its own that ends with this one.
+
+    Returns fields of the reference: what the replay has computed, or why it was cut short (`shortened`).
+    """
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
-    parent, alive = context.Pipe(duplex=False)
+    parent, alive = context.Pipe(duplex=False)  # nothing is sent: `alive` is closed when this process ends
     process = context.Process(target=_replay, args=(plan, limit_s, results, parent, alive))
     process.start()
     results.close()
@@ -55,7 +59,7 @@ def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 
 
 def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
-    """In the other process, which ends with the first one."""
+    """In the other process: replay `plan` and send the result. Ends with the first process, when `parent` closes."""
     alive.close()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     from scaleproof.measure.reference.replay import replayed

@@ -40,9 +40,9 @@ def no_reader(log: Path, name: str) -> PrintedLog | None:
 
 
 def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make a run and publish it in `out`.
+    """Make a run, publish it in the folder `out`, and return its metrics.
 
-    `program`: the module that each rank runs. `read`: reads the log of a command.
+    `program`: the module that each rank runs; `read`: reads the log of a command.
 
     A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
     moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
@@ -55,10 +55,10 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
 
 
 def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
-    """As `run_cell`, with the devices locked."""
+    """Make and publish a run as `run_cell` says, with the devices already locked."""
     cell = plan.cell
     started = datetime.now(UTC)
-    if cell.command is None:
+    if cell.command is None:  # raises UserError where the tokens do not suffice
         SamplePlan(open_split(plan.tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
@@ -86,7 +86,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
 
 
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
-    """`run_cell` where further runs of the same job are to follow on the same nodes.
+    """Make and publish a run as `run_cell` does, where further runs of the job follow on the same nodes.
 
     Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
     no failure of the run: nothing is published. Snakemake then sends the job once more.
@@ -110,7 +110,7 @@ def _unless_the_job_is_over(nodes: Allocation) -> None:
 def _attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in the folder `attempt`; its metrics, and how it ended if it was started at all."""
+    """Make the run of a request in the folder `attempt`; its metrics, and how it ended (None: it was not started)."""
     cell = request.cell
     gpus = cuda_devices()
     short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
@@ -137,7 +137,7 @@ def _attempt(
 def _publish(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Move what an attempt has made from its folder into `out`, the metrics last."""
+    """Complete the metrics, and move what is in the folder `attempt` into `out`, the metrics last."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
@@ -166,26 +166,28 @@ def _publish(
 
 
 def _known_at_the_end(metrics: Timed | Failed, attempt: Path) -> dict:
-    """What is known of job and nodes at the end: how long it has taken, what each node is."""
+    """The fields `scheduler` and `hardware` of the metrics, with what is known at the end: job's time, each node."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | recorded_at_end(scheduler["job_id"])
     files = sorted(attempt.glob(NODE.format(host="*")))
-    nodes = {path.name.split(".", 1)[1].removesuffix(".json"): json.loads(path.read_text()) for path in files}
-    return {"scheduler": scheduler, "hardware": metrics.hardware | ({"nodes": nodes} if nodes else {})}
+    prefix, suffix = NODE.split("{host}")
+    nodes = {path.name.removeprefix(prefix).removesuffix(suffix): json.loads(path.read_text()) for path in files}
+    hardware = metrics.hardware | {"nodes": nodes} if nodes else metrics.hardware
+    return {"scheduler": scheduler, "hardware": hardware}
 
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
-    """launcher_metadata.json: who started the ranks, and how they ended."""
-    recorded = variables()
+    """The content of launcher_metadata.json: who started the ranks, and how they ended."""
+    recorded = variables()  # of the environment
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
         "world_size": request.cell.world_size,
         "git_commit": metrics.git_commit,
         "slurm": metrics.scheduler or {},
-        "env": {k: v for k, v in recorded.items() if "NCCL" not in k},
-        "nccl_env": {k: v for k, v in recorded.items() if "NCCL" in k},
+        "env": {name: value for name, value in recorded.items() if "NCCL" not in name},
+        "nccl_env": {name: value for name, value in recorded.items() if "NCCL" in name},
         "launcher": _launcher(request, metrics),
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,

@@ -18,11 +18,11 @@ def run_shared_job(
     run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
-    """Make the runs of `job` that are not there, then write `record`; returns how many were made.
+    """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
 
-    `run(cell, repeat, folder)` makes one run. Runs of an earlier job that was cut
-    off, by its time limit or otherwise, are kept as long as cell and code are the
-    same, failed ones among them; where runs must share their nodes, whole rounds are.
+    `folder_of(cell, repeat)`: where a run is published; `run(cell, repeat, folder)` makes one. Runs of an earlier job
+    that was cut off are kept as long as cell and code are the same, failed ones among them; where runs must share their
+    nodes, whole rounds are.
     """
     made = 0
     for repeat, cells in job.rounds:

@@ -17,6 +17,7 @@ KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
 def command(cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM) -> list[str]:
     """The srun line: one task on each of the cell's nodes, the first ones of the allocation.
 
+    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them.
     Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
     """
     return [
@@ -37,7 +38,10 @@ def srun(cell: Cell, allocation: Allocation) -> list[str]:
 
 
 def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
-    """The torchrun line of one node: the nodes meet on the first one."""
+    """The torchrun line of one node, with which `program` is run on each of its ranks.
+
+    `request`: the file that it gets; `first`, `port`: the node where all meet, and its port.
+    """
     return [
         *(sys.executable, "-m", local.TORCHRUN),
         *(f"--nnodes={cell.execution.geometry.nodes}", f"--nproc-per-node={cell.processes_per_node}"),
@@ -48,12 +52,12 @@ def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, prog
 
 
 def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """As on one machine, less what an allocation would make srun assume."""
+    """The environment of the ranks (`local.environment`), less what an allocation would make srun assume."""
     return without_job(local.environment(cell, heartbeat, cores, gpus))
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment less what an allocation would make srun assume."""
+    """The variables of `environment`, less a job's (but for KEPT), from which srun would take options."""
     return {
         name: value
         for name, value in environment.items()
@@ -77,7 +81,7 @@ def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | N
 
 
 def free_port(job: str) -> int:
-    """The port of the rendezvous: from the job's name, so that two jobs on one node differ; the next free one."""
+    """The port of the rendezvous: a free one, counted from a number of the job, so that two jobs on one node differ."""
     number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS

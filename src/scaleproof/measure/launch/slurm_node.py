@@ -23,8 +23,9 @@ SLURMD_PORT = 6818  # Slurm's default
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Describe this node, choose its network interface, and go on as torchrun."""
-    request, here = Request.read(request_path), short_host(socket.gethostname())
+    """Describe this node, choose its interface, and become torchrun of `program`; `port`: where the nodes meet."""
+    request = Request.read(request_path)
+    here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), hardware())
     chosen = interface(request.hosts)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
@@ -43,15 +44,16 @@ def main(request_path: Path, port: int, program: str) -> None:
         # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
         print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
         cancel_own_job()
-    sys.exit(code and 1)
+    sys.exit(1 if code else 0)
 
 
 def answers(host: str) -> bool:
     """Whether the Slurm daemon of a node can be reached."""
-    port = re.match(r"\d+", config().get("SlurmdPort", ""))
+    configured = re.match(r"\d+", config().get("SlurmdPort", ""))
+    port = int(configured[0]) if configured else SLURMD_PORT
     for _ in range(TRIES):
         try:
-            socket.create_connection((host, int(port[0]) if port else SLURMD_PORT), timeout=TRY_SECONDS).close()
+            socket.create_connection((host, port), timeout=TRY_SECONDS).close()
             return True
         except OSError:
             time.sleep(1)

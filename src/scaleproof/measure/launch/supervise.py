@@ -65,14 +65,17 @@ def run_watched(
 ) -> CommandOutcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
+    `heartbeat`: the marks of its ranks, looked at meanwhile; `remote`: reaches processes that are not its children.
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     received: list[int] = []
     previous = {
-        s: signal.signal(s, lambda number, frame: received.append(number)) for s in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda caught, frame: received.append(caught))
+        for number in (signal.SIGINT, signal.SIGTERM)
     }
-    driver, kills = _driver(), _memory_kills()
-    lines: list[str] = []
+    driver = _driver()
+    kills_before = _memory_kills()
+    lines: list[str] = []  # the last ones
     arrivals = array("d")
     process = subprocess.Popen(
         command,
@@ -127,9 +130,16 @@ def run_watched(
     steps = heartbeat.steps if heartbeat else 1
     window_s = heartbeat.window_s if heartbeat else None
     resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
-    memory_kills = _memory_kills() - kills
+    memory_kills = _memory_kills() - kills_before
     return CommandOutcome(
-        *(process.returncode, timed_out, lines, hung, behind, steps, memory_kills, ended - began),
+        exit_code=process.returncode,
+        timed_out=timed_out,
+        tail=lines,
+        hung=hung,
+        behind=behind,
+        steps=steps,
+        memory_kills=memory_kills,
+        ranks_s=ended - began,
         window_s=window_s,
         resolution_s=resolution_s,
         arrivals=[moment - began for moment in arrivals],
@@ -166,15 +176,17 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Reach | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
         remote.signal("USR1")
-    # A client of the fork server has no children and passes the signal on.
-    for rank in () if remote else psutil.Process(process.pid).children() or [psutil.Process(process.pid)]:
-        with contextlib.suppress(psutil.Error):
-            rank.send_signal(signal.SIGUSR1)
+    else:
+        launcher = psutil.Process(process.pid)
+        # A client of the fork server has no children and passes the signal on.
+        for receiver in launcher.children() or [launcher]:
+            with contextlib.suppress(psutil.Error):
+                receiver.send_signal(signal.SIGUSR1)
     time.sleep(POLL)
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End the whole process group: first by asking."""
+    """End the whole process group of `process`: first by asking, after GRACE seconds by force."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -184,12 +196,14 @@ def _end(process: subprocess.Popen) -> None:
             process.wait(GRACE)
         except subprocess.TimeoutExpired:
             continue
+        # The process has ended; others of its group may not have.
         if number == signal.SIGTERM and not _group_lives(process.pid):
             break
     process.wait()
 
 
 def _group_lives(group: int) -> bool:
+    """Whether some process of the process group is left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -207,7 +221,7 @@ def _memory_kills() -> int:
 
 
 def _driver() -> psutil.Process | None:
-    """The Snakemake among our ancestors. A killed Snakemake does not take its jobs along; they have to notice."""
+    """The Snakemake among our ancestors, if any. A killed one does not take its jobs along; they have to notice."""
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

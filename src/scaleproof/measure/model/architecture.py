@@ -28,8 +28,8 @@ PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in;
 def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
     """A network of `transformers`, in fp32 and without dropout, with a classifier where there are `classes`.
 
-    Weights are those of torch's random numbers as they are seeded. Raises UserError where it cannot be measured
-    exactly.
+    Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
+    exactly: the first of its faults.
     """
     if isinstance(model, TransformersModel) and model.module:
         network = _from_function(model, vocab_size)
@@ -48,7 +48,7 @@ def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
 
 
 def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
-    """The configuration in the words of transformers."""
+    """The configuration of `model` as transformers has it. Raises UserError where transformers refuses it."""
     if isinstance(model, ModelShape):
         return GPT2Config(
             n_positions=model.context,
@@ -60,14 +60,17 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
     keys = cast(dict[str, Any], model.description()["transformers"])
     architecture = keys["model_type"]
     try:
-        return AutoConfig.for_model(architecture, **{k: v for k, v in keys.items() if k != "model_type"})
+        return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
     except (ValueError, TypeError, KeyError) as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"workload.model: {model.file}: transformers refuses it: {first}") from None
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """A network of this configuration, with a token table of `vocab_size` rows."""
+    """A network of this configuration, which is changed, with a token table of `vocab_size` rows.
+
+    A classifier where there are `classes`, else a language model. Raises UserError where transformers has none.
+    """
     config.vocab_size = vocab_size
     config.use_cache = False
     config.dtype = torch.float32
@@ -92,7 +95,10 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """What the function in the user's file makes. Raises UserError where it is no model of transformers."""
+    """The network that the function in the user's file (`model.module`: path:function) makes.
+
+    Raises UserError where it is no model of transformers, or cannot be measured exactly.
+    """
     path, _, name = str(model.module).partition(":")
     function = _function_in(Path(path), name)
     network = function(vocab_size=vocab_size)
@@ -117,12 +123,14 @@ def _function_in(path: Path, name: str) -> Any:
 
 
 def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
-    """Why formulas, strategies or the comparison of losses would be wrong about this network."""
+    """Reasons why formulas, strategies or the comparison of losses would be wrong about this network, if any."""
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
     causal = {module.is_causal for module in network.modules() if isinstance(getattr(module, "is_causal", None), bool)}
-    if causal != {not classifies}:
-        yield f"{'a classifier' if classifies else 'a language model'} must {'not ' if classifies else ''}be causal"
+    if classifies and causal != {False}:
+        yield "a classifier must not be causal"
+    if not classifies and causal != {True}:
+        yield "a language model must be causal"
     if any(isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()):
         yield "it has dropout, with which no two world sizes make the same step"
     if any(not parameter.requires_grad for parameter in network.parameters()):
@@ -137,8 +145,11 @@ def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """The lists with an entry for each layer of the configuration, of the classes that transformers never splits."""
+    """The lists with an entry for each layer of the configuration: its blocks, if there is just one.
+
+    Only those of classes that transformers never splits over devices, where there are such lists.
+    """
     layers = network.config.num_hidden_layers
     lists = [m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == layers]
-    named = [m for m in lists if type(m[0]).__name__ in (network._no_split_modules or ())]
-    return named or lists
+    unsplit = [m for m in lists if type(m[0]).__name__ in (network._no_split_modules or ())]
+    return unsplit or lists

@@ -24,7 +24,7 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def name_for(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """The attention of a decoder: one of these, or transformers' own where they would not be exact.
+    """The name of a decoder's attention: one of NAMES, or transformers' own where that would not be exact.
 
     `kind`: sdpa or eager. transformers' own is for a model that calls no registered function, and for one whose
     tokens see fewer than the `seq_len` before them.
@@ -43,9 +43,10 @@ def sdpa(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """torch's fused attention with its causal flag; all of shape (samples, heads, tokens, width of a head).
+    """torch's fused attention with its causal flag, of arguments of shape (samples, heads, tokens, width of a head).
 
-    Keys and values may have fewer heads, each of which then serves several of the queries'.
+    Keys and values may have fewer heads, each of which then serves several of the queries'. Returns shape (samples,
+    tokens, heads, width), and None in place of the weights. Raises ValueError where there is a mask.
     """
     _refuse(attention_mask)
     shared = key.shape[1] != query.shape[1]
@@ -62,7 +63,10 @@ def eager(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Plain matrix products. The triangle is made on the device; nothing is read back."""
+    """Causal attention by plain matrix products, and its weights of shape (samples, heads, tokens, tokens).
+
+    Arguments are those of `sdpa`. The triangle is made on the device; nothing is read back.
+    """
     _refuse(attention_mask)
     tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]
     if sharing > 1:
@@ -74,7 +78,7 @@ def eager(
 
 
 def _refuse(mask: Tensor | None) -> None:
-    """Samples are full windows of tokens. A mask would be ignored here, so that its presence is an error."""
+    """Raise ValueError where there is a mask: samples are full windows of tokens, and it would be ignored here."""
     if mask is not None:
         raise ValueError(
             "transformers made an attention mask, although none was asked for: its version is not supported"

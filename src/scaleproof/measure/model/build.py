@@ -11,7 +11,8 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape
 def build(cell: Cell, classes: int = 0) -> nn.Module:
     """The model of a cell, with weights that depend on its seed alone, so that all ranks and strategies start alike.
 
-    `classes`: of the corpus, for classification. Imported when asked for: `transformers` takes seconds.
+    `classes`: how many the corpus has, for classification. Networks are imported when asked for: `transformers` takes
+    seconds.
     """
     torch.manual_seed(cell.work.seed)
     execution, shape = cell.execution, shape_of(cell.workload.model)

@@ -13,6 +13,7 @@ class TransformersClassifier(nn.Module):
     """An encoder with the classifier that transformers gives it. Padding takes no part."""
 
     def __init__(self, network: PreTrainedModel, checkpointing: bool = False) -> None:
+        """`network` is changed in place; `checkpointing`: activations are computed again in the backward pass."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = MASKED

@@ -24,6 +24,7 @@ class LanguageModel(nn.Module):
         checkpointing: bool = False,
         loss: Kind = "plain",
     ) -> None:
+        """`network` is changed in place; `attention`: sdpa or eager; `loss`: how its head computes it."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = own_attention.name_for(network, seq_len, attention)

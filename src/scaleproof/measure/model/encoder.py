@@ -16,6 +16,7 @@ class Classifier(nn.Module):
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
+        """An encoder of this shape with random weights; `checkpointing`: blocks run again in the backward pass."""
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)
@@ -58,6 +59,7 @@ class Classifier(nn.Module):
         return functional.cross_entropy(logits.float(), labels)
 
     def _through(self, block: nn.Module, x: Tensor, padding: Tensor) -> Tensor:
+        """`x` after a block; `padding`: true where there is no token."""
         if self.checkpointing and self.training:
             return checkpoint(block, x, src_key_padding_mask=padding, use_reentrant=False)
         return block(x, src_key_padding_mask=padding)

@@ -39,7 +39,10 @@ class LossHead(nn.Linear):
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
-        """`hidden` (samples, tokens, width), `targets` (samples, tokens): the mean loss, or (samples, 3) scores."""
+        """The mean loss over all tokens; in evaluation mode `scores`, of shape (samples, 3).
+
+        `hidden` is of shape (samples, tokens, width), `targets` int64 of shape (samples, tokens).
+        """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
             rows = [
@@ -57,6 +60,7 @@ class LossHead(nn.Linear):
         return total / len(expected)
 
     def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """The summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
         logits = functional.linear(hidden, self.weight, self.bias)
         return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
@@ -70,6 +74,10 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int) -> Tensor:
+        """The mean loss: `hidden` (tokens, width), `weight` (vocabulary, width), `targets` (tokens,), `chunk` tokens.
+
+        The gradient of a token's logits is their softmax, less 1 at its target.
+        """
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         with torch.autocast(kind, enabled=False):
@@ -80,16 +88,20 @@ class FusedCrossEntropy(torch.autograd.Function):
             for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
                 logs = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
                 total = total - logs.gather(1, t[:, None]).sum()
+                # In place: the logarithms are not needed any more.
                 residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
                 of_hidden.append(residual @ matrix)
                 of_weight += residual.t() @ h
         ctx.save_for_backward(torch.cat(of_hidden), of_weight)
-        ctx.dtypes, ctx.count = (hidden.dtype, weight.dtype), len(targets)
+        ctx.dtypes = (hidden.dtype, weight.dtype)
+        ctx.count = len(targets)
         return total / len(targets)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Gradients of `hidden` and `weight`; `gradient`: of the mean loss, a scalar."""
         of_hidden, of_weight = ctx.saved_tensors
+        hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count
-        return (of_hidden * factor).to(ctx.dtypes[0]), (of_weight * factor).to(ctx.dtypes[1]), None, None
+        return (of_hidden * factor).to(hidden_dtype), (of_weight * factor).to(weight_dtype), None, None

@@ -58,13 +58,15 @@ class Strategy(ABC):
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Dtypes of parameters and optimizer state as they are, not as they were asked for."""
+        """Dtypes of parameters and optimizer state as they are, not as they were asked for; several joined by "+"."""
         values = [value for state in self.optimizer.state.values() for value in state.values()]
         dtypes_of = {
             "parameters": {p.dtype for p in self.module.parameters()},
             "optimizer_state": {v.dtype for v in values if isinstance(v, Tensor) and v.dim()},  # no counts of steps
         }
-        return {name: "+".join(sorted(str(d).removeprefix("torch.") for d in each)) for name, each in dtypes_of.items()}
+        return {
+            name: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for name, dtypes in dtypes_of.items()
+        }
 
 
 class Native(Strategy):
@@ -75,6 +77,7 @@ class Native(Strategy):
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
+        """Move the model to the device, wrap it, and make the optimizer."""
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model.to(self.device))
         self.optimizer = make_optimizer(self.module, self.cell)
@@ -88,6 +91,7 @@ class Native(Strategy):
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        """Forward and backward of one micro-batch, in the cell's precision, with the loss scaled in fp16."""
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -99,6 +103,7 @@ class Native(Strategy):
             return super().evaluate(tokens)
 
     def update(self, step: int) -> None:
+        """Set the learning rate of step `step`, clip, update the weights (not after an overflow), clear gradients."""
         work, scaler = self.cell.work, self.precision.scaler
         set_learning_rate(self.optimizer, learning_rate(work, step))
         if work.optimizer.max_grad_norm:
@@ -108,7 +113,7 @@ class Native(Strategy):
         self.optimizer.zero_grad(set_to_none=True)
 
     def _clip(self, max_norm: float) -> None:
-        """Clip the global norm of the gradients, within the update where the fused AdamW can do so.
+        """Clip the global norm of the gradients to `max_norm`, within the update where the fused AdamW can do so.
 
         It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them.
         That is torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).

@@ -12,6 +12,7 @@ class DDP(Native):
     """Parameters, gradients and optimizer state are whole on every device."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
+        """The model in DDP, compiled around it where the cell says so."""
         elements = self.cell.execution.bucket_elements
         self.replica = DistributedDataParallel(
             model,

@@ -31,7 +31,11 @@ class Replicas(nn.DataParallel):
         self.autocast = autocast
 
     def parallel_apply(self, replicas: Sequence[nn.Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
+        """The outputs of all replicas, each for its part of the `inputs`."""
+
         def within(replica: nn.Module) -> Callable[..., Any]:
+            """The forward pass of a replica, under autocast in its own thread."""
+
             def forward(*inputs: Any, **kwargs: Any) -> Any:
                 with self.autocast():
                     return replica(*inputs, **kwargs)

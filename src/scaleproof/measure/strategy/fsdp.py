@@ -26,6 +26,7 @@ class FSDP(Native):
     folds_clipping = False
 
     def wrap(self, model: nn.Module) -> nn.Module:
+        """The model with each block sharded by itself, and what is left of it (embeddings, head) as a whole."""
         name = self.cell.execution.precision
         # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; gradients reduce in fp32.
         self.precision = Precision(name, self.device, autocast=False)
@@ -44,7 +45,7 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """The devices that share, one row of them for each replica.
+        """The mesh of the devices that share, one row of them for each replica.
 
         Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
         """
@@ -55,13 +56,15 @@ class FSDP(Native):
         return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
     def _prefetch(self, depth: int) -> None:
-        """Gather `depth` blocks ahead. 1 is what torch does by itself, in the order in which blocks were used."""
-        for index, block in enumerate(self.sharded if depth > 1 else []):
+        """Gather `depth` blocks ahead, in both passes."""
+        if depth <= 1:  # what torch does by itself, in the order in which blocks were used
+            return
+        for index, block in enumerate(self.sharded):
             block.set_modules_to_forward_prefetch(self.sharded[index + 1 : index + 1 + depth])
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 
     def engine_config(self) -> dict[str, Any]:
-        """Read back from torch: blocks that are gathered ahead, 0 for its own order, and replicas."""
+        """Settings read back from torch: blocks that are gathered ahead (0: in its own order), and replicas."""
         state = self.sharded[0]._get_fsdp_state()
         mesh = cast(DTensor, next(self.module.parameters())).device_mesh
         replicas = mesh.size(0) if mesh.ndim > 1 else 1

@@ -10,19 +10,24 @@ from scaleproof.ground.campaign.config import Work
 
 
 def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
-    """AdamW; matrices decay, biases and norms do not (as nanoGPT and llm.c do)."""
+    """AdamW for the parameters of `model`; matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
     work = cell.work
+    settings = work.optimizer
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": work.optimizer.weight_decay},
+        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
     ]
-    o = work.optimizer
-    return AdamW(groups, lr=learning_rate(work, 0), betas=o.betas, eps=o.eps, fused=cell.execution.fused_optimizer)
+    rate = learning_rate(work, 0)
+    fused = cell.execution.fused_optimizer
+    return AdamW(groups, lr=rate, betas=settings.betas, eps=settings.eps, fused=fused)
 
 
 def learning_rate(work: Work, step: int) -> float:
-    """Learning rate of step `step`, counted from 0 over warm-up and window."""
+    """Learning rate of step `step`, counted from 0 over warm-up and window.
+
+    It rises linearly to its peak, stays there or falls (linearly, as a cosine) to a fraction of it at the last step.
+    """
     peak, schedule = work.optimizer.learning_rate, work.schedule
     if step < schedule.ramp_steps:
         return peak * (step + 1) / schedule.ramp_steps
@@ -30,7 +35,7 @@ def learning_rate(work: Work, step: int) -> float:
         return peak
     total = work.warmup_steps + work.steps
     done = min(1.0, (step - schedule.ramp_steps) / max(1, total - schedule.ramp_steps))
-    left = 1 - done if schedule.name == "linear" else (1 + math.cos(math.pi * done)) / 2
+    left = 1 - done if schedule.name == "linear" else (1 + math.cos(math.pi * done)) / 2  # from 1 down to 0
     return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * left)
 
 

@@ -18,6 +18,7 @@ class Zero(Strategy):
     """Stage 0 replicates everything; 1 shards the optimizer's state, 2 the gradients as well, 3 the parameters too."""
 
     def prepare(self, model: nn.Module) -> None:
+        """Make DeepSpeed's engine of the model and of torch's AdamW."""
         deepspeed = _import_deepspeed(self.device)
         set_matmul_precision(self.cell.execution.precision)
         parameters = sum(p.numel() for p in model.parameters())
@@ -35,6 +36,7 @@ class Zero(Strategy):
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
+        """Forward and backward of one micro-batch; the engine also counts it, at the boundary only in `update`."""
         # The engine divides by the accumulation and knows from its own count of micro-steps when to reduce:
         # stages 0 and 1 at the boundary, 2 and 3 in every micro-step, since no device keeps whole gradients.
         loss = self.engine(tokens)
@@ -51,8 +53,9 @@ class Zero(Strategy):
         """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""
         effective = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
-        known = effective if overlap is None else effective | {"overlap_comm": bool(overlap)}
-        return self.config | {"zero_optimization": known}
+        if overlap is not None:
+            effective["overlap_comm"] = bool(overlap)
+        return self.config | {"zero_optimization": effective}
 
 
 def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
@@ -61,11 +64,12 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
     """
     execution, batch = cell.execution, cell.batch
-    stage, offload = int(execution.strategy[4]), execution.strategy.endswith("-offload")
-    # Buffers are of a bucket's size: one that is larger than the model holds all of it, and need not be larger. Stages
-    # 1 and 2 refuse odd sizes.
+    stage = int(execution.strategy.removeprefix("zero")[0])  # zero1-offload: 1
+    offload = execution.strategy.endswith("-offload")
+    # Buffers are of a bucket's size: one of the model's size holds all of it, and need not be larger.
     bucket = min(BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements, parameters)
-    bucket += bucket % 2 if stage in (1, 2) else 0
+    if stage in (1, 2):
+        bucket += bucket % 2  # they refuse odd sizes
     zero: dict = {"stage": stage}
     if stage:
         zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
@@ -89,6 +93,7 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
 
 
 def _arithmetic(precision: str, stage: int) -> dict[str, Any]:
+    """The part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) in stage 0 to 3 of ZeRO."""
     if precision in ("fp32", "tf32"):
         return {}
     if stage == 0:

@@ -28,14 +28,17 @@ DEVICE_OOM = re.compile(
 
 
 def measured(request: Request) -> Any:
-    """The timed run. Imported here, so that a library that cannot be loaded is a run that failed."""
+    """Make the timed run of `request` and return its session.
+
+    Imported here, so that a library that cannot be loaded is a run that failed.
+    """
     from scaleproof.measure.trainer.measure import measure
 
     return measure(request, began)
 
 
 def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
-    """Make what the request in `path` asks for; `make` returns the session, which is left in the end."""
+    """Make the run of the request in the file `path`, and end this process. `make` returns the session to leave."""
     # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
@@ -51,7 +54,7 @@ def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
 
 
 def report(error: BaseException, out: Path) -> None:
-    """Tell the launcher, and the log, why this rank ends."""
+    """Write why this rank ends: a traceback into the log, and a file for the launcher into the folder `out`."""
     traceback.print_exception(error)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -63,7 +66,10 @@ def report(error: BaseException, out: Path) -> None:
 
 
 def classify(error: BaseException) -> str:
-    """The class of a failure. Only what says that memory ran out is out of memory; an illegal access is a crash."""
+    """The failure class of `error`: one of KNOWN, host_oom, oom (of a device), or crash.
+
+    Only what says that memory ran out is out of memory; an illegal access is a crash.
+    """
     name, text = type(error).__name__, str(error)
     if name in KNOWN:
         return KNOWN[name]

@@ -32,15 +32,18 @@ class Batches:
             self.read_ahead()
 
     def read_ahead(self) -> None:
-        """From now on, read one micro-batch ahead."""
-        own = accelerator.is_accelerator(
-            self.device
-        )  # a thread begins on the first device, which may be another rank's
-        initializer = partial(torch.accelerator.set_device_index, self.device) if own else None
+        """From now on, read one micro-batch ahead, in a thread of its own."""
+        initializer = None
+        if accelerator.is_accelerator(self.device):
+            # A thread begins on the first device, which may be another rank's.
+            initializer = partial(torch.accelerator.set_device_index, self.device)
         self._reader = ThreadPoolExecutor(1, "reader", initializer)
 
     def take(self, step: int, micro: int) -> Tensor:
-        """Samples of one micro-batch on the device, int64 of shape (micro x devices of this rank, seq_len + 1)."""
+        """Samples of micro-batch `micro` of step `step`, both counted from 0, on the device.
+
+        int64 of shape (micro x devices of this rank, seq_len + 1).
+        """
         ahead = self._ahead.pop((step, micro), None)
         ids, tokens = ahead.result() if ahead else self._read(step, micro)
         if self._reader:
@@ -51,7 +54,7 @@ class Batches:
         return tokens.to(self.device, non_blocking=True)
 
     def _read(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Sample ids and tokens of one micro-batch; pinned for a GPU, so that the copy to it is asynchronous."""
+        """Sample ids and tokens of a micro-batch; tokens are pinned for a GPU, so that copying is asynchronous."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -29,6 +29,7 @@ class TokenChecksum:
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
+        """Add the rows of one forward pass, int64 of shape (rows, tokens), less those that do not count."""
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -39,7 +40,7 @@ class TokenChecksum:
 
     @contextmanager
     def of(self, model: nn.Module) -> Iterator[None]:
-        """Count what enters `model` meanwhile."""
+        """Count the tokens that enter `model` within the `with` block."""
         hook = model.register_forward_pre_hook(lambda module, arguments: self.add(arguments[0]))
         try:
             yield
@@ -48,8 +49,8 @@ class TokenChecksum:
 
 
 def add_checksums(checksums: list[str]) -> str:
-    """The checksum of all ranks' tokens together."""
-    return f"{sum(int(c, 16) for c in checksums) % MODULUS:016x}"
+    """The checksum of all ranks' tokens together; one of each rank is given, in hexadecimal digits."""
+    return f"{sum(int(checksum, 16) for checksum in checksums) % MODULUS:016x}"
 
 
 def graph_nodes() -> int:
@@ -62,7 +63,11 @@ def graph_nodes() -> int:
 def probed_step(
     step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None, nodes: int, saved_on_host: bool = False
 ) -> ProbedStep:
-    """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes."""
+    """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes.
+
+    `checksum`: of the tokens that entered the model; None where nobody could look. `saved_on_host`: whether the step
+    kept what its backward pass needs in the host's memory.
+    """
     dtypes = probe.dtypes()
     return ProbedStep(
         step=step,
@@ -96,7 +101,12 @@ def take_census(
     updates_in_window: UpdatesInWindow | None,
     first_losses: list[float],
 ) -> Census:
-    """The census of this rank, once the window is over."""
+    """The census of this rank, made once the window is over.
+
+    `before`, `after`: the probed steps on both sides of the window. `modes_in_window`: dispatch modes that saw its
+    operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what slowed its operations.
+    `tokens_in_window`: the chain of FedTokens. `first_losses`: of the model as it was built.
+    """
     parameters = {id(p): p for p in strategy.module.parameters()}.values()
     return Census(
         before=before,
@@ -119,7 +129,7 @@ def take_census(
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Of the bits of all parameters, in exact integers on their device; None where this rank has only a part of them.
+    """Checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank has only a part of them.
 
     The sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64: a rank's weights are those of
     another if, but for rare chance, the checksums are equal.
@@ -152,7 +162,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(strategy: Strategy) -> list[int]:
-    """Elements of the whole tensors that each group updates; an engine keeps them apart from its partitions."""
+    """Elements of the whole tensors that each parameter group updates; an engine keeps those beside its partitions."""
     owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
     if hasattr(owner, "bit16_groups"):  # stages 1 and 2
         groups = owner.bit16_groups

@@ -21,6 +21,7 @@ class FedTokens:
         self._sum(torch.zeros(rows, length, dtype=torch.int64, device=device))
 
     def _sum(self, rows: Tensor) -> Tensor:
+        """The hash of each row of tokens, its polynomial in MULTIPLIER modulo 2^64: int64 of shape (rows,)."""
         length = rows.shape[1]
         if length not in self._powers:
             self._powers[length] = powers_of_multiplier(length).to(rows.device)
@@ -31,7 +32,7 @@ class FedTokens:
 
     @contextmanager
     def of(self, module: nn.Module) -> Iterator["FedTokens"]:
-        """Note what enters `module` meanwhile."""
+        """Note the tokens that enter `module` within the `with` block."""
         hook = module.register_forward_pre_hook(self._note)
         try:
             yield self
@@ -39,7 +40,10 @@ class FedTokens:
             hook.remove()
 
     def chain(self, first_step: int, accumulation: int) -> str:
-        """The chain of all forward passes, `accumulation` of them a step, from step `first_step` on."""
+        """The checksum of all forward passes: the sum of (step + 1) x the squared hashes of its rows, modulo 2^64.
+
+        `accumulation` passes make a step, the first of them step `first_step`. Returns 16 hexadecimal digits.
+        """
         total = 0
         for place, sums in enumerate(self.sums):
             hashes = sums.cpu().numpy().view(np.uint64) ** 2

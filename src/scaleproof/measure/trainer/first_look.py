@@ -22,6 +22,7 @@ def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device:
     The model is on `device` meanwhile. Empty where that runs out of memory.
     """
     origin = next(model.parameters()).device
+    # A forward pass takes 2 FLOPs for each parameter and token.
     parameters = sum(p.numel() for p in model.parameters())
     affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))
     ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]

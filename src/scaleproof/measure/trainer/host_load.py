@@ -30,7 +30,7 @@ class HostLoad:
         self._after = _readings(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Fields of a rank's record. `run_delay_s` is null where the kernel does not count it."""
+        """Fields of a rank's record: ends of the window, and counters over it; null where they were not read."""
         passed = {name: _difference(value, self._before[name]) for name, value in self._after.items()}
         return {
             "window_start_epoch_s": self.start_epoch_s,
@@ -44,10 +44,12 @@ class HostLoad:
 
 
 def _difference(after: float | None, before: float | None) -> float | None:
+    """What a counter has grown by; None where it was not read at both ends."""
     return None if after is None or before is None else after - before
 
 
 def _readings(cores: list[int]) -> dict[str, float | None]:
+    """Counters of this process, of the machine and of its `cores` as they stand now, times in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -62,15 +64,18 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
 
 
 def _busy(times: Any) -> float:
-    """CPU seconds that somebody here used. `guest` is part of `user`; stolen time was nobody's here."""
+    """CPU seconds of psutil's `times` that were used here. `guest` is part of `user`; stolen time went elsewhere."""
     unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
     return float(sum(times)) - unused
 
 
 def _run_delay() -> float | None:
-    """Seconds that the threads of this process have waited for a core."""
+    """Seconds that the threads of this process have waited for a core; None where the kernel does not count them."""
     try:
-        files = [task / "schedstat" for task in SCHEDSTAT.iterdir()]
-        return sum(int(file.read_text().split()[1]) for file in files) / 1e9
-    except (OSError, IndexError, ValueError):
+        nanoseconds = 0
+        for task in SCHEDSTAT.iterdir():
+            _, waited, *_ = (task / "schedstat").read_text().split()  # ns on a core, ns of waiting for one, turns
+            nanoseconds += int(waited)
+        return nanoseconds / 1e9
+    except (OSError, ValueError):
         return None

@@ -38,9 +38,11 @@ class IdleClock:
         return self._idle_s if self._known else None
 
     def start(self) -> None:
+        """Count from now on."""
         self._last = self._read()
 
     def stop(self) -> None:
+        """Add what has passed since the last `start`."""
         now = self._read()
         busy_s = now.busy_s - self._last.busy_s
         self._busy_s += busy_s
@@ -49,7 +51,7 @@ class IdleClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time that is not counted: a collective, in which a rank may wait for others."""
+        """Leave out the time of the `with` block: a collective, in which a rank may wait for others."""
         self.stop()
         try:
             yield

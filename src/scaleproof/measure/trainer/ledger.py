@@ -20,7 +20,7 @@ def make_ledger(
     steps = range(first, first + count)
     consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
     planned = [plan.step(step) for step in steps]
-    shared = sum(n - 1 for ids, plan_ids in zip(consumed, planned, strict=True) for n in _excess(ids, plan_ids))
+    shared = sum(_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
     return Ledger(
         samples_consumed=sum(len(ids) for ids in consumed),
         samples_planned=sum(len(ids) for ids in planned),
@@ -33,7 +33,11 @@ def make_ledger(
     )
 
 
-def _excess(consumed: np.ndarray, planned: np.ndarray) -> list[int]:
-    """How often each sample was consumed beyond its times in the plan (a tiny corpus repeats within a step), plus 1."""
-    plan = Counter(planned.tolist())
-    return [n - plan.get(i, 1) + 1 for i, n in Counter(consumed.tolist()).items() if n > plan.get(i, 1)]
+def _excess(consumed: np.ndarray, planned: np.ndarray) -> int:
+    """How many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
+
+    A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
+    """
+    times_planned = Counter(planned.tolist())
+    times_consumed = Counter(consumed.tolist())
+    return sum(max(0, times - times_planned.get(sample, 1)) for sample, times in times_consumed.items())

@@ -96,9 +96,11 @@ def set_up(session: Session, request: Request, look: bool = False) -> Ready:
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
-    """Make `count` warm-up steps, 3 or more, and look at the last but one of them from inside."""
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe; returns times, probe and counts."""
     probed = count - AFTER_PROBE - 1
-    series = [ready.steps(0, 1)] + ([ready.steps(1, probed - 1)] if probed > 1 else [])
+    series = [ready.steps(0, 1)]
+    if probed > 1:
+        series.append(ready.steps(1, probed - 1))
     probed_series, probe, before = probed_step_of(ready, probed)
     # The eager step of a compiled cell has left blocks that are not of the program which is timed.
     accelerator.release_memory(ready.strategy.device)
@@ -107,7 +109,7 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
 
 
 def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
-    """Make step `step` under a probe."""
+    """Make step `step` under a probe; returns times, probe and counts. `weigh`: also measure the state in memory."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
     on_host = keeps_on_host(ready)
@@ -128,17 +130,27 @@ def keeps_on_host(ready: Ready) -> bool:
     device = ready.strategy.device
     if not ready.compiled or not accelerator.is_accelerator(device):
         return False
-    on_device = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
-    on_host = psutil.virtual_memory().available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # for each rank here
-    may_not_fit = torch.accelerator.max_memory_allocated(device) > TIGHT * on_device
-    return may_not_fit and on_host > on_device
+    device_bytes = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
+    ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    host_bytes = psutil.virtual_memory().available / ranks_here
+    may_not_fit = torch.accelerator.max_memory_allocated(device) > TIGHT * device_bytes
+    return may_not_fit and host_bytes > device_bytes
 
 
 def _probed_step(ready: Ready, step: int) -> Series:
+    """Step `step`, made uncompiled under a probe.
+
+    Where memory runs out, the error of a compiled cell says that this step takes more than the timed ones.
+    """
     try:
         return ready.steps(step, 1)
     except torch.OutOfMemoryError as error:
-        hint = "; it runs as written, and takes more memory than compiled: `loss: fused` or a smaller micro_batch helps"
+        hint = ""
+        if ready.compiled:
+            hint = (
+                "; it runs as written, and takes more memory than compiled: "
+                "`loss: fused` or a smaller micro_batch helps"
+            )
         raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
@@ -148,19 +160,19 @@ class TimedWindow:
 
     series: Series
     warm: float  # epoch seconds: before it
-    updates: int
+    updates: int  # that AdamW has counted in it
     monitor: Monitor
     host_load: HostLoad
     fed: FedTokens
     update_log: UpdateLog
     modes: int  # dispatch modes that saw every operation
     nodes: int  # of autograd, made in it
-    max_rss: int
+    max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
 
 
 def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
-    """Make the steps that count, with nothing beside them that costs time."""
+    """Make the steps of the window, with nothing beside them that costs time, and return what was seen of them."""
     cell = request.cell
     work = cell.work
     device = session.device
@@ -181,7 +193,8 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     modes = active_modes()
     nodes = graph_nodes() - first_node - 1
     _say(session, f"window: {series.wall:.2f} s")
-    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    bytes_per_unit = 1 if sys.platform == "darwin" else 1024
+    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit
     cuda_memory = accelerator.memory(device)
     updates = run.strategy.executed() - executed
     return TimedWindow(series, warm, updates, monitor, host_load, fed, update_log, modes, nodes, max_rss, cuda_memory)
@@ -198,25 +211,23 @@ class Closing:
 
 
 def close(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples, and look at a last step from inside."""
+    """Score held-out samples, and look at a last step from inside, where that fits into memory."""
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
-    scored = session.gather(
-        validate(
-            *(run.strategy, held_out, work.validation_samples, cell.batch, session.shares, session.device),
-            run.entrance,
-        )
-    )
+    samples = work.validation_samples
+    own = validate(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
+    scored = session.gather(own)
     epoch, monotonic = time.time(), time.monotonic()
     run.strategy.module.train()
+    probed: ProbedStep | None = None
     # A compiled cell would run as written, which takes more memory than what was timed.
-    skipped = run.compiled or any(rank.out_of_memory for rank in scored)
-    probed = None if skipped else probed_step_of(run, work.warmup_steps + work.steps, weigh=False)[2]
+    if not run.compiled and not any(rank.out_of_memory for rank in scored):
+        _, _, probed = probed_step_of(run, work.warmup_steps + work.steps, weigh=False)
     return Closing(scored, epoch, monotonic, probed)
 
 
 def measure_in(session: Session, request: Request, began: float) -> None:
-    """Make a run in a world that has come up: warm up, time the window, look at what came of it, write it down."""
+    """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
@@ -261,6 +272,7 @@ def measure_in(session: Session, request: Request, began: float) -> None:
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> None:
+    """Write the metrics of the run, and steps.csv, from the records of all ranks."""
     if any(rank.out_of_memory for rank in scored):
         _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
     metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)

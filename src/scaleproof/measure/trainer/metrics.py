@@ -58,7 +58,11 @@ def summarise(
     began: float,
     scored: list[Scored],
 ) -> Measured:
-    """Write steps.csv and return the metrics of a run. Raises NotFinite where a loss is not finite."""
+    """Write steps.csv and return the metrics of a run, from the records of all `ranks` in their order.
+
+    `file`: the training samples; `began`: when the program of the ranks started (epoch seconds); `scored`: each rank's
+    part of the validation. Raises NotFinite where a loss is not finite.
+    """
     cell = request.cell
     work = cell.work
     steps_file = Path(request.out) / STEPS
@@ -72,6 +76,8 @@ def summarise(
     per_sample = ledger.tokens_consumed / ledger.samples_consumed
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
     counts = counts_of(inventory, per_sample)
+    window = _window(request, ranks, rows, ledger)
+    ended = time.time()
     return Measured(
         **request.known(),
         model=Model(
@@ -82,7 +88,7 @@ def summarise(
             inventory=inventory if isinstance(cell.workload.model, TransformersModel) else None,
         ),
         ledger=ledger,
-        window=(window := _window(request, ranks, rows, ledger)),
+        window=window,
         validation=validation,
         utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
         energy=_energy(ranks, ledger.tokens_consumed),
@@ -99,7 +105,7 @@ def summarise(
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
         ranks=[_of_rank(r) for r in ranks],
-        total_wall_time_s=(ended := time.time()) - request.started,
+        total_wall_time_s=ended - request.started,
         closing_s=ended - max(r.closing for r in ranks),
         census=[r.census for r in ranks],
         files={STEPS: sha256_of(steps_file)},
@@ -107,7 +113,7 @@ def summarise(
 
 
 def _of_rank(rank: RankRecord) -> dict[str, Any]:
-    """Place, load and window of a rank, and what the figures over all ranks are computed from."""
+    """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.warm,
@@ -120,6 +126,7 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
 
 
 def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
+    """The rows of steps.csv, an array of ROW, by step and rank; steps below `warmup_steps` are warm-up."""
     parts = []
     for rank, seen in enumerate(ranks):
         for series in seen.series:
@@ -137,6 +144,7 @@ def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
 
 
 def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
+    """The figures of the window: rates by the slowest rank's clock, times and losses of steps merged over ranks."""
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -154,6 +162,7 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
         step_time_n=n,
         step_time_mean_s=float(times.mean()),
         step_time_p50_s=float(np.median(times)),
+        # A percentile needs at least one step beyond it.
         step_time_p95_s=float(np.percentile(times, 95)) if n >= 20 else None,
         step_time_p99_s=float(np.percentile(times, 99)) if n >= 100 else None,
         step_time_min_s=float(times.min()),
@@ -167,7 +176,7 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
 
 
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Utilization of one device that processes `tokens_per_sec`."""
+    """Utilization of one device, by its name, that processes `tokens_per_sec`; null where its peak is not known."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
@@ -190,7 +199,7 @@ def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: 
 
 
 def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Energy of all devices; withheld as a whole where it is for one of them."""
+    """Energy of all devices, as a whole and for each of the `tokens`; withheld where that of one device is."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
         return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")
@@ -203,8 +212,12 @@ def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 
 def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
+    """Memory of the rank that took most, for each kind; CUDA's is null on a CPU."""
     cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
-    peaks = {name: max(c[name] for c in cuda) if cuda else None for name in ("allocated", "reserved", "retries")}
+    names = ("allocated", "reserved", "retries")
+    peaks: dict[str, int | None] = dict.fromkeys(names)
+    if cuda:
+        peaks = {name: max(memory[name] for memory in cuda) for name in names}
     execution = cell.execution
     return Memory(
         max_cuda_allocated_bytes=peaks["allocated"],

@@ -39,6 +39,7 @@ class GpuMonitor:
         self.done = threading.Event()
 
     def __enter__(self) -> "GpuMonitor":
+        """Read the energy counters, take a first sample, and start the thread that takes the others."""
         self.before = [self._counter(h) for h in self.handles]
         self._sample()
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -56,6 +57,7 @@ class GpuMonitor:
             self._sample()
 
     def _sample(self) -> None:
+        """Add one reading to the series of each GPU."""
         for handle, samples in zip(self.handles, self.samples, strict=True):
             samples.times.append(time.perf_counter())
             samples.power.append(self._power(handle))
@@ -64,13 +66,14 @@ class GpuMonitor:
             samples.reasons.append(int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle, missing=0)))
 
     def _ask(self, name: str, *arguments: Any, missing: float = float("nan")) -> float:
+        """The answer of the NVML function `name`; `missing` where the device has none."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
             return missing
 
     def _power(self, handle: Any) -> float:
-        """Watts now.
+        """Watts that the device draws now; NaN where it does not say.
 
         nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
         """
@@ -83,6 +86,7 @@ class GpuMonitor:
         return self._ask("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
+        """The part of the last moments in which a kernel ran, 0 to 1; NaN where it is not known."""
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
@@ -100,14 +104,16 @@ class GpuMonitor:
         return [self._describe(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
 
     def _describe(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
+        """The entry of one GPU; `before` and `after`: its energy counter in joules, None where it has none."""
         counter = None if before is None or after is None else after - before
-        pairs = range(1, len(samples.times))
+        # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral = sum(
-            (samples.times[i] - samples.times[i - 1]) * (samples.power[i] + samples.power[i - 1]) / 2 for i in pairs
+            (samples.times[i] - samples.times[i - 1]) * (samples.power[i] + samples.power[i - 1]) / 2
+            for i in range(1, len(samples.times))
         )
         agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
         n = len(samples.times)
-        throttled = {name: sum(1 for r in samples.reasons if r & bit) / n for bit, name in REASONS.items()}
+        throttled = {name: sum(1 for bits in samples.reasons if bits & bit) / n for bit, name in REASONS.items()}
         return {
             "samples": n,
             "utilization_mean": _mean(samples.load),
@@ -158,6 +164,7 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 
 
 def _finite(value: float) -> float | None:
+    """The value; None in place of NaN, which JSON does not have."""
     return value if value == value else None  # NaN is not equal to itself
 
 

@@ -42,6 +42,7 @@ class OperationCounter(TorchDispatchMode):
         self.clock: IdleClock | None = None  # paused in collectives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
+        """Run one operation `func` of torch, note it, and return its result."""
         if func.namespace == "c10d":
             self._collective(func._schema.name, args)
         if "c10d" in func.namespace:  # functional collectives as well
@@ -52,7 +53,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _completed(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The result of a collective: on a CPU waited for here, so that what it takes is known to be its own time."""
+        """Run the collective `func`; with a clock, wait for it while the clock is paused. Returns its result."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.paused():
@@ -63,6 +64,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Note the operation `name` of torch's own (aten) that has returned `result`: products, fused kernels."""
         if name in PRODUCTS:
             self.products |= {_name(t.dtype) for t in _tensors(args)}
             if func.overloadpacket in flop_registry:
@@ -73,19 +75,21 @@ class OperationCounter(TorchDispatchMode):
         elif name.startswith(UPDATES):
             self.updates[name] += 1
 
-    def _collective(self, name: str, args: tuple) -> None:
+    def _collective(self, schema_name: str, args: tuple) -> None:
+        """Note the call of a collective by its name in torch (c10d::allreduce_) and its bytes; a barrier has none."""
         tensors = _tensors(args)
-        if tensors:
-            name = name.removeprefix("c10d::").strip("_")
-            # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
-            sizes = [t.numel() * t.element_size() for t in tensors]
-            self.calls[name] += 1
-            self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
-            for tensor, size in zip(tensors, sizes, strict=True):
-                self.moved[name][_name(tensor.dtype)] += size
+        if not tensors:
+            return
+        name = schema_name.removeprefix("c10d::").strip("_")
+        # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
+        sizes = [t.numel() * t.element_size() for t in tensors]
+        self.calls[name] += 1
+        self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
+        for tensor, size in zip(tensors, sizes, strict=True):
+            self.moved[name][_name(tensor.dtype)] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Per collective and step: calls, logical bytes (full size of what is reduced, gathered, scattered), dtypes."""
+        """Collective -> its calls, logical bytes (full size of what is reduced, gathered, scattered), and dtypes."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
@@ -117,6 +121,8 @@ class Probe(OperationCounter):
         self.clock = None if is_accelerator(strategy.device) else IdleClock()
 
     def __enter__(self) -> "Probe":
+        """Hook gradients and update, have compiled code run as it is written, and start the clock."""
+
         def note(parameter: Tensor) -> None:
             if parameter.grad is not None:
                 self.gradients.add(_name(parameter.grad.dtype))
@@ -134,6 +140,7 @@ class Probe(OperationCounter):
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Undo all of `__enter__`."""
         if self.clock:
             self.clock.stop()
         super().__exit__(*failure)
@@ -143,6 +150,7 @@ class Probe(OperationCounter):
             hook.remove()
 
     def _update(self, step: int) -> None:
+        """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
         with self.clock.paused() if self.clock else nullcontext():
             if self.weigh:
                 self.state_bytes = state_bytes(self.strategy.device)
@@ -163,12 +171,12 @@ def state_bytes(device: torch.device) -> int:
         return torch.accelerator.memory_allocated(device)
     gc.collect()
     storages: dict[int, int] = {}
-    for thing in gc.get_objects():
+    for candidate in gc.get_objects():
         # type(), not isinstance(): the latter runs code of lazy objects that happen to be alive
-        if issubclass(type(thing), Tensor) and type(thing) is not DTensor and thing.is_floating_point():
-            storage = thing.untyped_storage()
+        if issubclass(type(candidate), Tensor) and type(candidate) is not DTensor and candidate.is_floating_point():
+            storage = candidate.untyped_storage()
             if storage.device.type == "cpu":
-                storages[storage.data_ptr()] = storage.nbytes()
+                storages[storage.data_ptr()] = storage.nbytes()  # views of one storage count once
     return sum(storages.values())
 
 
@@ -177,15 +185,16 @@ def _parts(result: object) -> tuple:
 
 
 def _tensors(value: object) -> list[Tensor]:
+    """All tensors in an argument: itself, or those in a list or tuple, however deep."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [t for v in value for t in _tensors(v)]
+        return [tensor for part in value for tensor in _tensors(part)]
     return []
 
 
 def _larger_side(args: tuple) -> int:
-    """Bytes of the larger of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    """Bytes of the largest of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
     return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
 
 

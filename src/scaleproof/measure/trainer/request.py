@@ -63,6 +63,7 @@ class Request:
 
     @cached_property
     def cell(self) -> Cell:
+        """The cell, read back from `sections` and `settings`."""
         sections: dict[str, Any] = {name: model.model_validate(self.sections[name]) for name, model in SECTIONS.items()}
         settings = {name: Setting(*labelled) for name, labelled in self.settings.items()}
         return Cell(self.slug, **sections, settings=settings)
@@ -86,12 +87,15 @@ class Request:
         if self.cell.command is not None:
             return names | {"evidence": "printed", "data": None, "training_config": None}
         parts = {split: self.description[split] for split in ("train", "val")}
+        # Of each split the checksum of its tokens, and of its labels where it has any.
         splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
         splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
-        data = {k: v for k, v in self.description.items() if k not in ("train", "val")} | splits
+        corpus = {name: value for name, value in self.description.items() if name not in ("train", "val")}
+        data = corpus | splits
         return names | {"data": data, "training_config": self._training_config()}
 
     def _training_config(self) -> TrainingConfig:
+        """The run's settings with the names and sizes of its model and its data set."""
         cell = self.cell
         shape = shape_of(cell.workload.model)
         if isinstance(shape, EncoderShape):
@@ -109,7 +113,9 @@ class Request:
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
             model_size=size,
             dataset_name=self.description["corpus"],
-            dataset_subset_sizes={s: samples_in(self.description[s], cell.workload) for s in ("train", "val")},
+            dataset_subset_sizes={
+                split: samples_in(self.description[split], cell.workload) for split in ("train", "val")
+            },
         )
 
     def write(self, path: Path) -> None:

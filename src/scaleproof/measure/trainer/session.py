@@ -55,10 +55,13 @@ class Session:
         check(cell, self.gather(self.place), hosts)
 
     def _device(self, cell: Cell, gpus: int) -> torch.device:
+        """The (first) device of this rank, to which it is also bound; `gpus`: CUDA devices that the launcher saw.
+
+        Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
+        """
         device, has_cuda = cell.execution.device, torch.cuda.is_available()
-        self.devices_here = (
-            cell.execution.geometry.devices_per_node // self.local_world
-        )  # of this rank; several under dp
+        # Of this rank: one, all of the machine under dp.
+        self.devices_here = cell.execution.geometry.devices_per_node // self.local_world
         if device != "cpu" and gpus and not has_cuda:
             raise WrongWorld(
                 f"the launcher saw {gpus} CUDA device{'s' if gpus > 1 else ''}, but torch cannot use any: "
@@ -87,6 +90,7 @@ class Session:
 
     @cached_property
     def _gpus(self) -> list:
+        """Properties of this rank's GPUs, as torch has them; empty on a CPU."""
         if not accelerator.is_accelerator(self.device):
             return []
         return [torch.cuda.get_device_properties(self.local_rank + i) for i in range(self.devices_here)]
@@ -98,7 +102,7 @@ class Session:
 
     @property
     def place(self) -> dict:
-        """Where this rank runs, for the metrics."""
+        """Where this rank runs, as fields of the metrics."""
         return {
             "rank": self.rank,
             "host": self.host,
@@ -127,6 +131,7 @@ class Session:
         """
 
         def leave_group() -> None:
+            """Leave the process group once rank 0 has written the results."""
             if self.rank == 0:
                 self.store.set("results-written", "yes")
             else:
@@ -174,12 +179,14 @@ def _by_core(allowed: list[int]) -> list[int]:
     """Logical CPUs ordered so that the first threads of all cores come before any second thread."""
 
     def siblings(cpu: int) -> str:
+        """The threads of the core that `cpu` is one of, as Linux lists them."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
 
-    seen: dict[str, int] = {}
-    turn = {}
+    threads: dict[str, int] = {}  # core, named by the list of its threads -> how many of them have had their turn
+    turn: dict[int, int] = {}  # logical CPU -> its place among the threads of its core
     for cpu in allowed:
-        turn[cpu] = seen.get(core := siblings(cpu), 0)
-        seen[core] = turn[cpu] + 1
+        core = siblings(cpu)
+        turn[cpu] = threads.get(core, 0)
+        threads[core] = turn[cpu] + 1
     return sorted(allowed, key=lambda cpu: (turn[cpu], cpu))

@@ -17,34 +17,40 @@ from scaleproof.measure.trainer.heartbeat import PHASES
 class Series:
     """What one rank saw of some steps; arrays of shape (steps,), times in seconds."""
 
-    first: int
+    first: int  # number of the first step
     step_time: np.ndarray
-    data_wait: np.ndarray
-    loss: np.ndarray
-    wall: float
+    data_wait: np.ndarray  # of the step's time, waiting for its tokens
+    loss: np.ndarray  # mean over the micro-batches of the step
+    wall: float  # of all steps together, by the host's clock
 
 
 class StepTimer:
     """Marks the ends of steps: a monotonic clock on the CPU, on a GPU events, never awaited in the window."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.ahead = device, accelerator.is_accelerator(device)
-        self.marks: list = []
+        self.device = device
+        self._by_events = accelerator.is_accelerator(device)
+        self.marks: list = []  # events, or seconds of the clock
 
     def start(self) -> None:
+        """Wait until the device has nothing to do, and mark where the first step begins."""
         accelerator.synchronize(self.device)
         self.began = perf_counter()
         self.mark()
 
     def mark(self) -> None:
-        self.marks.append(accelerator.mark(self.device) if self.ahead else perf_counter())
+        """Mark the end of a step, where the next one begins."""
+        self.marks.append(accelerator.mark(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
         """Seconds of each step, and of all of them together by the host's clock."""
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
-        pairs = zip(self.marks, self.marks[1:], strict=False)
-        steps = [a.elapsed_time(b) / 1e3 for a, b in pairs] if self.ahead else [b - a for a, b in pairs]
+        ends = zip(self.marks, self.marks[1:], strict=False)
+        if self._by_events:
+            steps = [begin.elapsed_time(end) / 1e3 for begin, end in ends]  # events count milliseconds
+        else:
+            steps = [end - begin for begin, end in ends]
         return np.array(steps), wall
 
 
@@ -54,7 +60,8 @@ def run_steps(
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
     A step begins with asking for its first micro-batch and ends with the optimizer's update; it begins where the one
-    before it ended. Losses stay on the device until the last step is done.
+    before it ended. Losses stay on the device until the last step is done. `heartbeat`: this rank's mark (see
+    `heartbeat.heartbeat`), which the launcher looks at; none where nobody looks.
     """
     accumulation = strategy.accumulation
     heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat

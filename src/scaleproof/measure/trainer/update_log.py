@@ -23,6 +23,7 @@ class UpdateLog:
         self.slowed_by: set[str] = set()
 
     def _note(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
+        """Note one call of the optimizer, before it is made: torch's hook of a step."""
         groups = [group for group in optimizer.param_groups if group["params"]]
         self._rates.append(sum(group["lr"] for group in groups) / max(1, len(groups)))
         self._decays.append(sum(group["weight_decay"] for group in groups))
@@ -31,7 +32,7 @@ class UpdateLog:
 
     @contextmanager
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
-        """Note the calls of `optimizer` meanwhile."""
+        """Note the calls of `optimizer` within the `with` block."""
         hook = optimizer.register_step_pre_hook(self._note)
         try:
             yield self
@@ -39,9 +40,10 @@ class UpdateLog:
             hook.remove()
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
-        """Of the window's `steps`; None where the calls cannot be told apart by step (updates that fp16 skipped).
+        """The updates of the `steps` steps of the window, the first of them step `first_step`.
 
-        ZeRO calls the optimizer once for each of its parts.
+        None where calls cannot be told apart by step (fp16 has skipped some). ZeRO calls the optimizer once for each
+        of its parts.
         """
         calls, rest = divmod(len(self._rates), steps)
         if not calls or rest:
@@ -56,7 +58,7 @@ class UpdateLog:
 
 
 def slowing() -> list[str]:
-    """What is on in this process now that watches or slows every operation, and that no training needs."""
+    """Names of what is on in this process now and watches or slows every operation, though no training needs it."""
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),

@@ -29,6 +29,7 @@ class UpdateWitness:
 
     @torch.no_grad()  # else a look at a shard would be a node of the graph
     def before(self) -> None:
+        """Take the gradients' norm; keep gradient and first moment of the smallest tensor (LEAST elements or more)."""
         if not self._holds_gradients():
             return
         parameters = [p for p in self.strategy.module.parameters() if p.grad is not None]
@@ -45,6 +46,7 @@ class UpdateWitness:
 
     @torch.no_grad()
     def after(self) -> None:
+        """Compute the factor from the moment as it is now: AdamW makes it beta x moment + (1 - beta) x gradient."""
         engine = getattr(self.strategy, "engine", None)
         if engine is not None and engine.zero_optimization_stage() and self.strategy.cell.execution.precision != "fp16":
             norm = engine.get_global_grad_norm()
@@ -56,8 +58,8 @@ class UpdateWitness:
             for group in self.strategy.optimizer.param_groups
             if any(p is self._watched for p in group["params"])
         )
-        used = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
-        self.scaled_by = float(used.norm() / self._gradient.double().norm())
+        entered = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
+        self.scaled_by = float(entered.norm() / self._gradient.double().norm())
 
     def _holds_gradients(self) -> bool:
         """Whether parameters hold the reduced gradients, unscaled, when the update begins."""
@@ -67,6 +69,7 @@ class UpdateWitness:
         return isinstance(self.strategy, Native) or (engine is not None and not engine.zero_optimization_stage())
 
     def _first_moment(self) -> Tensor:
+        """A copy of AdamW's first moment of the watched tensor; zeros before its first update."""
         assert self._watched is not None
         state = self.strategy.optimizer.state.get(self._watched, {})
         moment = state.get("exp_avg")

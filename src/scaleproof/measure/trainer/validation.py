@@ -5,6 +5,7 @@ that has cooled down are a start of their own. Not before it either: some engine
 what they have seen. The training loss of every step is there anyway.
 """
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -42,19 +43,23 @@ def validate(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of the held-out samples; empty where there are none. Tokens are noted at `entrance`.
+    """Score this rank's part of `count` held-out samples of `file`; the result is empty where there are none.
+
+    `shares`: the devices that this rank feeds, counted over all ranks; `entrance`: the module where tokens are noted.
 
     Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
     filled with samples that are not counted. Compiled cells are scored as written: a second graph, of the evaluation
     mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
     """
-    began, ids = time.perf_counter(), held_out(file.samples, count)
-    totals, checksum = np.zeros(3), TokenChecksum()
+    began = time.perf_counter()
+    ids = held_out(file.samples, count)
+    totals = np.zeros(3)  # summed loss, targets, correct ones
+    checksum = TokenChecksum()
     if not len(ids):
         return Scored(ids, totals, str(checksum), time.perf_counter() - began)
-    passes = -(-len(ids) // (batch.micro * batch.n_devices))
+    passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
-    own = places[:, shares].reshape(passes, -1)
+    own = places[:, shares].reshape(passes, -1)  # places in `ids`; those beyond its end fill the last passes
     try:
         with torch.compiler.set_stance("force_eager"), checksum.of(entrance):
             for row in own:
@@ -83,7 +88,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         return None
     if not np.isfinite(loss):
         raise NotFinite(f"the validation loss after the last step is {loss / targets}")
-    tokens = task == "language-modelling"
+    predicts_tokens = task == "language-modelling"
     ids = np.concatenate([rank.ids for rank in ranks])
     return Validation(
         samples=len(ids),
@@ -91,8 +96,8 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
         tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
         loss=loss / targets,
-        perplexity=float(np.exp(loss / targets)) if tokens and loss / targets < LARGEST else None,
-        accuracy=None if tokens else correct / targets,
+        perplexity=float(np.exp(loss / targets)) if predicts_tokens and loss / targets < LARGEST else None,
+        accuracy=None if predicts_tokens else correct / targets,
         wall_time_s=max(rank.seconds for rank in ranks),
         rank_losses=[float(rank.totals[0]) for rank in ranks],
     )

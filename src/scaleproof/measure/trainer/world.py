@@ -29,7 +29,10 @@ def check(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] 
 def world_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each."""
+    """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each, each device used once.
+
+    `places`: of each rank its `host` and `devices`; `hosts`: the nodes of the allocation, empty where none is known.
+    """
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
     ranks = Counter(short_host(place["host"]) for place in places)
@@ -37,9 +40,8 @@ def world_mismatch(
         return f"{nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
     uneven = {host: n for host, n in ranks.items() if n != per_node}
     if uneven:
-        return f"{per_node} ranks per node were asked for; there are " + ", ".join(
-            f"{n} on {host}" for host, n in sorted(uneven.items())
-        )
+        numbers = ", ".join(f"{n} on {host}" for host, n in sorted(uneven.items()))
+        return f"{per_node} ranks per node were asked for; there are {numbers}"
     foreign = set(ranks) - {short_host(host) for host in hosts} if hosts else set()
     if foreign:
         return f"ranks are on {', '.join(sorted(foreign))}, the allocation is {', '.join(hosts)}"

@@ -35,7 +35,7 @@ class Watched(Generic[Batch]):
 def watch(
     batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None
 ) -> Watched[Batch]:
-    """The `batches` to iterate over in their place; steps, work, norms and losses are written into `folder`.
+    """The batches to iterate over in place of `batches`; steps, work, norms and losses are written into `folder`.
 
     `model` and `optimizer` are those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where
     it is set, else scaleproof-watch.

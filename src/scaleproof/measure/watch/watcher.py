@@ -40,22 +40,23 @@ class Watcher:
         self.folder = folder or Path(os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
         self.timer = StepTimer(self.device)
+        # One entry for each step; the last is that of the step that is being made.
         self.samples = [0]
         self.tokens = [0]
-        self.batches: list[list[Tensor]] = [[]]
+        self.batches: list[list[Tensor]] = [[]]  # checksums of the inputs
         self.losses: list[list[Tensor]] = [[]]
-        self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []
+        self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.counter: OperationCounter | None = None
-        self.probing = ExitStack()
-        self.before: list[Tensor] = []
-        self._weights: dict[int, Tensor] = {}
+        self.probing = ExitStack()  # holds the counter while its step is made
+        self.before: list[Tensor] = []  # copies of the watched parameters before an update
+        self._weights: dict[int, Tensor] = {}  # length -> 1 to length, factors of a checksum
         self._hooks: list[Any] = []
 
     def start(self) -> None:
         """Hook model and optimizer, and start the clock."""
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        forward: Callable[..., Any] = self._at_the_door
+        forward: Callable[..., Any] = self._before_forward
         self._hooks = [
             self.model.register_forward_pre_hook(forward, with_kwargs=True),
             self.model.register_forward_hook(self._after_forward),
@@ -73,8 +74,8 @@ class Watcher:
         """Note the loss of a forward pass, where the model does not return it."""
         self.losses[-1].append(loss.detach())
 
-    def _at_the_door(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Count what enters the model in training mode."""
+    def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Count samples, tokens and the checksum of the first tensor that enters the model in training."""
         if not (module.training and torch.is_grad_enabled()):
             return
         inputs = [value for value in (*arguments, *named.values(), *_inside(arguments)) if isinstance(value, Tensor)]
@@ -82,15 +83,17 @@ class Watcher:
             return
         first = inputs[0].detach()
         self.samples[-1] += len(first) if first.dim() else 1
-        self.tokens[-1] += 0 if first.is_floating_point() else first.numel()
+        if not first.is_floating_point():
+            self.tokens[-1] += first.numel()
         self.batches[-1].append(self._checksum(first))
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """A number that another order, or another element, of the values changes; made where they are."""
+        """A weighted sum that another order, or another element, of the values changes; made on their device."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         if len(flat) not in self._weights:
             self._weights[len(flat)] = torch.arange(1, len(flat) + 1, device=flat.device)
-        integers = flat.long() if not flat.is_floating_point() else flat.float().view(torch.int32).long()
+        # Of floating-point numbers the bits, as integers.
+        integers = flat.float().view(torch.int32).long() if flat.is_floating_point() else flat.long()
         return (integers * self._weights[len(flat)]).sum()
 
     def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
@@ -104,10 +107,12 @@ class Watcher:
             self.losses[-1].append(loss.detach().flatten()[0])
 
     def _looks_now(self) -> bool:
+        """Whether norms are taken in the step that is being made."""
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
     @torch.no_grad()
     def _before_update(self, *_: Any) -> None:
+        """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return
         gradients = [_local(p.grad) for p in self._parameters() if p.grad is not None]
@@ -116,15 +121,17 @@ class Watcher:
 
     @torch.no_grad()
     def _after_update(self, *_: Any) -> None:
+        """Take the norms of what the update has changed, and end the step."""
         if self._looks_now():
             changes = [new - old for new, old in zip(self._watched(), self.before, strict=True)]
-            norms = _norm(changes, self.device), _norm(self.before, self.device)
-            self.norms.append((self.steps, self._gradient_norm, *norms))
+            update_norm = _norm(changes, self.device)
+            weight_norm = _norm(self.before, self.device)
+            self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
             self.before = []
         self.end_of_step()
 
     def end_of_step(self) -> None:
-        """An update was made: what comes now belongs to the next step."""
+        """End a step, its update being made, and begin the entries of the next one."""
         self.probing.close()
         self.timer.mark()
         self.samples.append(0)
@@ -149,7 +156,7 @@ class Watcher:
         return parts
 
     def finish(self) -> WatchedRank:
-        """Take the hooks away and write the file of this rank."""
+        """Take the hooks away, write the file of this rank, and return what it holds."""
         self.probing.close()
         for hook in self._hooks:
             hook.remove()
@@ -190,6 +197,7 @@ def _look(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> Look:
 
 
 def _operations(counter: OperationCounter) -> ProbedOperations:
+    """What was counted in the probed step."""
     dtypes = counter.dtypes()
     return ProbedOperations(
         step=PROBED_STEP,
@@ -220,7 +228,7 @@ def _local(tensor: Tensor) -> Tensor:
 
 
 def _inside(arguments: tuple[Any, ...]) -> list[Any]:
-    """What is inside of a batch that is passed as one mapping or sequence."""
+    """The values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
     values: list[Any] = []
     for argument in arguments:
         if isinstance(argument, dict):
@@ -236,7 +244,7 @@ def _is_compiled(model: nn.Module) -> bool:
 
 
 def _versions() -> dict[str, str]:
-    """Of the packages that are installed."""
+    """Versions of those of PACKAGES that are installed."""
     versions = {}
     for name in PACKAGES:
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.facts.kernel_classes import MARK, UNCLASSIFIED, class_of, collective_of
+from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, UNCLASSIFIED, class_of, collective_of
 from scaleproof.ground.number_format import percent
 
 TITLE = re.compile(r"^ \*\* (?P<title>.+?) \((?P<report>\w+)\):\s*$")
@@ -173,7 +173,7 @@ def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums
     top = [line.name for line in largest(unclassified, 3)]
     of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
     unknown = None
-    if share is not None and share < MARK:
+    if share is not None and share < LEAST_CLASSIFIED:
         unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
     elif not of_collectives and (ranks or 2) > 1:
         unknown = "no kernel of a collective was found; their names may not be known"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 UNCLASSIFIED, COMMUNICATION = "unclassified", "communication"
-MARK = 0.95  # share of device time that must be understood before anything is said about communication
+LEAST_CLASSIFIED = 0.95  # share of device time that must be understood before anything is said about communication
 # Collective -> pattern. The names of NCCL 2.4 to 2.29 (`ncclAllReduceRingLLKernel_sum_f16`, `ncclKernel_AllReduce_...`,
 # `ncclDevKernel_AllReduce_...`, `ncclSymkDevKernel_AllReduce_...`, `nccl:all_reduce`), of RCCL, which keeps them, and
 # of gloo's events in torch's profiler.

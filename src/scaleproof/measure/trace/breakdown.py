@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleproof.ground.facts.kernel_classes import COMMUNICATION, MARK, UNCLASSIFIED, classify
+from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import tree
@@ -41,11 +41,15 @@ class DeviceWork:
     collective: np.ndarray
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
+        """When any of the `chosen` (boolean mask) work ran; pauses of at most `pause` ns count as work."""
         return union(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
-    """What a trace says; `world` and `n_devices`: the ranks and devices that it should hold, where they are known."""
+    """Where the time of a trace's steps went. `unknown`: a name of what cannot be said -> why.
+
+    `world` and `n_devices`: how many ranks and devices the run had, where that is known.
+    """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
         self.trace, self.ranks = trace, trace.ranks
@@ -69,15 +73,18 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
+        """The work of one rank; `kind` and `collective` are of the whole trace, an index for each row of its work."""
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
         return DeviceWork(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
+        """Which entries of `kind` (indices of `kinds`) are the class called `name`, as a boolean mask."""
         return kind == self.kinds.index(name)
 
     @cached_property
     def windows(self) -> dict[int, Windows]:
+        """When each rank's steps began and ended, by rank."""
         named = self.trace.ranges[self.trace.ranges["name"] == "step"]
         windows = {}
         for rank in self.ranks:
@@ -87,7 +94,10 @@ class StepBreakdown:
         return windows
 
     def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
-        """When the device was at what the host asked for in its steps: it runs behind the host."""
+        """The steps of a rank as its GPU worked on them: from a step's first kernel to the next step's.
+
+        `starts` and `ends`: of the steps on the host, which runs ahead. Steps that launched nothing are left out.
+        """
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
         launched = work.launched[order]
@@ -95,8 +105,9 @@ class StepBreakdown:
         ended = work.end[order]
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         busy = last > first
-        begun = [started[a:b].min() for a, b in zip(first[busy], last[busy], strict=True)]
-        done = [ended[a:b].max() for a, b in zip(first[busy], last[busy], strict=True)]
+        launches = [slice(a, b) for a, b in zip(first[busy], last[busy], strict=True)]
+        begun = [started[launch].min() for launch in launches]
+        done = [ended[launch].max() for launch in launches]
         if not begun:
             return Windows(*[np.empty(0, np.int64)] * 4)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
@@ -105,6 +116,7 @@ class StepBreakdown:
 
     @cached_property
     def coverage(self) -> TraceCoverage:
+        """How much of the trace is understood: the share of device time in known classes, and what is missing."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
@@ -112,7 +124,7 @@ class StepBreakdown:
         top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
             classified_share=1 - int(lost["ns"].sum()) / total if total else None,
-            mark=MARK,
+            mark=LEAST_CLASSIFIED,
             unclassified_top=[str(n) for n in top.index],
             dropped_events=source.dropped,
             diagnostics=source.diagnostics,
@@ -126,7 +138,7 @@ class StepBreakdown:
         if self.shares_process:
             return "a rank of nn.DataParallel drives several devices: one computing while another copies is not overlap"
         share = self.coverage.classified_share
-        if share is not None and share < MARK:
+        if share is not None and share < LEAST_CLASSIFIED:
             names = ", ".join(self.coverage.unclassified_top)
             return f"{1 - share:.1%} of the device time is in kernels of no known class ({names}); they may communicate"
         if self.world > 1 and not self.is_kind(self.kind, COMMUNICATION).any():
@@ -141,7 +153,7 @@ class StepBreakdown:
 
     @cached_property
     def _spans(self) -> dict[int, tuple[Spans, Spans]]:
-        """Computing and communicating, by rank."""
+        """When each rank's device computed and when it communicated: rank -> (computing, communicating)."""
         spans = {}
         for rank, work in self.work.items():
             talking = self.is_kind(work.kind, COMMUNICATION)
@@ -170,6 +182,7 @@ class StepBreakdown:
         return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
+        """One row a rank and step, milliseconds; None for what the trace does not tell. Empty without steps."""
         if not self.steps:
             return []
         rows = []
@@ -177,9 +190,11 @@ class StepBreakdown:
         recorded = self.trace.source.device != "none" and not self.shares_process
         for rank in self.ranks:
             window = self.windows[rank]
-            compute, talk = self._spans[rank]
-            busy = union(np.concatenate([compute[0], talk[0]]), np.concatenate([compute[1], talk[1]]))
-            parts = {"compute": compute, "communication": talk, "exposed": without(talk, compute)}
+            compute, communication = self._spans[rank]
+            starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
+            busy = union(starts, ends)
+            exposed = without(communication, compute)
+            parts = {"compute": compute, "communication": communication, "exposed": exposed}
             ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
             ns |= {"overlapped": ns["communication"] - ns["exposed"]}
             ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
@@ -210,6 +225,7 @@ class StepBreakdown:
         return rows
 
     def _phases(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
+        """Phase of the program -> its milliseconds on the host in each step."""
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
@@ -220,11 +236,12 @@ class StepBreakdown:
         return phases
 
     def _mean(self, spans: dict[int, Spans]) -> float:
-        """Milliseconds per step and rank."""
+        """Mean milliseconds per step and rank that `spans` (by rank) take within the steps."""
         total = sum(int(within(s, self.windows[r].starts, self.windows[r].ends).sum()) for r, s in spans.items())
         return total / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def classes(self) -> dict[str, float] | None:
+        """Class of kernels -> milliseconds per step and rank; None where communication is not known."""
         if not self.steps or not self.known:
             return None
         classes = {}
@@ -235,13 +252,16 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
+        """Calls and milliseconds of each collective, per step and rank; empty where communication is not known."""
         if not self.steps or not self.known:
             return {}
-        collectives, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+        collectives = {}
+        waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
-            total, wait = self._mean(spans), self._mean(split[name]) if name in split else None
+            total = self._mean(spans)
+            wait = self._mean(waits[name]) if name in waits else None
             calls = sum(self._started(rank, place) for rank in self.ranks)
             collectives[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
@@ -253,24 +273,30 @@ class StepBreakdown:
         return collectives
 
     def _started(self, rank: int, place: int) -> int:
-        """Calls of a collective that a rank asked for in its traced steps."""
+        """How many calls of a collective a rank asked for in its traced steps; `place`: in `collective_names`."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
-        at = np.searchsorted(window.host_starts, launched, side="right") - 1
-        return int(((at >= 0) & (launched < window.host_ends[np.maximum(at, 0)])).sum())
+        step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
+        inside = (step >= 0) & (launched < window.host_ends[np.maximum(step, 0)])
+        return int(inside.sum())
 
     def slowest(self) -> Slowest | None:
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
-        """What takes the most device time, by name."""
+        """The TOP kernels by device time.
+
+        Calls and milliseconds are per step and rank, or totals where there are no steps.
+        """
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
         names = [str(n) for n in totals.index]
-        over = (self.steps or 1) * (len(self.ranks) if self.steps else 1)
+        divisor = self.steps * len(self.ranks) if self.steps else 1
         return [
-            Kernel(name=name, kind=kind, calls=int(n) / over, total_ms=int(ns) / 1e6 / over, share=int(ns) / total)
+            Kernel(
+                name=name, kind=kind, calls=int(n) / divisor, total_ms=int(ns) / 1e6 / divisor, share=int(ns) / total
+            )
             for name, kind, n, ns in zip(names, classify(names)[0], totals["count"], totals["sum"], strict=True)
         ]
 
@@ -280,10 +306,11 @@ class StepBreakdown:
         total = int(lengths.sum())
         if not total:
             return None, None
-        return total / 1e6, int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum()) / total if self.known else None
+        communication = int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum())
+        return total / 1e6, communication / total if self.known else None
 
     def profile_fields(self) -> dict[str, Any]:
-        """The part of a Profile that the trace alone gives."""
+        """The fields of a Profile that the trace alone gives, by name."""
         total, share = self.kernel_time()
         talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
@@ -317,7 +344,8 @@ def _ms(spans: Spans, window: Windows) -> np.ndarray:
 
 
 def _gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Pauses of more than GAP_NS that begin in each window."""
-    begun, over = busy[1], np.append(busy[0][1:], window.ends[-1:])
-    long = begun[(over - begun) > GAP_NS] if len(begun) else begun
+    """How many pauses of more than GAP_NS begin in each window. `busy`: when the device was at work."""
+    starts, ends = busy
+    pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
+    long = pause_starts[(pause_ends - pause_starts) > GAP_NS] if len(pause_starts) else pause_starts
     return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)

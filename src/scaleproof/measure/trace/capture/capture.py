@@ -37,12 +37,15 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """The tool, and why it is not the one that might be expected."""
+    """The tool that traces, and why where that may surprise (None where it does not).
+
+    `requested`: auto, nsys or torch.profiler; `gpu`: whether the run is on one.
+    """
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested in ("auto", NSYS) and not shutil.which("nsys"):
         return PROFILER, "nsys is not installed here (not found on PATH), so torch's profiler was used instead"
-    return (NSYS, None) if requested in ("auto", NSYS) else (PROFILER, None)
+    return NSYS if requested in ("auto", NSYS) else PROFILER, None
 
 
 def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
@@ -52,6 +55,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
     Interrupted where it was stopped.
     """
     started = datetime.now(UTC)
+    # Made for its check alone: it raises where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     gpus, nodes = cuda_devices(), allocation()
     gpu = cell.execution.device != "cpu" and bool(gpus)
@@ -109,7 +113,10 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Ask the first node about its links, where it has the programs; returns the variables that make NCCL log them."""
+    """Write to `folder` what the first node's programs say of its links, and make NCCL write there as well.
+
+    Returns the environment variables by which NCCL does.
+    """
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -121,7 +128,10 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 
 
 def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]) -> str | None:
-    """Start the ranks; returns why there is no trace, or None."""
+    """Run the ranks under `tool`; returns why there is no trace, None where there is one.
+
+    `variables`: added to the ranks' environment.
+    """
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
@@ -129,16 +139,18 @@ def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, varia
     forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
     warmup_steps = request.cell.work.warmup_steps
     outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
-    traced = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
-    if (attempt / RANK_RESULT).exists() and traced:
+    finished = (attempt / RANK_RESULT).exists()
+    has_trace = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
+    if finished and has_trace:
         return None
-    if (attempt / RANK_RESULT).exists():
+    if finished:
         return next((scrub(line) for line in reversed(outcome.tail) if "nsys" in line), "the profiler left no trace")
     cause = failure(request, attempt, outcome)
     return f"{cause.failure_class}: {cause.reason}"
 
 
 def _version() -> str | None:
+    """The version of nsys on this machine; None where it does not say."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

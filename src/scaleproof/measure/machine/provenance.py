@@ -64,7 +64,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
 
 def hardware() -> dict[str, Any]:
-    """This machine: on a cluster each node says it of itself."""
+    """This machine's CPU, cores, memory, and what `inventory` finds; on a cluster each node says it of itself."""
     return {
         "cpu_model": _cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -75,7 +75,7 @@ def hardware() -> dict[str, Any]:
 
 
 def variables() -> dict[str, str]:
-    """Environment variables of the allow-list, without places of this machine."""
+    """Environment variables that results may repeat (VARIABLES), their values without paths of this machine."""
     return {
         name: scrub(value)
         for name, value in sorted(os.environ.items())
@@ -84,6 +84,7 @@ def variables() -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
+    """Version of each of PACKAGES, as `<package>_version`; "unknown" where it is not installed."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -110,6 +111,7 @@ def _dirty() -> bool | None:
 
 
 def _cpu_model() -> str:
+    """The CPU's name as Linux gives it, else as Python does."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():

@@ -35,7 +35,7 @@ def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Pat
     `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
     documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
     """
-    labels = np.zeros(0, DTYPE)
+    labels = np.zeros(0, DTYPE)  # of all documents
     if classes:
         number = {name: i for i, name in enumerate(classes)}
         column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()

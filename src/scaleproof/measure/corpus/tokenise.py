@@ -79,22 +79,29 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
 
 
 def _held_out(source: dict[str, Any]) -> np.ndarray:
-    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone."""
-    n = source["documents"]
-    if n < 2:
+    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone.
+
+    `source`: corpus.json. Raises UserError on a corpus of one document.
+    """
+    documents = source["documents"]
+    if documents < 2:
         raise UserError(
             f'config/corpora.yaml: corpus "{source["corpus"]}" has one document, which cannot be split into train and '
             "validation; for a text file set `document: paragraph` or `document: line`"
         )
-    held = np.zeros(n, dtype=bool)
-    count = max(1, round(source["validation_fraction"] * n))
-    held[np.random.RandomState(0).permutation(n)[:count]] = True  # RandomState: numpy never changes its stream
+    held = np.zeros(documents, dtype=bool)
+    count = max(1, round(source["validation_fraction"] * documents))
+    held[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
     return held
 
 
 def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """The row groups in shards: many enough for all cores to end together, large enough to be few files."""
-    size, place = max(1, min(LARGEST, len(documents) // 32)), 0
+    """The row groups in shards: many enough for all cores to end together, large enough to be few files.
+
+    `documents`: how many each row group has.
+    """
+    size = max(1, min(LARGEST, len(documents) // 32))  # row groups in a shard
+    place = 0  # of the shard's first document
     for number, first in enumerate(range(0, len(documents), size)):
         groups = range(first, min(first + size, len(documents)))
         count = sum(documents[i] for i in groups)
@@ -103,7 +110,7 @@ def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
 
 
 def _prepare(folder: Path, key: dict[str, Any]) -> None:
-    """A folder for shards of this very work: what another one left is thrown away."""
+    """Make `folder` for the shards of the work that `key` describes; what other work left there is thrown away."""
     path, text = folder / "key.json", json.dumps(key)
     if folder.exists() and (not path.exists() or path.read_text() != text):
         shutil.rmtree(folder)
@@ -121,7 +128,10 @@ def _finished(shard: Shard, folder: Path) -> bool:
 
 
 def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Do the shards, in any order; yields once for each row group that is done."""
+    """Encode the shards with `work`, in any order; yields once for each row group that is done.
+
+    `processes`: at most, None for one a core. Raises UserError where a process is killed.
+    """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
     if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
@@ -145,7 +155,10 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
 
 
 def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """All shards of a split in one file, which has its name only when it is whole. Returns its description."""
+    """Join the shards of a split, in `folder`, to `out`/{split}.bin; returns what tokens.json says of it.
+
+    The file has its name only when it is whole.
+    """
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

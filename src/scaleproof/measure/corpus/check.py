@@ -19,10 +19,7 @@ ROWS = 200  # that are read of each
 
 
 def check_corpus(name: str, corpus: Corpus) -> None:
-    """Check the local files of the corpus `name` by their first rows or their schema.
-
-    Raises UserError where one cannot be what the table says, or none holds text.
-    """
+    """Check local files by their first rows or schema. Raises UserError where one is not what the table says."""
     check_local(name, corpus)
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return

@@ -125,10 +125,7 @@ def _in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterat
 
 
 def _without_halves(text: str) -> tuple[str, int]:
-    """The text with U+FFFD for each half of a surrogate pair, and how many there were.
-
-    JSON can spell such a half, UTF-8 cannot.
-    """
+    """The text with U+FFFD for each half of a surrogate pair (JSON can spell one, UTF-8 cannot), and their number."""
     try:
         text.encode()
         return text, 0

@@ -9,19 +9,13 @@ from scaleproof.measure.corpus.transfer import BrokenOff, RemoteFile, RetryPolic
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:  # noqa: B008  (frozen)
-    """Have the file as `target`, from the first of its addresses that gives it; returns its record as `have` does.
-
-    Raises UserError where none gives it.
-    """
+    """Have the file as `target` from the first address that gives it; returns its record (`have`). Raises UserError."""
     offers = {public_url(url): partial(_from, url, remote_file, target, policy) for url in remote_file.urls}
     return have(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Have the file from one address, in as many transfers as that takes; returns its record.
-
-    Raises Refused where it is not to be had there.
-    """
+    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Refused."""
     part = sibling_path(target, ".part")
     failures = 0  # in a row that brought no new byte
     while True:

@@ -107,10 +107,7 @@ def _text(path: Path, document: str) -> Iterator[str]:
 
 
 def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """The values of `fields` in each row; `columns`: names where the file has none, empty where its first row does.
-
-    Raises NotADocument.
-    """
+    """The values of `fields` in each row; `columns`: names, empty where the first row has them. Raises NotADocument."""
     csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
     with _lines(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)

@@ -115,10 +115,7 @@ def refusals(file: HubFile) -> Iterator[None]:
 
 
 def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """Copy the file as another program downloaded it through the library; returns its record, None if none did.
-
-    A file of another revision, size or checksum does not count.
-    """
+    """Copy the file from the library's cache; returns its record, None where the cache has not this very file."""
     cached = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
     if not isinstance(cached, str):
         return None
@@ -155,10 +152,7 @@ def _metadata(file: HubFile) -> HfFileMetadata:
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """The sha256 that the hub states of a large file; None for a small one.
-
-    Raises Refused where checksum or size are not what the table knows.
-    """
+    """The sha256 that the hub states of a large file, else None. Raises Refused where the table knows otherwise."""
     if not metadata.etag:
         raise Refused("the server does not state which version of the file that is (no ETag)")
     stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None

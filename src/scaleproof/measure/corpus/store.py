@@ -87,10 +87,7 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """The record of `target` where it is there, intact and the right one; otherwise None, and the file is removed.
-
-    `known_size`, `known_sha256`: what the corpus table knows.
-    """
+    """The record of `target` if it is there, intact and as the table knows it; else None, and the file is removed."""
     if not target.is_file():
         return None
     size, sha256 = target.stat().st_size, sha256_of(target)
@@ -150,10 +147,7 @@ def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def room_for(target: Path, total: int | None, have: int) -> None:
-    """Raise UserError where the rest of a file does not fit on the disk.
-
-    `total`: its bytes, None where they are unknown; `have`: those that are there already.
-    """
+    """Raise UserError where `total` bytes (None: unknown), of which `have` are here, do not fit on the disk."""
     free = shutil.disk_usage(target.parent).free
     if total is not None and total - have > free:
         raise UserError(

@@ -89,17 +89,14 @@ def _held_out(source: dict[str, Any]) -> np.ndarray:
             f'config/corpora.yaml: corpus "{source["corpus"]}" has one document, which cannot be split into train and '
             "validation; for a text file set `document: paragraph` or `document: line`"
         )
-    held = np.zeros(documents, dtype=bool)
+    mask = np.zeros(documents, dtype=bool)
     count = max(1, round(source["validation_fraction"] * documents))
-    held[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
-    return held
+    mask[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
+    return mask
 
 
 def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """The row groups in shards: many enough for all cores to end together, large enough to be few files.
-
-    `documents`: how many each row group has.
-    """
+    """The row groups, of so many `documents` each, in shards: enough for all cores to end together, but few files."""
     size = max(1, min(LARGEST, len(documents) // 32))  # row groups in a shard
     place = 0  # of the shard's first document
     for number, first in enumerate(range(0, len(documents), size)):
@@ -155,10 +152,7 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
 
 
 def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split, in `folder`, to `out`/{split}.bin; returns what tokens.json says of it.
-
-    The file has its name only when it is whole.
-    """
+    """Join the shards of a split in `folder` to `out`/{split}.bin, whole or not at all; returns its description."""
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

@@ -113,10 +113,7 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """The file's length in bytes, None if it is unknown.
-
-    Raises Refused where the answer is not the file, BrokenOff where it may be another time.
-    """
+    """The file's bytes, None if unknown. Raises Refused where this is not the file, BrokenOff where it may be later."""
     code = answer.status_code
     if code in (401, 403):
         raise Refused(f"access denied (HTTP {code})")

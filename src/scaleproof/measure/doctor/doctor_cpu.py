@@ -110,10 +110,7 @@ def steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Whether equal pieces of work take equal `times` (seconds).
-
-    The largest tenth is left out: single interruptions are everywhere.
-    """
+    """Whether equal work takes equal `times` (seconds). The largest tenth is left out: interruptions are everywhere."""
     usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(usual) / fmean(usual)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
@@ -122,6 +119,7 @@ def judge_steadiness(times: list[float]) -> Verdict:
 
 
 def clock() -> Verdict:
+    """Whether the clock is fine enough: the smallest step of perf_counter."""
     smallest = min(_tick() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"

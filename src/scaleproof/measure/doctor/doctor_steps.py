@@ -148,8 +148,5 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
 
 
 def _own_wait(strategy: str, place: str) -> bool:
-    """Whether a wait at `place` (`file:line`) is DeepSpeed's own, which it makes in all programs that use it.
-
-    It reads the norm of the gradients in each update that clips.
-    """
+    """Whether the wait at `place` is DeepSpeed's own: it reads the gradients' norm in each update that clips."""
     return strategy.startswith("zero") and place.startswith("deepspeed/")

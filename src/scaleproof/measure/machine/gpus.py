@@ -72,10 +72,7 @@ def _by_index(nvml: Any, index: int) -> Gpu:
 
 
 def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """What NVML says of the device or MIG instance behind `handle`.
-
-    `parent`: the whole device of a MIG instance, which alone knows its compute capability.
-    """
+    """What NVML says of `handle`; `parent`: the whole device of a MIG instance, which alone knows its capability."""
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -136,8 +133,8 @@ def cores_near(uuid: str) -> list[int]:
         words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, word_count))
     except pynvml.NVMLError:
         return []
-    near = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
-    return sorted(near & os.sched_getaffinity(0))
+    on_node = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    return sorted(on_node & os.sched_getaffinity(0))
 
 
 def torch_has_cuda() -> bool:

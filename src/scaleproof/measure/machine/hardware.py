@@ -77,10 +77,7 @@ def topology(text: str) -> list[str]:
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """What joins each pair of devices (NV18, PIX, SYS, ...): (place, place) in `uuids` -> link.
-
-    Empty where nvidia-smi does not say it.
-    """
+    """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
     numbers = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}
     lines = topology(run_command("nvidia-smi", "topo", "-m"))
     matrix = [line.split()[1:] for line in lines if re.match(r"GPU\d+ ", line)]  # without the names of the rows

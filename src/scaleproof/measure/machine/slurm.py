@@ -110,9 +110,9 @@ def job_name(facts: Mapping[str, str]) -> str:
 
 
 def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Slurm's description of a job, by Slurm's names; empty where it gives none.
+    """Slurm's description of a job (25, or 25_2), by Slurm's names; empty where no try gives it.
 
-    `job`: its number, or 25_2 for a task of an array; `patience`: seconds to wait before each try.
+    `patience`: seconds before each try.
     """
     for seconds in patience:
         time.sleep(seconds)
@@ -135,12 +135,9 @@ def hosts(nodelist: str) -> list[str]:
 
 
 def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """The table that squeue or sinfo prints, without its head: a list of cells for each row.
-
-    `columns`: as in their --format; only the last may be a text that holds the separator.
-    """
+    """The rows of the table that squeue or sinfo prints, without its head; `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
-    separators = len(columns) - 1
+    separators = len(columns) - 1  # at least: the last cell may be a text with others
     return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
 
 
@@ -179,10 +176,7 @@ def minutes(limit: str) -> float:
 
 
 def submit_limit(account: str) -> int | None:
-    """How many jobs this user may have in the queue; None where the site sets no limit or keeps no accounts.
-
-    `account`: the one that jobs are charged to; empty for all of the user's.
-    """
+    """How many jobs the user may have in the queue under `account` (empty: any); None where no limit is known."""
     chosen = [f"accounts={account}"] if account else []
     user = f"users={getpass.getuser()}"
     text = run_command(

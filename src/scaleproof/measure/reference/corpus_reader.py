@@ -132,10 +132,10 @@ class _Source:
     @cached_property
     def held_out(self) -> npt.NDArray[np.bool_]:
         """True for the documents of the validation split."""
-        held = np.zeros(self.documents, dtype=bool)
+        mask = np.zeros(self.documents, dtype=bool)
         count = max(1, round(self.documents * self.validation_fraction))
-        held[np.random.RandomState(0).permutation(self.documents)[:count]] = True
-        return held
+        mask[np.random.RandomState(0).permutation(self.documents)[:count]] = True
+        return mask
 
     def numbers(self, split: str) -> npt.NDArray[np.int64]:
         """The numbers of the documents of a split, in order."""
@@ -189,10 +189,7 @@ def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[s
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """A sentence where the tokens in a document's place are not those of its text; nothing where they are.
-
-    Of a long document the first LONGEST characters are compared.
-    """
+    """A sentence where the tokens in a document's place are not those of its first LONGEST characters."""
     if document.place >= len(split.ends):  # there is no such place, which is a difference of the counts
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)

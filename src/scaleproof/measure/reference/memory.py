@@ -14,20 +14,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """How many rows fit into free memory, beside weights and optimizer, for a forward and a backward pass.
-
-    At most ROWS_AT_ONCE; 0 where not even one fits.
-    """
+    """How many rows, at most ROWS_AT_ONCE, fit into free memory for a forward and a backward pass; 0: not one."""
     left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Bytes that one row keeps for its backward pass, in fp32 with plain attention: an upper estimate.
-
-    Per token: some copies of the logits, and of each layer about 50 vectors of its width and 3 rows of attention a
-    head. Runs took 0.55 to 1.0 of it.
-    """
+    """Bytes that one row keeps for its backward pass, in fp32 with plain attention; runs took 0.55 to 1.0 of that."""
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
     logits = 0 if workload.get("task") == "classification" else 5 * workload["vocab_size"]

@@ -72,10 +72,7 @@ def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 
 def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
-    """Make all series of the replay, and fill `fields` (of a Reference) as far as that gets.
-
-    `limit_s`: seconds of a series. Raises TooMuch, or what a device or a library raises.
-    """
+    """Make all series, each in `limit_s`; fills `fields` of a Reference. Raises TooMuch, or an error of a library."""
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")

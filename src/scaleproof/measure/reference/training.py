@@ -143,10 +143,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
 
 
 def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
-    """AdamW over the model's parameters, with weight decay on tensors of two or more dimensions alone.
-
-    Its learning rate is set before every step.
-    """
+    """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     groups = [

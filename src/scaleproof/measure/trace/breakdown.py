@@ -85,10 +85,10 @@ class StepBreakdown:
     @cached_property
     def windows(self) -> dict[int, Windows]:
         """When each rank's steps began and ended, by rank."""
-        named = self.trace.ranges[self.trace.ranges["name"] == "step"]
+        step_ranges = self.trace.ranges[self.trace.ranges["name"] == "step"]
         windows = {}
         for rank in self.ranks:
-            own = named[named["rank"] == rank].sort_values("start")
+            own = step_ranges[step_ranges["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
             windows[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
         return windows
@@ -103,16 +103,17 @@ class StepBreakdown:
         launched = work.launched[order]
         started = work.start[order]
         ended = work.end[order]
+        # Work from `first` to before `last` was launched in each step.
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         busy = last > first
         launches = [slice(a, b) for a, b in zip(first[busy], last[busy], strict=True)]
-        begun = [started[launch].min() for launch in launches]
-        done = [ended[launch].max() for launch in launches]
-        if not begun:
+        first_starts = [started[launch].min() for launch in launches]
+        if not first_starts:
             return Windows(*[np.empty(0, np.int64)] * 4)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
-        last_end = max(done[-1], begun[-1] + (ends - starts)[busy][-1])
-        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
+        last_end = max(ended[launches[-1]].max(), first_starts[-1] + (ends - starts)[busy][-1])
+        step_ends = [*first_starts[1:], last_end]
+        return Windows(np.array(first_starts, np.int64), np.array(step_ends, np.int64), starts[busy], ends[busy])
 
     @cached_property
     def coverage(self) -> TraceCoverage:
@@ -120,10 +121,10 @@ class StepBreakdown:
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
-        lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
-        top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
+        unclassified = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
+        top = unclassified.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
-            classified_share=1 - int(lost["ns"].sum()) / total if total else None,
+            classified_share=1 - int(unclassified["ns"].sum()) / total if total else None,
             mark=LEAST_CLASSIFIED,
             unclassified_top=[str(n) for n in top.index],
             dropped_events=source.dropped,
@@ -284,10 +285,7 @@ class StepBreakdown:
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
-        """The TOP kernels by device time.
-
-        Calls and milliseconds are per step and rank, or totals where there are no steps.
-        """
+        """The TOP kernels by device time; figures are per step and rank, or totals where there are no steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())

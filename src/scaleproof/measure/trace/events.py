@@ -71,10 +71,7 @@ def joined(traces: list[Trace]) -> Trace:
 
 
 def _stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """One table of the rows of all frames; `columns`: name -> dtype, in order.
-
-    Categories are united first: otherwise pandas would make every name a string again.
-    """
+    """All rows as one table with `columns`. Names' categories are united first, or pandas would make them strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([f["name"] for f in frames])

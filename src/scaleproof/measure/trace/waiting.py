@@ -40,8 +40,8 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
     differing = counts[counts.nunique(axis=1) > 1]
     if len(differing):
         (step, name), row = differing.index[0], differing.iloc[0]
-        seen = ", ".join(f"rank {r}: {row[r]}" for r in ranks)
-        return f"the ranks differ in their calls of {name} in step {step} ({seen})"
+        calls_by_rank = ", ".join(f"rank {r}: {row[r]}" for r in ranks)
+        return f"the ranks differ in their calls of {name} in step {step} ({calls_by_rank})"
     numbered["ns"] = numbered["end"] - numbered["start"]
     transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
     numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
@@ -87,10 +87,7 @@ def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
 
 
 def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """The rank that most often waits least in a step, as it comes last; None where nobody waits.
-
-    `waits`: milliseconds of waiting, steps by ranks.
-    """
+    """The rank that most often waits least; None where nobody waits. `waits`: milliseconds, steps by ranks."""
     if not waits.max() > 0:
         return None
     last = waits.argmin(axis=1)

@@ -31,10 +31,7 @@ def of_profiler() -> tuple[Push, Pop]:
 
 
 def of_nvtx() -> tuple[Push, Pop]:
-    """The functions that open and close a range which Nsight Systems records.
-
-    They are torch's own where there is a CUDA device, else those of the nvtx package.
-    """
+    """Functions that open and close a range of Nsight Systems: torch's own with CUDA, else the nvtx package's."""
     import torch
 
     if torch.cuda.is_available():

@@ -37,15 +37,12 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """The tool that traces, and why where that may surprise (None where it does not).
-
-    `requested`: auto, nsys or torch.profiler; `gpu`: whether the run is on one.
-    """
+    """The tool that traces, and why where that may surprise, else None. `requested`: auto, or the tool's name."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested in ("auto", NSYS) and not shutil.which("nsys"):
         return PROFILER, "nsys is not installed here (not found on PATH), so torch's profiler was used instead"
-    return NSYS if requested in ("auto", NSYS) else PROFILER, None
+    return (NSYS, None) if requested in ("auto", NSYS) else (PROFILER, None)
 
 
 def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
@@ -113,10 +110,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write to `folder` what the first node's programs say of its links, and make NCCL write there as well.
-
-    Returns the environment variables by which NCCL does.
-    """
+    """Write what the first node says of its links to `folder`; returns the variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -128,10 +122,7 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 
 
 def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]) -> str | None:
-    """Run the ranks under `tool`; returns why there is no trace, None where there is one.
-
-    `variables`: added to the ranks' environment.
-    """
+    """Run the ranks under `tool` with further `variables`; returns why there is no trace, None where there is one."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []

@@ -20,10 +20,7 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """The trace of one rank's file. Raises UserError where it is not one of torch's profiler.
-
-    `fallback_rank`: the rank where the file names none.
-    """
+    """The trace of one rank's file; `fallback_rank` where it names none. Raises UserError where it is no such trace."""
     data = _load(path)
     events = pd.DataFrame.from_records(
         [e for e in data["traceEvents"] if e.get("ph") == "X" and e.get("cat") != "Trace"],

@@ -55,10 +55,7 @@ class Export:
         return table in self.columns and all(c in self.columns[table] for c in columns)
 
     def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty.
-
-        Raises UserError where the file is damaged.
-        """
+        """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty."""
         terms = [f"IFNULL({c}, -1)" if c in self.columns[table] else "-1" for c in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
@@ -179,10 +176,7 @@ def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """When the host asked for each kernel; its start where that is not recorded.
-
-    `process`, `correlation` and `start` have an entry for each kernel.
-    """
+    """When the host asked for each kernel; its start where that is unknown. Each array has an entry a kernel."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")

@@ -11,10 +11,7 @@ from scaleproof.measure.trace.top_entries import Entry, entry, likely_bottleneck
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: the run's optimizer steps.
-
-    Raises UserError where a file is no such report.
-    """
+    """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: their optimizer steps."""
     reports = {path: read_text(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)

@@ -56,10 +56,7 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """A hint that names the first capture somewhere below `folder`; empty where there is none.
-
-    `folder` may be a campaign's results, their folder of traces, or the folder of all results.
-    """
+    """A hint that names the first capture below `folder` (of traces, of a campaign's or all results); else empty."""
     captures = (p.parent for pattern in ("", "traces/", "*/traces/") for p in folder.glob(f"{pattern}*/{CAPTURE}"))
     first = next(captures, None)
     return f' Did you mean "{first}"?' if first else ""

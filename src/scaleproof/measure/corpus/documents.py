@@ -20,7 +20,7 @@ from scaleproof.measure.corpus.labels import COLUMN as LABEL
 from scaleproof.measure.corpus.labels import in_order
 from scaleproof.measure.corpus.remote import Remote
 
-HALF = re.compile("[\ud800-\udfff]")
+SURROGATE_HALF = re.compile("[\ud800-\udfff]")
 GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process takes at a time
 _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 
@@ -131,7 +131,7 @@ def _without_halves(text: str) -> tuple[str, int]:
         return text, 0
     except UnicodeEncodeError:
         halves = sum("\ud800" <= character <= "\udfff" for character in text)
-        return HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
+        return SURROGATE_HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
 
 
 def _where(corpus: Corpus) -> str:

@@ -15,7 +15,7 @@ from scaleproof.ground.errors import nearest, shortened
 
 ROWS = 100  # of a Parquet file in memory
 LARGEST = 10**9  # bytes of a file that is one document
-END = "\x1eend,of file"  # as a row, two fields
+END_LINE = "\x1eend,of file"  # added behind the last line; as a row, two fields
 LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -129,12 +129,12 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     Raises NotADocument for a quote that is never closed.
     The reader gets one line more than the file has: a quote that is still open takes it in as text.
     """
-    rows = csv.reader(itertools.chain(lines, [END]))
-    end_row = END.split(",")
+    rows = csv.reader(itertools.chain(lines, [END_LINE]))
+    end_row = END_LINE.split(",")
     first = 1  # line where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END):
+            if row and row[-1].endswith(END_LINE):
                 opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
             last = rows.line_num

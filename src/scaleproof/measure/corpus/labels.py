@@ -12,7 +12,7 @@ from scaleproof.ground.errors import UserError
 
 COLUMN = "label"  # of documents.parquet: the class as the corpus names it
 DTYPE = np.dtype("<u2")
-MOST = 1000  # classes; more are no classes but another column
+MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def in_order(corpus: str, names: Collection[str]) -> list[str]:
@@ -20,10 +20,10 @@ def in_order(corpus: str, names: Collection[str]) -> list[str]:
 
     Raises UserError where there are fewer than two, or so many that the label cannot be one.
     """
-    if not 2 <= len(names) <= MOST:
+    if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(
             f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; '
-            f"2 to {MOST:,} can be told apart"
+            f"2 to {MOST_CLASSES:,} can be told apart"
         )
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return sorted(names, key=int if numbers else str)

@@ -24,7 +24,7 @@ from scaleproof.measure.corpus.labels import write_labels
 
 ALONE = 8  # row groups; up to so many are not worth starting processes for
 LARGEST = 16  # row groups in a shard
-COPY = 1 << 22  # bytes in memory while shards are joined
+COPY_BYTES = 1 << 22  # bytes in memory while shards are joined
 
 
 def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dt
         for shard in shards:
             documents += json.loads(shard.file(folder, "json").read_text())[split]["documents"]
             with shard.file(folder, split).open("rb") as piece:
-                while data := piece.read(COPY):
+                while data := piece.read(COPY_BYTES):
                     file.write(data)
                     digest.update(data)
         size = file.tell()

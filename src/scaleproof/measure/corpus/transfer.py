@@ -18,7 +18,7 @@ from scaleproof.ground.progress import meter
 from scaleproof.measure.corpus.store import Refused, disk_full, read_json, room_for, sibling_path
 
 CHUNK = 1 << 20  # bytes at most in memory
-AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
+RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
         raise Refused(f"access denied (HTTP {code})")
     if code in (404, 410):
         raise Refused(f"no such file there (HTTP {code})")
-    if code in AGAIN:
+    if code in RETRIED_CODES:
         raise BrokenOff(f"HTTP {code}", _asked_to_wait(answer))
     if code not in (200, 206):
         raise Refused(f"HTTP {code}")

@@ -15,8 +15,8 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
-STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
-SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
+MOST_STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
+MOST_SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
 RESOLUTION_S = 1e-6
 FREE_GB, WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
@@ -94,7 +94,7 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
-    return judged(share <= STOLEN, evidence, advice, steal_share=share, mhz=mhz)
+    return judged(share <= MOST_STOLEN, evidence, advice, steal_share=share, mhz=mhz)
 
 
 def steadiness(pieces: int = 60) -> Verdict:
@@ -115,7 +115,7 @@ def judge_steadiness(times: list[float]) -> Verdict:
     spread = pstdev(usual) / fmean(usual)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
     evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
-    return judged(spread <= SPREAD, evidence, advice, spread=spread)
+    return judged(spread <= MOST_SPREAD, evidence, advice, spread=spread)
 
 
 def clock() -> Verdict:

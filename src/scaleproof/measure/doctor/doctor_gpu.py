@@ -16,9 +16,9 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu
 
-CLOCKS = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
-ENERGY = 0.10  # by which the energy counter and the integral of power may differ
-MATMUL = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
+MOST_CLOCKS_APART = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
+MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ
+MATMUL_SHARES = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
 MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
 NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
 MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
@@ -147,7 +147,7 @@ def judge_energy(counter: float | None, integral: float | None) -> Verdict:
     off = abs(counter - integral) / max(counter, integral)
     evidence = f"counter {counter:.0f} J, integral of power {integral:.0f} J ({off:.1%} apart)"
     advice = "energy of runs will be withheld where they differ by more than 10 %: use windows of 10 s or longer"
-    return judged(off <= ENERGY, evidence, advice, counter_j=counter, integral_j=integral)
+    return judged(off <= MOST_ENERGY_APART, evidence, advice, counter_j=counter, integral_j=integral)
 
 
 def event_clock() -> Verdict:
@@ -165,7 +165,7 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
     off = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
-    return judged(off <= CLOCKS, evidence, advice, events_s=events_s, wall_s=wall_s)
+    return judged(off <= MOST_CLOCKS_APART, evidence, advice, events_s=events_s, wall_s=wall_s)
 
 
 def attention() -> Verdict:
@@ -230,7 +230,7 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
     if published is None:
         return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
     share = rate / published
-    low, high = MATMUL
+    low, high = MATMUL_SHARES
     if share > high:
         advice = "the table of peaks (ground/facts/peaks.py) has another device's figure: MFU would be wrong"
     else:

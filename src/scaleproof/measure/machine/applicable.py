@@ -12,8 +12,8 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
 from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version
 
-TENSOR_FORMATS = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
-TRITON = (7, 5)  # the least compute capability that Triton generates code for
+LEAST_FOR_BF16 = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
+LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates code for
 # CUDA's major version -> the least compute capability of its compilers, the least driver (CUDA toolkit release notes).
 CUDA_SUPPORT = {13: ((7, 5), 580), 12: ((5, 0), 525)}
 LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: sm_50 to sm_90, drivers from 525
@@ -73,7 +73,7 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
     reason = build_problem(oldest, torch_cuda_version())
     if reason:
         return reason
-    if execution.precision in ("bf16", "tf32") and oldest.capability < TENSOR_FORMATS:
+    if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
     return _gpu_compile_problem(oldest) if execution.compile else None
 
@@ -130,7 +130,7 @@ def _gpu_compile_problem(oldest: Gpu) -> str | None:
 
     Triton compiles a small launcher in C for each kernel, so that it needs a compiler and Python's headers as well.
     """
-    if oldest.capability < TRITON:
+    if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"
     if importlib.util.find_spec("triton") is None:
         return "torch.compile needs triton on a CUDA device, and it is not installed"

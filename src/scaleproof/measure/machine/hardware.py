@@ -13,7 +13,7 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.slurm import run_command
 
 # Field of the record -> nvidia-smi's.
-GPU = {
+GPU_FIELDS = {
     "index": "index",
     "name": "name",
     "uuid": "uuid",
@@ -27,7 +27,7 @@ GPU = {
     "mig": "mig.mode.current",
     "bus": "pci.bus_id",
 }
-NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 # The first is for people who know their image's digest (docs/environments.md); the container's runtime sets the others.
 CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
@@ -52,18 +52,18 @@ def gpus() -> list[dict[str, str]]:
 
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
     """
-    text = _query(GPU)
+    text = _query(GPU_FIELDS)
     if text:
-        return gpu_rows(text, tuple(GPU))
-    known = [field for field in GPU if _query({field: GPU[field]})]
-    return gpu_rows(_query({field: GPU[field] for field in known}), known) if known else []
+        return gpu_rows(text, tuple(GPU_FIELDS))
+    known = [field for field in GPU_FIELDS if _query({field: GPU_FIELDS[field]})]
+    return gpu_rows(_query({field: GPU_FIELDS[field] for field in known}), known) if known else []
 
 
 def _query(fields: Mapping[str, str]) -> str:
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
-def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU)) -> list[dict[str, str]]:
+def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
     """The rows of nvidia-smi's table `text`: field -> value with its unit, for the columns `fields` in their order."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
@@ -120,7 +120,7 @@ def _cuda(text: str) -> str | None:
 
 def _nccl() -> str | None:
     """The version of the NCCL that was installed with torch."""
-    for package in NCCL:
+    for package in NCCL_PACKAGES:
         try:
             return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -31,7 +31,7 @@ VARIABLES = (
     "DS_ACCELERATOR",
 )
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
-SLURM = {
+SLURM_VARIABLES = {
     "job_id": "SLURM_JOB_ID",
     "nodelist": "SLURM_JOB_NODELIST",
     "nnodes": "SLURM_NNODES",
@@ -46,7 +46,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
     `job`: what the scheduler says of the job around this process, where it was asked.
     """
-    scheduler = {name: os.environ[variable] for name, variable in SLURM.items() if os.environ.get(variable)}
+    scheduler = {name: os.environ[variable] for name, variable in SLURM_VARIABLES.items() if os.environ.get(variable)}
     return {
         "git_commit": _git("rev-parse", "HEAD") or "unknown",
         "git_dirty": _dirty(),

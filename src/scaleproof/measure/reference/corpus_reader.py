@@ -26,11 +26,11 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 from scaleproof.measure.reference.schema import CorpusReading
 
-READ = 32  # documents of each split that are tokenised again
+READ_AGAIN = 32  # documents of each split that are tokenised again
 LONGEST = 200_000  # characters of a document that are
 UNSURE = 64  # tokens before a cut that the rest of the text could change
 CHUNK = 1 << 24  # tokens in memory at a time
-STATISTICS = 1 << 26  # tokens at the start of the training split that are counted by entry
+COUNTED_TOKENS = 1 << 26  # tokens at the start of the training split that are counted by entry
 OPENING = 64  # tokens that, with its length, tell a document from others; shorter ones repeat by chance
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -52,7 +52,7 @@ def read_corpus(folder: Path) -> CorpusReading:
     ]
     read = 0  # documents
     for name, split in splits.items():
-        for document in source.some_of(name, READ):
+        for document in source.some_of(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
     return CorpusReading(documents=source.documents, read=read, differences=differences, **_statistics(splits))
@@ -211,7 +211,7 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 def _statistics(splits: dict[str, _Split]) -> dict[str, Any]:
     """Fields of the reading that need no documents: how tokens are distributed, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
-    counts = np.bincount(np.asarray(train.tokens[:STATISTICS]))
+    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
     shares = counts[counts > 0] / max(1, counts.sum())
     repeated = in_training = None
     if len(train.openings):

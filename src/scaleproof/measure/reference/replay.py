@@ -72,7 +72,7 @@ def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 
 def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
-    """Make all series, each in `limit_s`; fills `fields` of a Reference. Raises TooMuch, or an error of a library."""
+    """Make all series, each in `limit_s`, and fill `fields` of a Reference. Raises TooMuch, or a library's error."""
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")

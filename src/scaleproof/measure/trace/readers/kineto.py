@@ -14,8 +14,8 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import collective_of
 from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
 
-DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-CALLS = ("cuda_runtime", "cuda_driver")
+DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
+CALL_EVENTS = ("cuda_runtime", "cuda_driver")
 PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at work, not waiting
 
 
@@ -37,7 +37,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     start = base + micro.astype(np.int64) * 1000 + np.rint((stamps - micro) * 1000).astype(np.int64)
     events["start"] = start
     events["end"] = start + np.rint(events["dur"].fillna(0).to_numpy(float) * 1000).astype(np.int64)
-    on_device = events["cat"].isin(DEVICE)
+    on_device = events["cat"].isin(DEVICE_EVENTS)
     work = _device_work(events, on_device) if on_device.any() else _cpu_work(events)
     if on_device.any():
         device = "gpu"
@@ -80,7 +80,7 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 
     `launched` is when the call began that has the same correlation number; without one, when the kernel started.
     """
-    kernels, calls = events[on_device], events[events["cat"].isin(CALLS)]
+    kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     launched_at = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
     launched = [
         launched_at.get((args or {}).get("correlation"), start)

@@ -25,7 +25,7 @@ COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # the range that our own program opens once, to say which rank a process is
 LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
-PROCESS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
+PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
 
 
 class Export:
@@ -182,7 +182,7 @@ def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, star
     requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(requested):
         return start
-    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS]), return_inverse=True)
+    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
     # A correlation is a number of one process; both together fit one integer.
     keys = (process_ids[len(process) :] << 40) | ids
     kernel_keys = (process_ids[: len(process)] << 40) | correlation
@@ -222,7 +222,7 @@ def _ranges(export: Export) -> pd.DataFrame:
         labels = [texts.get(int(i), "unnamed").removeprefix(":") for i in ids]
         distinct = list(dict.fromkeys(labels))
         names = pd.Categorical.from_codes(np.array([distinct.index(t) for t in labels])[inverse], distinct)
-    return pd.DataFrame({"process": thread & PROCESS, "thread": thread, "name": names, "start": start, "end": end})
+    return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
 
 
 def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
@@ -258,7 +258,7 @@ def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) ->
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
         first, last = steps["start"].min(), steps["end"].max()
-        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
+        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS_BITS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
     totals = export.database.execute(summed).fetchall()
     texts = export.strings(np.array([name for name, *_ in totals], np.int64))

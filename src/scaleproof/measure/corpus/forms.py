@@ -126,8 +126,8 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
 def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Where each row that is not blank is in the file ("line 3"), and its fields.
 
-    Raises NotADocument for a quote that is never closed.
-    The reader gets one line more than the file has: a quote that is still open takes it in as text.
+    Raises NotADocument for a quote that is never closed: the reader gets one line more than the file has, which a quote
+    that is still open takes in as text.
     """
     rows = csv.reader(itertools.chain(lines, [END_LINE]))
     end_row = END_LINE.split(",")

@@ -51,7 +51,7 @@ def have(
     with _alone(target):
         if record := _intact_record(target, size, sha256):
             return record
-        reasons = []
+        reasons = []  # why no address gave it
         for address, fetch in offers.items():
             try:
                 return _until_right(fetch, target)

@@ -52,6 +52,7 @@ class StepBreakdown:
     """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
+        """Classify the trace's kernels and find its steps; what takes time is computed when it is asked for."""
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
@@ -197,8 +198,8 @@ class StepBreakdown:
             exposed = without(communication, compute)
             parts = {"compute": compute, "communication": communication, "exposed": exposed}
             ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
-            ns |= {"overlapped": ns["communication"] - ns["exposed"]}
-            ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
+            ns["overlapped"] = ns["communication"] - ns["exposed"]
+            ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
             ms = {name: values / 1e6 for name, values in ns.items()}
             waits = None if waited is None else _ms(waited[rank], window)
             exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)

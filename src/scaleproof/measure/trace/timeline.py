@@ -23,11 +23,13 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     lengths = np.max([(w.ends - w.starts)[: breakdown.steps] for w in breakdown.windows.values()], axis=0)
     step = int(np.argsort(lengths)[(len(lengths) - 1) // 2])  # the lower median
+    # When the first of the ranks begins the step (ns).
     zero = min(int(min(w.starts[step], w.host_starts[step])) for w in breakdown.windows.values())
     pause = int(lengths[step]) // FINEST
     rows = []
     for rank in breakdown.ranks:
         window = breakdown.windows[rank]
+        # The step as spans, on the host and on the device.
         host = window.host_starts[step : step + 1], window.host_ends[step : step + 1]
         device = window.starts[step : step + 1], window.ends[step : step + 1]
         own = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]

@@ -100,6 +100,7 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
         yield
     finally:
         hook.remove()
+        # What was set on the objects hides their classes' methods, which are back once it is deleted.
         del batches.take, strategy.micro_step, strategy.update
         if reduce:
             del engine.allreduce_gradients

@@ -121,9 +121,9 @@ def _read(export: Export, first_rank: int) -> Trace:
 
 def _work(export: Export) -> pd.DataFrame:
     """Kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
-    parts: list[list[np.ndarray]] = []
-    texts: list[str] = []
-    codes: list[np.ndarray] = []
+    parts: list[list[np.ndarray]] = []  # columns of each table
+    texts: list[str] = []  # names, of which some may be equal
+    codes: list[np.ndarray] = []  # of each table: for every row the place of its name in `texts`
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue
@@ -199,22 +199,22 @@ def _ranges(export: Export) -> pd.DataFrame:
     )
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
-    kinds = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
+    where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
     columns = (
         ("start", "end", "globalTid", "textId", "rowid")
         if export.has("NVTX_EVENTS", "textId")
         else ("start", "end", "globalTid", "-1", "rowid")
     )
-    export.columns["NVTX_EVENTS"] += ["rowid"]
-    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=kinds)
+    export.columns["NVTX_EVENTS"] += ["rowid"]  # each table of SQLite has it, though no schema lists it
+    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
         return empty
     texts = export.strings(np.unique(text_id[text_id >= 0]))
     if export.has("NVTX_EVENTS", "text"):
-        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {kinds} AND text IS NOT NULL"))
+        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
     else:
         inline = {}
-    if inline:
+    if inline:  # row -> text that is in the row itself
         names = [inline.get(int(r)) or texts.get(int(i), "unnamed") for r, i in zip(row, text_id, strict=True)]
         names = pd.Categorical([n.removeprefix(":") for n in names])
     else:

@@ -61,7 +61,7 @@ def test_networks(tmp_path):
 
 def test_all_of_it_is_asked_of_the_commands_that_are_there(monkeypatch, tmp_path):
     """Stand-ins for the vendors' commands: they know the fields that the real ones know."""
-    known = dict(zip(hardware.GPU.values(), SMI.splitlines()[0].split(", "), strict=True))
+    known = dict(zip(hardware.GPU_FIELDS.values(), SMI.splitlines()[0].split(", "), strict=True))
     smi = f"""#!{sys.executable}
 import sys
 if "topo" in sys.argv: print({TOPO!r})

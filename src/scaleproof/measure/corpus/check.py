@@ -19,27 +19,28 @@ ROWS = 200  # that are read of each
 
 
 def check_corpus(name: str, corpus: Corpus) -> None:
-    """Raises UserError where a local file cannot be what the table says: by its first rows or its schema."""
+    """Check local files by their first rows or schema. Raises UserError where one is not what the table says."""
     check_local(name, corpus)
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return
     holds_text = _parquet_holds_text if corpus.form == "parquet" else _first_rows_hold_text
     files = [Path(file) for file in local_files(name, corpus)]
-    texts = 0
+    files_with_text = 0
     for path in files[:MOST_OPENED]:
         try:
-            texts += holds_text(path, corpus)
+            files_with_text += holds_text(path, corpus)
         except NotADocument as error:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
-    if files and not texts and len(files) <= MOST_OPENED:
+    if files and not files_with_text and len(files) <= MOST_OPENED:
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
-    """What the hub says of a corpus with `source: dataset` or `hub`; empty for others. Raises UserError.
+    """A line about what the hub has of a corpus with `source: dataset` or `hub`; empty for other sources.
 
-    Of files their address, size and checksum are asked for, not their content.
+    Of files their address, size and checksum are asked for, not their content. Raises UserError where the hub does not
+    have what the table says.
     """
     if corpus.source == "dataset":
         return remote.dataset(name, corpus).check()
@@ -52,14 +53,14 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
 
 
 def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Whether one of the first rows has text, or there are more rows. Raises Unreadable."""
+    """Whether one of the first ROWS rows has text, or there are more rows. Raises NotADocument."""
     rows = read(path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns)
     texts = [text for text, _ in islice(rows, ROWS)]
     return len(texts) == ROWS or any(text.strip() for text in texts)
 
 
 def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
-    """Whether there are rows, and their fields are text. Raises Unreadable."""
+    """Whether the file has rows. Raises NotADocument where it is no Parquet file, or its fields are not text."""
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
@@ -69,7 +70,8 @@ def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
         raise NotADocument(fault)
     for name in [field for field in corpus.fields if field != corpus.label]:
         kind = schema.field(name).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
             raise NotADocument(f'has no text in the field "{name}" (key: field), but {kind}')
     return file.num_rows > 0

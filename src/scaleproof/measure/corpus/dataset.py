@@ -30,7 +30,7 @@ class HubDataset:
         return self.corpus.load[0]
 
     def commit(self) -> str:
-        """The commit that the revision is now. Raises UserError where the hub does not say."""
+        """The commit that the corpus' revision stands for now. Raises UserError where the hub does not say."""
         try:
             answer = hub_api(self.endpoint, self.token).dataset_info(self.repository, revision=self.corpus.revision)
             return str(answer.sha)
@@ -61,11 +61,12 @@ class HubDataset:
         except HfHubHTTPError as error:  # its text holds addresses with signatures
             raise self._refused(self._answer(error)) from None
         except (httpx2.HTTPError, OSError, RuntimeError, ValueError) as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise self._refused(shortened(first.partition("?")[0], 300)) from None
+            first_line, *_ = str(error).strip().splitlines() or [type(error).__name__]
+            without_query, *_ = first_line.partition("?")  # an address' query may hold a signature
+            raise self._refused(shortened(without_query, 300)) from None
 
     def check(self) -> str:
-        """Ask the hub for the first rows; a line about what it has. Raises UserError."""
+        """Ask the hub for the first rows; returns a line about them. Raises UserError where they have no text."""
         commit = self.commit()
         texts = [text for text, _ in itertools.islice(self.documents(commit), ROWS)]
         if not any(text.strip() for text in texts):
@@ -74,7 +75,7 @@ class HubDataset:
         return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{pinned}"
 
     def _answer(self, error: HfHubHTTPError) -> str:
-        """What an answer of the hub means."""
+        """The reason, in words, why the hub answered with this error."""
         code = error.response.status_code
         if code not in (401, 403):
             return f"the hub has no such data set or revision (HTTP {code})"

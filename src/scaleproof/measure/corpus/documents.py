@@ -20,7 +20,7 @@ from scaleproof.measure.corpus.labels import COLUMN as LABEL
 from scaleproof.measure.corpus.labels import in_order
 from scaleproof.measure.corpus.remote import Remote
 
-HALF = re.compile("[\ud800-\udfff]")
+SURROGATE_HALF = re.compile("[\ud800-\udfff]")
 GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process takes at a time
 _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 
@@ -38,10 +38,11 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
     digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
     downloaded: list[dict[str, Any]] = []
     most_bytes, most_documents = corpus.limits
+    # The columns of the next row group.
     group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
     schema = pa.schema([(name, pa.large_string()) for name in group])
     classes: set[str] = set()
-    size = 0
+    size = 0  # bytes of text in `group`
     with (
         whole_file(out / "documents.parquet") as partial,
         pq.ParquetWriter(partial, schema, compression="zstd") as writer,
@@ -95,7 +96,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
 def _documents(
     name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """The documents in order, with their labels where the corpus has some.
+    """The documents of the corpus `name` in order: text, and label (None where the corpus has none).
 
     Each remote file is downloaded when it is its turn, and described in `downloaded`; so is the commit of a data set.
     """
@@ -114,22 +115,23 @@ def _documents(
         yield from _in_file(name, corpus, path, file)
 
 
-def _in_file(name: str, corpus: Corpus, path: Path, label: str) -> Iterator[tuple[str, str | None]]:
+def _in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
+    """The documents of one file: text and label. `display_name`: of the file, in messages. Raises UserError."""
     form, labelled = corpus.form or "text", corpus.label is not None
     try:
         yield from forms.read(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
     except forms.NotADocument as reason:
-        raise UserError(f'config/corpora.yaml: corpus "{name}": {label} {reason}') from reason
+        raise UserError(f'config/corpora.yaml: corpus "{name}": {display_name} {reason}') from reason
 
 
 def _without_halves(text: str) -> tuple[str, int]:
-    """The text with U+FFFD for each half of a surrogate pair, which JSON can spell and UTF-8 cannot; how many."""
+    """The text with U+FFFD for each half of a surrogate pair (JSON can spell one, UTF-8 cannot), and their number."""
     try:
         text.encode()
         return text, 0
     except UnicodeEncodeError:
         halves = sum("\ud800" <= character <= "\udfff" for character in text)
-        return HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
+        return SURROGATE_HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
 
 
 def _where(corpus: Corpus) -> str:
@@ -148,6 +150,7 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings(path: Path) -> str:
+    """All docstrings of a Python file, a blank line between them; empty where it does not parse."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

@@ -9,15 +9,15 @@ from scaleproof.measure.corpus.transfer import BrokenOff, RemoteFile, RetryPolic
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:  # noqa: B008  (frozen)
-    """Have `target` from one of its addresses, and its record (`have`). Raises UserError."""
+    """Have the file as `target` from the first address that gives it; returns its record (`have`). Raises UserError."""
     offers = {public_url(url): partial(_from, url, remote_file, target, policy) for url in remote_file.urls}
     return have(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """The file from one address, in as many transfers as that takes. Raises Refused where it is not to be had there."""
+    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Refused."""
     part = sibling_path(target, ".part")
-    failures = 0
+    failures = 0  # in a row that brought no new byte
     while True:
         before = _size(part)
         try:
@@ -29,7 +29,9 @@ def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) 
             failures = 0 if _size(part) > before else failures + 1
             if failures >= policy.tries:
                 raise Refused(f"{interruption}; given up after {failures} tries without a new byte") from None
-            pause = policy.pause(failures) if interruption.wait is None else interruption.wait
+            pause = interruption.wait  # what the server asked for
+            if pause is None:
+                pause = policy.pause(failures)
             if pause > policy.longest_wait:
                 raise Refused(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
             say(target, f"{interruption}; next try in {pause:g} s")

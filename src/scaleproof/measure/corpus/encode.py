@@ -68,10 +68,12 @@ class Shard:
 def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Path, shard: Shard) -> int:
     """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
 
-    Returns the number of row groups. The description comes last and by rename: a shard that has one is whole. Half a
-    shard is removed: on a full disk it would take the room of the others.
+    `store`: the documents.parquet; `dtype`: of the token ids. Returns the number of row groups. The description comes
+    last and by rename: a shard that has one is whole. Half a shard is removed: on a full disk it would take the room of
+    the others.
     """
-    encoding, first = _load_once(tokenizer_file), 0
+    encoding = _load_once(tokenizer_file)
+    first = 0  # number in the shard of the row group's first document
     end = np.array([encoding.n_vocab - 1], dtype=dtype)
     with ExitStack() as stack:
         parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
@@ -81,9 +83,8 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
             held = shard.held_out[first : first + len(texts)]
             for split, selection in (("train", ~held), ("val", held)):
                 chosen = [text for text, take in zip(texts, selection, strict=True) if take]
-                parts[split].add(
-                    [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)], len(chosen)
-                )
+                pieces = [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)]
+                parts[split].add(pieces, len(chosen))
             first += len(texts)
         description = {split: part.description for split, part in parts.items()}
     write_json(shard.file(folder, "json"), description)
@@ -91,6 +92,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
 
 
 def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
+    """The token ids of a document, without end-of-text."""
     if encoding.n_vocab == 257:  # the bytes and end-of-text: nothing to merge
         return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
     # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
@@ -98,7 +100,7 @@ def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
 
 
 class _Part:
-    """A token file in the making, whole at the end of the block of `stack`."""
+    """A token file in the making, which gets its name when the block of `stack` ends."""
 
     def __init__(self, stack: ExitStack, path: Path) -> None:
         self.file = stack.enter_context(stack.enter_context(whole_file(path)).open("wb"))
@@ -106,6 +108,7 @@ class _Part:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
+        """Append the token ids `pieces` of so many documents."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)
@@ -118,7 +121,7 @@ class _Part:
 
 
 def end_with_parent() -> None:
-    """For a process' start: it ends when its parent is killed, instead of waiting for work that never comes.
+    """Let this process end when its parent is killed; called at its start. Otherwise it would wait for work for ever.
 
     Ctrl-C, which reaches both, ends it without a word: its parent has one.
     """

@@ -15,7 +15,7 @@ from scaleproof.ground.errors import nearest, shortened
 
 ROWS = 100  # of a Parquet file in memory
 LARGEST = 10**9  # bytes of a file that is one document
-END = "\x1eend,of file"  # as a row, two fields
+END_LINE = "\x1eend,of file"  # added behind the last line; as a row, two fields
 LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -34,7 +34,7 @@ def read(
 
     `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns` are the names of a
     csv file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8 gets
-    U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises Unreadable.
+    U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises NotADocument.
     """
     try:
         if form == "text":
@@ -52,15 +52,16 @@ def read(
 
 
 def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a csv, jsonl or parquet file: where each is, and the values of `fields`."""
     if form == "csv":
         return _csv(path, fields, columns)
     return _jsonl(path, fields) if form == "jsonl" else _parquet(path, fields)
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """The texts of a row, joined, and its label as text.
+    """The document in a row: its texts, joined by blanks, and its label as text (None where it is not `labelled`).
 
-    `where` names the row in messages; where it is `labelled` its last field is the label. Raises NotADocument.
+    `where` names the row in messages; `row`: field -> value, the label last. Raises NotADocument.
     """
     label = None
     if labelled:
@@ -73,16 +74,19 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
     for field, text in row.items():
         if not isinstance(text, str | None):
             raise NotADocument(f'{where}: field "{field}" is not text but {type(text).__name__}')
-        texts += [text] if text else []
+        if text:
+            texts.append(text)
     return " ".join(texts), label
 
 
 def _lines(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
+    """The file, unpacked if need be, opened as UTF-8; `errors` and `newline` as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
 
 def _text(path: Path, document: str) -> Iterator[str]:
+    """The documents of a text file; `document`: what one is (file, line, paragraph). Raises NotADocument."""
     with _lines(path, "replace") as lines:
         if document == "file":
             text = lines.read(LARGEST + 1)
@@ -103,6 +107,7 @@ def _text(path: Path, document: str) -> Iterator[str]:
 
 
 def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    """The values of `fields` in each row; `columns`: names, empty where the first row has them. Raises NotADocument."""
     csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
     with _lines(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
@@ -119,27 +124,30 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
 
 
 def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """The rows that are not blank, with their lines in the file. Raises Unreadable for a quote that is never closed.
+    """Where each row that is not blank is in the file ("line 3"), and its fields.
 
-    The reader gets one line more than the file has: a quote that is still open takes it in as text.
+    Raises NotADocument for a quote that is never closed: the reader gets one line more than the file has, which a quote
+    that is still open takes in as text.
     """
-    rows = csv.reader(itertools.chain(lines, [END]))
-    end_row = END.split(",")
-    first = 1
+    rows = csv.reader(itertools.chain(lines, [END_LINE]))
+    end_row = END_LINE.split(",")
+    first = 1  # line where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END):
+            if row and row[-1].endswith(END_LINE):
                 opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
             last = rows.line_num
             if row and row != end_row:
-                yield (f"line {last}" if first == last else f"lines {first} to {last}"), row
+                where = f"line {last}" if first == last else f"lines {first} to {last}"
+                yield where, row
             first = last + 1
     except csv.Error as error:
         raise NotADocument(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
 
 
 def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
+    """The values of `fields` in each line that is not blank, which is a JSON object. Raises NotADocument."""
     with _lines(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -157,6 +165,7 @@ def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
 
 
 def _parquet(path: Path, fields: list[str]) -> Iterator[Row]:
+    """The values of `fields` in each row, counted from 1. Raises NotADocument."""
     with pq.ParquetFile(path) as file:
         _check_fields("the schema", fields, file.schema_arrow.names)
         number = 0
@@ -167,10 +176,11 @@ def _parquet(path: Path, fields: list[str]) -> Iterator[Row]:
 
 
 def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
+    """Raise NotADocument where one of `fields` is not among the `names` at `where`."""
     for field in fields:
         if field not in names:
-            there = shortened(", ".join(names), 300)
+            known_names = shortened(", ".join(names), 300)
             key = "field" if field == "text" or len(fields) == 1 else "field or label"
             raise NotADocument(
-                f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {there}'
+                f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {known_names}'
             )

@@ -81,7 +81,7 @@ class HubFile:
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have `target` from huggingface_hub's cache, else from the hub, and its record (`have`), with the commit.
+    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record as `have` does.
 
     The next process goes on where this one was ended. Raises UserError where the file is not to be had.
     """
@@ -90,7 +90,7 @@ def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _fetched(file: HubFile, target: Path) -> dict[str, Any]:
-    """The file from the cache or from the hub. Raises Refused."""
+    """Have the file from the cache or from the hub; returns its record. Raises Refused."""
     with refusals(file):
         return _from_cache(file, target) or _from_hub(file, target)
 
@@ -115,14 +115,15 @@ def refusals(file: HubFile) -> Iterator[None]:
 
 
 def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """The file as another program downloaded it through the library, at the same revision; None if none did."""
+    """Copy the file from the library's cache; returns its record, None where the cache has not this very file."""
     cached = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
     if not isinstance(cached, str):
         return None
     source = Path(os.path.realpath(cached))
     stated = source.name if SHA256.fullmatch(source.name) else None  # the cache names a large file by its sha256
     sha256 = sha256_of(source)
-    if sha256 != (file.sha256 or stated or sha256) or file.size not in (None, source.stat().st_size):
+    expected = file.sha256 or stated or sha256
+    if sha256 != expected or file.size not in (None, source.stat().st_size):
         return None
     room_for(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
@@ -131,6 +132,7 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
 
 
 def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
+    """Download the file, from where an earlier download ended; returns its record. Raises Refused."""
     metadata = _metadata(file)
     stated = _stated_sha256(file, metadata)
     # Another version of the file has another part, so that one is never continued with the bytes of another.
@@ -150,7 +152,7 @@ def _metadata(file: HubFile) -> HfFileMetadata:
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """What the hub states of the file, for a large one. Raises Refused where that is not what the table knows."""
+    """The sha256 that the hub states of a large file, else None. Raises Refused where the table knows otherwise."""
     if not metadata.etag:
         raise Refused("the server does not state which version of the file that is (no ETag)")
     stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
@@ -164,7 +166,7 @@ def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
 
 
 def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
-    """Bring the part to its full length, from where it ends.
+    """Bring the file `part` to its full length, from where it ends. Raises Refused where another length came.
 
     `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
     """
@@ -172,15 +174,15 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
     headers = build_hf_headers(token=(same_host and file.token) or False, library_name="scaleproof")
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("r+b" if part.exists() else "wb", buffering=0) as out:
-        have = out.seek(0, os.SEEK_END)
-        if metadata.size is not None and have > metadata.size:
-            have = out.seek(0)
+        bytes_here = out.seek(0, os.SEEK_END)
+        if metadata.size is not None and bytes_here > metadata.size:
+            bytes_here = out.seek(0)
             out.truncate()
         try:
             http_get(
                 metadata.location,
                 out,
-                resume_size=have,
+                resume_size=bytes_here,
                 headers=headers | {"Accept-Encoding": "identity"},
                 expected_size=metadata.size,
                 displayed_filename=file.name,
@@ -198,6 +200,7 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
 
 
 def _answer(error: HfHubHTTPError, file: HubFile) -> str:
+    """The reason, in words, why the hub answered with this error."""
     code = error.response.status_code
     page = f"{file.endpoint}/datasets/{file.repository}"
     if code in (401, 403) and file.gated and file.token:

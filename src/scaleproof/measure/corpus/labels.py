@@ -12,7 +12,7 @@ from scaleproof.ground.errors import UserError
 
 COLUMN = "label"  # of documents.parquet: the class as the corpus names it
 DTYPE = np.dtype("<u2")
-MOST = 1000  # classes; more are no classes but another column
+MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def in_order(corpus: str, names: Collection[str]) -> list[str]:
@@ -20,10 +20,10 @@ def in_order(corpus: str, names: Collection[str]) -> list[str]:
 
     Raises UserError where there are fewer than two, or so many that the label cannot be one.
     """
-    if not 2 <= len(names) <= MOST:
+    if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(
             f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; '
-            f"2 to {MOST:,} can be told apart"
+            f"2 to {MOST_CLASSES:,} can be told apart"
         )
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return sorted(names, key=int if numbers else str)
@@ -35,7 +35,7 @@ def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Pat
     `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
     documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
     """
-    labels = np.zeros(0, DTYPE)
+    labels = np.zeros(0, DTYPE)  # of all documents
     if classes:
         number = {name: i for i, name in enumerate(classes)}
         column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()

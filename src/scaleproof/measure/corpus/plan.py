@@ -30,7 +30,7 @@ class SamplePlan:
     def step(self, step: int) -> np.ndarray:
         """Sample ids of one optimizer step, int64 of shape (global_batch,)."""
         positions = np.arange(step * self.global_batch, (step + 1) * self.global_batch)
-        epochs, places = np.divmod(positions, self.samples)
+        epochs, places = np.divmod(positions, self.samples)  # a step may reach into the next epoch
         return np.concatenate([self._epoch(int(e))[places[epochs == e]] for e in np.unique(epochs)])
 
     def share(self, step: int, batch: Batch, rank: int) -> np.ndarray:
@@ -39,13 +39,13 @@ class SamplePlan:
 
 
 def held_out(samples: int, at_most: int) -> np.ndarray:
-    """Sample ids of the validation, `at_most` of the `samples` there are, spread evenly over them: int64."""
+    """Sample ids of the validation: at most `at_most` of the `samples` of the split, spread evenly over them; int64."""
     count = min(samples, at_most)
     return np.arange(count) * samples // max(count, 1)
 
 
 def digest(steps: list[np.ndarray]) -> str:
-    """sha256 of the samples of each step. Order within a step does not count: it is the ranks' own affair."""
+    """sha256 of the sample ids of each of `steps`. Order within a step does not count: it is the ranks' own affair."""
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

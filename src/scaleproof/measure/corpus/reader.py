@@ -38,7 +38,7 @@ class LabelledFile(TokenFile):
     """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Raises UserError where the corpus has no labels, or they are not those of its documents."""
+        """Open the split's tokens and labels. Raises UserError where there are no labels, or not one a document."""
         super().__init__(directory, split, seq_len)
         part = self.description[split]
         if LABELS not in part:
@@ -64,9 +64,9 @@ class LabelledFile(TokenFile):
     def read(self, ids: np.ndarray) -> np.ndarray:
         """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
         place = np.arange(self.seq_len)
-        real = place < self.lengths[ids][:, None]
+        is_token = place < self.lengths[ids][:, None]  # what is not is padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
-        samples[:, :-1][real] = self.tokens[(self.starts[ids][:, None] + place)[real]]
+        samples[:, :-1][is_token] = self.tokens[(self.starts[ids][:, None] + place)[is_token]]
         samples[:, -1] = self.labels[ids]
         return samples
 
@@ -76,17 +76,20 @@ class LabelledFile(TokenFile):
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """One split of a corpus as the samples of a task. Raises UserError."""
+    """One split (train, val) of the corpus in `directory`, as samples of the workload's task. Raises UserError."""
     kind = LabelledFile if workload.task == "classification" else TokenFile
     return kind(directory, split, workload.seq_len)
 
 
 def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """Samples of a split that tokens.json describes as `part`."""
-    return part["documents"] if workload.task == "classification" else max(0, (part["tokens"] - 1) // workload.seq_len)
+    """How many samples a split has that tokens.json describes as `part`."""
+    if workload.task == "classification":
+        return part["documents"]
+    return max(0, (part["tokens"] - 1) // workload.seq_len)
 
 
 def _mapped(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
+    """The numbers in the file that tokens.json describes as `part`, memory-mapped. Raises UserError on another size."""
     path = directory / part["file"]
     size = path.stat().st_size if path.exists() else 0
     if size != part["bytes"]:

@@ -32,14 +32,14 @@ class Remote:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """HF_ENDPOINT: a mirror of the hub.
+        """The world as the variables of `environment` describe it; downloads are kept in `folder`.
 
-        HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written down.
+        HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; sent to the hub alone, and never written down.
         """
         return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
 
     def merges(self) -> Path:
-        """GPT-2's vocab.bpe, downloaded once. Raises UserError."""
+        """The path of GPT-2's vocab.bpe, which is downloaded once. Raises UserError."""
         path = self.folder / "gpt2" / "vocab.bpe"
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
@@ -70,7 +70,7 @@ class Remote:
         )
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
-        """One of the corpus' files, downloaded if need be, and its description. Raises UserError."""
+        """The path of one of the corpus' files, downloaded if need be, and its record. Raises UserError."""
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":

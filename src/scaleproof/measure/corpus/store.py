@@ -51,7 +51,7 @@ def have(
     with _alone(target):
         if record := _intact_record(target, size, sha256):
             return record
-        reasons = []
+        reasons = []  # why no address gave it
         for address, fetch in offers.items():
             try:
                 return _until_right(fetch, target)
@@ -63,8 +63,11 @@ def have(
 
 
 def _until_right(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """Fetch it again where another file came. A broken line does not break a file twice in the same way."""
-    wrong: set[str] = set()
+    """The record that `fetch` returns; where another file came it is fetched once more.
+
+    A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
+    """
+    wrong: set[str] = set()  # checksums
     while True:
         try:
             return fetch()
@@ -84,7 +87,7 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """The description of a file that is there, intact and the right one; otherwise None, and the file is removed."""
+    """The record of `target` if it is there, intact and as the table knows it; else None, and the file is removed."""
     if not target.is_file():
         return None
     size, sha256 = target.stat().st_size, sha256_of(target)
@@ -112,9 +115,10 @@ def first_sha256(target: Path) -> str | None:
 def keep_checked(
     part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
 ) -> dict[str, Any]:
-    """Keep a part whose sha256 is the `known` one, the one that the hub `stated`, or that of the first use.
+    """Give a downloaded part its name `target` if its sha256 is the expected one; returns its record.
 
-    Raises WrongChecksum.
+    That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. `origin`:
+    further fields of the record. Raises WrongChecksum, and removes the part.
     """
     sha256 = sha256_of(part)
     expected = known or stated or first_sha256(target) or sha256
@@ -126,12 +130,14 @@ def keep_checked(
 
 
 def checked_with(known: str | None, stated: str | None = None) -> str:
-    """What a checksum was compared with."""
-    return "table" if known else "hub" if stated else "first use"
+    """What a checksum was compared with: the one `known` to the table, the one that the hub `stated`, or neither."""
+    if known:
+        return "table"
+    return "hub" if stated else "first use"
 
 
 def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its name and its description, which is returned with the size."""
+    """Give a checked part its name `target`, and write its `record` beside it; returns the record, with the size."""
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -141,7 +147,7 @@ def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def room_for(target: Path, total: int | None, have: int) -> None:
-    """Raises UserError where the rest of a file of `total` bytes does not fit on the disk."""
+    """Raise UserError where `total` bytes (None: unknown), of which `have` are here, do not fit on the disk."""
     free = shutil.disk_usage(target.parent).free
     if total is not None and total - have > free:
         raise UserError(
@@ -151,6 +157,7 @@ def room_for(target: Path, total: int | None, have: int) -> None:
 
 
 def disk_full(part: Path) -> UserError:
+    """The error to raise where the disk did not take all of a part."""
     return UserError(
         f"the disk of {part.parent} is full; {part.stat().st_size:,} "
         "bytes are kept, and the next run goes on from there"
@@ -162,7 +169,7 @@ def sibling_path(target: Path, ending: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What a note holds; nothing where there is none, or half of one."""
+    """The object in a JSON file; empty where there is no such file, or half of one."""
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

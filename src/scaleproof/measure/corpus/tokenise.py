@@ -24,7 +24,7 @@ from scaleproof.measure.corpus.labels import write_labels
 
 ALONE = 8  # row groups; up to so many are not worth starting processes for
 LARGEST = 16  # row groups in a shard
-COPY = 1 << 22  # bytes in memory while shards are joined
+COPY_BYTES = 1 << 22  # bytes in memory while shards are joined
 
 
 def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
@@ -79,22 +79,26 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
 
 
 def _held_out(source: dict[str, Any]) -> np.ndarray:
-    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone."""
-    n = source["documents"]
-    if n < 2:
+    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone.
+
+    `source`: corpus.json. Raises UserError on a corpus of one document.
+    """
+    documents = source["documents"]
+    if documents < 2:
         raise UserError(
             f'config/corpora.yaml: corpus "{source["corpus"]}" has one document, which cannot be split into train and '
             "validation; for a text file set `document: paragraph` or `document: line`"
         )
-    held = np.zeros(n, dtype=bool)
-    count = max(1, round(source["validation_fraction"] * n))
-    held[np.random.RandomState(0).permutation(n)[:count]] = True  # RandomState: numpy never changes its stream
-    return held
+    mask = np.zeros(documents, dtype=bool)
+    count = max(1, round(source["validation_fraction"] * documents))
+    mask[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
+    return mask
 
 
 def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """The row groups in shards: many enough for all cores to end together, large enough to be few files."""
-    size, place = max(1, min(LARGEST, len(documents) // 32)), 0
+    """The row groups, of so many `documents` each, in shards: enough for all cores to end together, but few files."""
+    size = max(1, min(LARGEST, len(documents) // 32))  # row groups in a shard
+    place = 0  # of the shard's first document
     for number, first in enumerate(range(0, len(documents), size)):
         groups = range(first, min(first + size, len(documents)))
         count = sum(documents[i] for i in groups)
@@ -103,7 +107,7 @@ def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
 
 
 def _prepare(folder: Path, key: dict[str, Any]) -> None:
-    """A folder for shards of this very work: what another one left is thrown away."""
+    """Make `folder` for the shards of the work that `key` describes; what other work left there is thrown away."""
     path, text = folder / "key.json", json.dumps(key)
     if folder.exists() and (not path.exists() or path.read_text() != text):
         shutil.rmtree(folder)
@@ -121,7 +125,10 @@ def _finished(shard: Shard, folder: Path) -> bool:
 
 
 def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Do the shards, in any order; yields once for each row group that is done."""
+    """Encode the shards with `work`, in any order; yields once for each row group that is done.
+
+    `processes`: at most, None for one a core. Raises UserError where a process is killed.
+    """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))
     if workers < 2 or sum(len(shard.groups) for shard in shards) <= ALONE:
@@ -145,7 +152,7 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
 
 
 def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """All shards of a split in one file, which has its name only when it is whole. Returns its description."""
+    """Join the shards of a split in `folder` to `out`/{split}.bin, whole or not at all; returns its description."""
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0
@@ -153,7 +160,7 @@ def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dt
         for shard in shards:
             documents += json.loads(shard.file(folder, "json").read_text())[split]["documents"]
             with shard.file(folder, split).open("rb") as piece:
-                while data := piece.read(COPY):
+                while data := piece.read(COPY_BYTES):
                     file.write(data)
                     digest.update(data)
         size = file.tell()

@@ -21,9 +21,9 @@ SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges a
 def train(name: str, documents: Iterator[str], out: Path) -> None:
     """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
 
-    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the
-    order in which they were learnt, then end-of-text. Raises UserError where there is
-    no such tokenizer to train, or the text supports fewer merges than were asked for.
+    "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
+    end-of-text. Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were
+    asked for.
     """
     if name == "bytes":
         _write(name, [bytes([b]) for b in range(256)], out)
@@ -40,7 +40,7 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
     tokens = [bytes([b]) for b in range(256)]
     for merge in json.loads(learner.to_str())["model"]["merges"]:
         tokens.append(bytes(to_byte[c] for c in "".join(merge)))
-    tokens = list(dict.fromkeys(tokens))
+    tokens = list(dict.fromkeys(tokens))  # two merges may give the same token
     if len(tokens) != size - 1:
         raise UserError(
             f"workload.tokenizer {name}: the corpus supports at most bpe-{len(tokens) + 1} "
@@ -50,7 +50,7 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
 
 
 def _entries(name: str) -> int:
-    """How many entries a tokenizer that is trained has. Raises UserError where it is none."""
+    """How many entries the tokenizer `bpe-<n>` has. Raises UserError where `name` is not one to train."""
     if name == "gpt2":
         raise UserError("gpt2 is not trained on a corpus: scaleproof stage gpt2_tokenizer writes it")
     match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
@@ -74,17 +74,19 @@ def from_merges(merges: Path, out: Path) -> None:
 
 
 def _write(name: str, tokens: list[bytes], out: Path) -> None:
+    """Write a tokenizer to `out`: its `tokens` in the order of their ids, end-of-text after them."""
     text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
     with whole_file(out) as part:
         part.write_text(json.dumps(text, indent=0) + "\n")
 
 
 def load(path: Path) -> tiktoken.Encoding:
-    """The encoder of a trained tokenizer."""
+    """The encoder of the tokenizer that was written to `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, _encoding)
 
 
 def _encoding(written: bytes) -> tiktoken.Encoding:
+    """The encoder of a tokenizer, from the content of its file."""
     data = json.loads(written)
     return tiktoken.Encoding(
         name=data["name"],
@@ -96,6 +98,7 @@ def _encoding(written: bytes) -> tiktoken.Encoding:
 
 
 def _sample(documents: Iterator[str]) -> Iterator[str]:
+    """The first documents, up to SAMPLE_BYTES characters in all; the last one is cut."""
     left = SAMPLE_BYTES
     for text in documents:
         yield text[:left]
@@ -105,7 +108,7 @@ def _sample(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's printable stand-ins for bytes: printable Latin-1 stands for itself, the rest follow from U+0100."""
+    """GPT-2's printable stand-in -> byte: printable Latin-1 stands for itself, the rest follow from U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}

@@ -18,7 +18,7 @@ from scaleproof.ground.progress import meter
 from scaleproof.measure.corpus.store import Refused, disk_full, read_json, room_for, sibling_path
 
 CHUNK = 1 << 20  # bytes at most in memory
-AGAIN = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
+RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class BrokenOff(Exception):
 
 
 def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Bring `target`.part to its full length, from where it ends if the server still has the same file.
+    """Bring `target`.part to its full length, from where it ends if the server still has the same file at `url`.
 
     Raises Refused or BrokenOff; UserError where the disk is full. What came stays in the part.
     """
@@ -99,9 +99,10 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
 
 
 def _continues(answer: requests.Response, have: int, known: dict) -> bool:
-    """Whether the answer to a request for the rest is the rest, or at least the whole file.
+    """Whether the answer to a request for the rest is the rest of the same file, or at least the whole file.
 
-    Servers may not know If-Range.
+    `have`: bytes that are here already; `known`: the note beside them, with the file's `etag`. Servers may not know
+    If-Range.
     """
     if answer.status_code == 416:
         return False
@@ -112,13 +113,13 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """The file's length, if known. Raises where this is no answer, or the answer to something else."""
+    """The file's bytes, None if unknown. Raises Refused where this is not the file, BrokenOff where it may be later."""
     code = answer.status_code
     if code in (401, 403):
         raise Refused(f"access denied (HTTP {code})")
     if code in (404, 410):
         raise Refused(f"no such file there (HTTP {code})")
-    if code in AGAIN:
+    if code in RETRIED_CODES:
         raise BrokenOff(f"HTTP {code}", _asked_to_wait(answer))
     if code not in (200, 206):
         raise Refused(f"HTTP {code}")
@@ -139,23 +140,31 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
 def _receive(
     answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
+    """Append what comes to `part`, `have` bytes of which are there already. `total`: bytes of the whole, if known.
+
+    Raises BrokenOff where it is cut or too slow, Refused where it is a web page.
+    """
     # Unbuffered: what a full disk did not take must not be tried again by close().
-    with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as came:
+    with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as show_progress:
         since, counted = time.monotonic(), 0
         while data := _next(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
                 raise Refused("a web page instead of data (a login page, or a proxy in between?)")
             _write(file, data, part)
-            came(len(data))
+            show_progress(len(data))
             counted += len(data)
-            if (passed := time.monotonic() - since) >= policy.stall:
+            passed = time.monotonic() - since
+            if passed >= policy.stall:
                 if counted < policy.least * passed:
                     raise BrokenOff(f"too slow: {counted / passed:,.0f} bytes/s")
                 since, counted = time.monotonic(), 0
 
 
 def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """What has come, as it comes (bytes that trickle in are seen while they do); empty at the end of the whole file."""
+    """The next bytes of the answer, as they come; empty at the end of the whole file. Raises BrokenOff where it is cut.
+
+    `file`: what came so far; `total`: bytes of the whole file, if known.
+    """
     with contextlib.suppress(urllib3.exceptions.ProtocolError):
         data = answer.raw.read1(CHUNK)
         if data or total in (None, file.tell()):
@@ -164,6 +173,7 @@ def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> byte
 
 
 def _write(file: RawIOBase, data: bytes, part: Path) -> None:
+    """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
     try:
         rest = memoryview(data)
         while rest:
@@ -190,6 +200,7 @@ def _validator(answer: requests.Response) -> str | None:
 
 
 def _asked_to_wait(answer: requests.Response) -> float | None:
+    """Seconds that the server asks to wait; None where it does not."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)

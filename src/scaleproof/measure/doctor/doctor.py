@@ -61,9 +61,10 @@ class Report(BaseModel):
 
 
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
-    """Run the checks one after the other; `tell` hears of each verdict, and `out` has all of them so far.
+    """Run the checks one after the other; returns the report on all of them.
 
-    A check that raises has failed, and says how: the others go on.
+    `device`: the first GPU's name, or "cpu". `tell` is called with each verdict, and `out` is a file with all of them
+    so far. A check that raises has failed, and says how: the others go on.
     """
     report = Report(
         timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
@@ -88,6 +89,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
+    """Run a check; returns the name and verdict of each of its parts, one FAIL where it raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -102,7 +104,7 @@ def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
 
 
 def line(entry: JudgedLook) -> str:
-    """A verdict for the terminal."""
+    """A verdict as text for the terminal; its advice, if any, stands on a second line."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text
 

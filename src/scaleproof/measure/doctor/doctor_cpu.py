@@ -15,8 +15,8 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 
-STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
-SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
+MOST_STOLEN = 0.02  # of the CPU's time taken by the hypervisor: more is seen in step times
+MOST_SPREAD = 0.10  # of equal pieces of work: more hides differences between strategies
 RESOLUTION_S = 1e-6
 FREE_GB, WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
@@ -41,9 +41,10 @@ def cores() -> Verdict:
 
 
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
-    """`quota`: cores' worth of time that a control group grants; None where there is no limit.
+    """Whether ranks get the whole time of the `allowed` cores.
 
-    `threads`: hardware threads of a core; None where the system does not say.
+    `quota`: cores' worth of time that a control group grants; None where there is no limit. `threads`: hardware threads
+    of a core; None where the system does not say.
     """
     values = {"cores": allowed, "threads_per_core": threads}
     if quota is not None and quota < allowed:
@@ -54,8 +55,10 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
             quota=quota,
             **values,
         )
-    known = f"{allowed} logical CPUs, {threads} hardware threads per core" if threads and threads > 1 else ""
-    return judged(True, known or f"{allowed} cores", "", **values)
+    evidence = f"{allowed} cores"
+    if threads and threads > 1:
+        evidence = f"{allowed} logical CPUs, {threads} hardware threads per core"
+    return judged(True, evidence, "", **values)
 
 
 def threads_per_core() -> int | None:
@@ -74,6 +77,7 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 
 def steal(seconds: float = 1.0) -> Verdict:
+    """Which share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -86,14 +90,15 @@ def steal(seconds: float = 1.0) -> Verdict:
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    clock_text = "frequency unknown" if not mhz else f"{mhz:.0f} MHz now"
+    """Whether the hypervisor took little enough of the CPU's time (`share`); `mhz`: the clock now, None: unknown."""
+    clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
-    return judged(share <= STOLEN, evidence, advice, steal_share=share, mhz=mhz)
+    return judged(share <= MOST_STOLEN, evidence, advice, steal_share=share, mhz=mhz)
 
 
 def steadiness(pieces: int = 60) -> Verdict:
-    """Equal pieces of work, each of some milliseconds."""
+    """How much the times of equal `pieces` of work vary, each of some milliseconds."""
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -101,19 +106,20 @@ def steadiness(pieces: int = 60) -> Verdict:
         for _ in range(10):
             matrix @ matrix
         times.append(time.perf_counter() - began)
-    return judge_steadiness(times[5:])
+    return judge_steadiness(times[5:])  # the first ones warm up
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """`times`: seconds of equal pieces of work. The largest tenth is left out: single interruptions are everywhere."""
+    """Whether equal work takes equal `times` (seconds). The largest tenth is left out: interruptions are everywhere."""
     usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(usual) / fmean(usual)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
     evidence = f"equal pieces of work vary by {spread:.1%} (standard deviation)"
-    return judged(spread <= SPREAD, evidence, advice, spread=spread)
+    return judged(spread <= MOST_SPREAD, evidence, advice, spread=spread)
 
 
 def clock() -> Verdict:
+    """Whether the clock is fine enough: the smallest step of perf_counter."""
     smallest = min(_tick() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
@@ -121,6 +127,7 @@ def clock() -> Verdict:
 
 
 def _tick() -> float:
+    """Seconds until the clock shows another time."""
     began = now = time.perf_counter()
     while now == began:
         now = time.perf_counter()
@@ -128,6 +135,7 @@ def _tick() -> float:
 
 
 def disk(folder: Path) -> Verdict:
+    """Room on the disk of `folder`, and how fast PROBE_MB of random bytes are written there."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f".doctor-{os.getpid()}"
     block = os.urandom(1 << 20)
@@ -145,6 +153,7 @@ def disk(folder: Path) -> Verdict:
 
 
 def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
+    """Whether results and token files fit on the disk and are written fast enough."""
     evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
     advice = f"results and token files want {FREE_GB:g} GB and {WRITE_MB_S:g} MB/s: put results/ on another disk"
     ok = free_gb >= FREE_GB and mb_per_s >= WRITE_MB_S
@@ -166,6 +175,7 @@ def openmp() -> Verdict:
 
 
 def _product_time(torch: Any, threads: int) -> float:
+    """Seconds of a matrix product on so many threads, the best of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     best = float("inf")
@@ -182,10 +192,10 @@ def judge_openmp(ratio: float) -> Verdict:
 
 
 def compiler() -> Verdict:
-    """What torch.compile needs of the host."""
-    missing = [name for name in ("g++",) if not shutil.which(os.environ.get("CXX", name))]
+    """Whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
+    has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     if importlib.util.find_spec("torch") is None:
         return judged(False, "torch is not installed", "install the environment (docs/environments.md)")
-    if missing:
+    if not has_compiler:
         return not_here("g++ is not installed: cells with compile: true do not run on this CPU")
     return judged(True, "g++ is there for torch.compile", "")

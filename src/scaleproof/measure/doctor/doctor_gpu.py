@@ -16,9 +16,9 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu
 
-CLOCKS = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
-ENERGY = 0.10  # by which the energy counter and the integral of power may differ
-MATMUL = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
+MOST_CLOCKS_APART = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
+MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ
+MATMUL_SHARES = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
 MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
 NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
 MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
@@ -32,7 +32,7 @@ COPIED = 1 << 28  # bytes
 
 
 def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """The checks; without a GPU each is `not here`. `lost`: why the devices that there are cannot be used."""
+    """The checks of the visible `gpus`; without one each is `not here`. `lost`: why none can be used, or empty."""
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": architecture,
         "UUIDs": uuids,
@@ -64,7 +64,7 @@ def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
 
 
 def _on(index: int, look: Callable[[], Verdict]) -> Verdict:
-    """A look at one of several devices, which is the current one meanwhile."""
+    """The verdict of `look` while device number `index` is torch's current one."""
     import torch
 
     with torch.cuda.device(index):
@@ -72,6 +72,7 @@ def _on(index: int, look: Callable[[], Verdict]) -> Verdict:
 
 
 def architecture() -> Verdict:
+    """Whether the installed torch has kernels for the first device."""
     import torch
 
     name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0)
@@ -80,6 +81,7 @@ def architecture() -> Verdict:
 
 
 def uuids() -> Verdict:
+    """Whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
     import pynvml
     import torch
 
@@ -97,7 +99,7 @@ def uuids() -> Verdict:
 
 
 def _compute_mode(nvml: Any, handle: object) -> str:
-    """How many processes may use a device at once; in one of "exclusive process" a second one fails."""
+    """How many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
     try:
         return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
     except (nvml.NVMLError, IndexError):  # a part of a device has none of its own
@@ -105,7 +107,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """`names`: torch's devices; `unknown`: those that NVML has no handle for; `modes`: compute modes of the others."""
+    """Whether NVML knows torch's devices `names` (none is `unknown`), and none of the compute `modes` forbids use."""
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
@@ -116,11 +118,12 @@ def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ())
 
 
 def readable() -> Verdict:
-    """One sample of the monitor that watches every window."""
+    """Whether power, clock and utilization can be read, by a sample of the monitor that watches every window."""
     return judge_readable(_monitored(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
+    """Whether `sample`, what the monitor says of a device, has a value for power, clock and utilization."""
     names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
     missing = [name for name, key in names.items() if sample[key] is None]
     text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
@@ -138,32 +141,31 @@ def energy() -> Verdict:
 
 
 def judge_energy(counter: float | None, integral: float | None) -> Verdict:
-    """Both in joules; None where the device does not say."""
+    """Whether energy by the device's counter and by its power agree; joules, None where the device does not say."""
     if counter is None or integral is None:
         return not_here("this device has no energy counter, or no power reading")
     off = abs(counter - integral) / max(counter, integral)
     evidence = f"counter {counter:.0f} J, integral of power {integral:.0f} J ({off:.1%} apart)"
     advice = "energy of runs will be withheld where they differ by more than 10 %: use windows of 10 s or longer"
-    return judged(off <= ENERGY, evidence, advice, counter_j=counter, integral_j=integral)
+    return judged(off <= MOST_ENERGY_APART, evidence, advice, counter_j=counter, integral_j=integral)
 
 
 def event_clock() -> Verdict:
-    """A kernel that spins for a known number of cycles, timed by events and by the host."""
+    """Whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
     import torch
 
-    def spin() -> None:
-        torch.cuda._sleep(SPIN_CYCLES)
-
-    _seconds(spin)  # its first call loads it
+    spin = partial(torch.cuda._sleep, SPIN_CYCLES)
+    _seconds(spin)  # the first call loads the kernel
     began = time.perf_counter()
     return judge_event_clock(_seconds(spin, 50), time.perf_counter() - began)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
+    """Whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
     off = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
-    return judged(off <= CLOCKS, evidence, advice, events_s=events_s, wall_s=wall_s)
+    return judged(off <= MOST_CLOCKS_APART, evidence, advice, events_s=events_s, wall_s=wall_s)
 
 
 def attention() -> Verdict:
@@ -181,15 +183,18 @@ def attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """(name of the longest kernel, microseconds of one call) without and with a mask."""
-    fast = any(part in causal[0].lower() for part in FLASH)
-    evidence = f"causal: {causal[0][:80]}, {causal[1]:.0f} us; with a mask {masked[1]:.0f} us"
+    """Whether a fused kernel computes causal attention; both: (name of the longest kernel, microseconds of a call)."""
+    causal_kernel, causal_us = causal
+    masked_kernel, masked_us = masked
+    fused = any(part in causal_kernel.lower() for part in FLASH)
+    evidence = f"causal: {causal_kernel[:80]}, {causal_us:.0f} us; with a mask {masked_us:.0f} us"
     advice = "no fused kernel for causal attention: this device or this torch is slow with attention: sdpa"
-    return judged(fast, evidence, advice, causal=causal[0], causal_us=causal[1], masked=masked[0], masked_us=masked[1])
+    values = {"causal": causal_kernel, "causal_us": causal_us, "masked": masked_kernel, "masked_us": masked_us}
+    return judged(fused, evidence, advice, **values)
 
 
 def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
-    """The kernel that takes most of some calls, and microseconds of all kernels of one call."""
+    """Name of the kernel that takes the most time in `call`, and microseconds of all kernels of one call."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -205,25 +210,27 @@ def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
 
 
 def matmul() -> Verdict:
+    """The rate of large matrix products in half precision, against the device's published peak."""
     import torch
 
-    low = torch.cuda.get_device_capability() >= (8, 0)
-    precision, size = ("bf16", PRODUCT) if low else ("fp16", PRODUCT // 2)
+    has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
+    precision, size = ("bf16", PRODUCT) if has_bf16 else ("fp16", PRODUCT // 2)
     product = _product(size)
     _busy(product, 0.5)
-    rate = 20 * 2 * size**3 / _seconds(product, 20)
+    calls = 20
+    rate = calls * 2 * size**3 / _seconds(product, calls)
     name = torch.cuda.get_device_name()
     known = peak(name, precision)
     return judge_matmul(name, precision, rate, known.flops if known else None)
 
 
 def judge_matmul(name: str, precision: str, rate: float, published: float | None) -> Verdict:
-    """`rate` and `published` in FLOP/s; `published` is None for a device that the table does not list."""
+    """Whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
     text = f"{rate / 1e12:.0f} TFLOP/s in {precision}"
     if published is None:
         return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
     share = rate / published
-    low, high = MATMUL
+    low, high = MATMUL_SHARES
     if share > high:
         advice = "the table of peaks (ground/facts/peaks.py) has another device's figure: MFU would be wrong"
     else:
@@ -232,13 +239,14 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
 
 
 def copies() -> Verdict:
+    """Bandwidth of copies from pinned host memory, and within device memory."""
     import torch
 
     host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
     device, other = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
-    return judge_copies(
-        _copy_rate(lambda: device.copy_(host, non_blocking=True)), 2 * _copy_rate(lambda: other.copy_(device))
-    )
+    h2d = _copy_rate(lambda: device.copy_(host, non_blocking=True))
+    d2d = 2 * _copy_rate(lambda: other.copy_(device))  # each byte is read and written
+    return judge_copies(h2d, d2d)
 
 
 def _copy_rate(copy: Callable[[], Any]) -> float:
@@ -248,7 +256,7 @@ def _copy_rate(copy: Callable[[], Any]) -> float:
 
 
 def judge_copies(h2d: float, d2d: float) -> Verdict:
-    """GB/s from pinned memory, and of reading and writing device memory."""
+    """Whether `h2d`, from pinned memory, is fast enough; `d2d` counts bytes read and bytes written; both in GB/s."""
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
     evidence = f"{h2d:.1f} GB/s from the host, {d2d:.0f} GB/s in device memory (read and written)"
     return judged(h2d >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=h2d, d2d_gb_s=d2d)
@@ -274,15 +282,13 @@ def pairs() -> Verdict:
 
 
 def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """`rates`: GB/s between two devices; `links`: what joins them as nvidia-smi writes it, where it is known."""
+    """Whether each pair of devices copies (`rates`, GB/s) as fast as what joins it (`links`, as nvidia-smi has it)."""
     slow = []
-    for pair, rate in rates.items():
-        least = least_rate(links.get(pair, ""))
+    for (first, second), rate in rates.items():
+        link = links.get((first, second), "unknown link")
+        least = least_rate(link)
         if rate < least:
-            link = links.get(pair, "unknown link")
-            slow.append(
-                f"{rate:.1f} GB/s between devices {pair[0]} and {pair[1]} ({link}), which give {least:g} or more"
-            )
+            slow.append(f"{rate:.1f} GB/s between devices {first} and {second} ({link}), which give {least:g} or more")
     span = f"{min(rates.values()):.1f} to {max(rates.values()):.1f} GB/s between {len(rates)} pairs"
     joined = ", ".join(sorted(set(links.values()))) or "unknown"
     advice = "look at nvidia-smi nvlink -s, and at access control services of the PCIe bridges (ACS)"
@@ -310,7 +316,8 @@ def read_ahead() -> Verdict:
     from scaleproof.measure.trainer.batches import Batches
 
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as folder:
-        file = TokenFile(write_random_tokens(Path(folder), 512, 500_000, 1_000), "train", 128)
+        tokens = write_random_tokens(Path(folder), vocab_size=512, train=500_000, val=1_000)
+        file = TokenFile(tokens, "train", 128)
         batch = Batch(8, 2, 1, 16)
         plan, device = SamplePlan(file.samples, 16, 1), torch.device("cuda", 0)
         batches = Batches(file, plan, batch, range(1), device)
@@ -319,12 +326,14 @@ def read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
+    """Whether all micro-batches reach the device unchanged; `differing` of `count` did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
 
 
 def compiled() -> Verdict:
+    """Whether torch.compile works on the first device, and its result is right."""
     import torch
 
     from scaleproof.measure.machine.applicable import _gpu_compile_problem
@@ -338,9 +347,8 @@ def compiled() -> Verdict:
     function = torch.compile(lambda t: torch.nn.functional.gelu(t @ t).sum())
     off = abs(float(function(x)) / float(torch.nn.functional.gelu(x @ x).sum()) - 1)
     seconds = time.perf_counter() - began
-    return judged(
-        off < 1e-2, f"compiled in {seconds:.0f} s; its result is {off:.1e} off", "compile: true is not usable"
-    )
+    evidence = f"compiled in {seconds:.0f} s; its result is {off:.1e} off"
+    return judged(off < 1e-2, evidence, "compile: true is not usable")
 
 
 def _product(size: int) -> Callable[[], Any]:
@@ -354,7 +362,7 @@ def _product(size: int) -> Callable[[], Any]:
 
 
 def _seconds(call: Callable[[], Any], calls: int = 1) -> float:
-    """Seconds that the current device takes for some calls."""
+    """Seconds that the current device takes to run `call` as many times as `calls` says."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -363,7 +371,7 @@ def _seconds(call: Callable[[], Any], calls: int = 1) -> float:
 
 
 def _busy(call: Callable[[], Any], seconds: float) -> None:
-    """Keep the device at work for a while; the host waits every few calls, so that it cannot run far ahead."""
+    """Keep the device at work with `call` for some seconds; the host waits every few calls, so as not to run ahead."""
     import torch
 
     until = time.perf_counter() + seconds

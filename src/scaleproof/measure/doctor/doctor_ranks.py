@@ -34,7 +34,10 @@ CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
 def examined(request: Request) -> Any:
-    """Look at every cell; a cell that fails is a result too. Rank 0 writes after each."""
+    """Look at every cell listed beside the request; returns the session, to be closed.
+
+    Rank 0 writes RESULT after each cell; a cell that fails is a result too.
+    """
     from scaleproof.measure.trainer.session import Session
 
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -42,16 +45,16 @@ def examined(request: Request) -> Any:
     session = Session(request.cell, timeout_s=request.time_limit, gpus=request.gpus)
     results: dict[str, Any] = {"world_size": session.world_size, "device": session.place["device_name"], "cells": {}}
     for path in json.loads((folder / CELLS).read_text()):
-        one = Request.read(Path(path))
+        cell_request = Request.read(Path(path))
         began = time.perf_counter()
         try:
-            result = look_at(session, one)
+            result = look_at(session, cell_request)
         except Exception as error:
             result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
             traceback.print_exc()
         result["seconds"] = time.perf_counter() - began
         result["errors"] = session.gather(result.get("error"))
-        results["cells"][one.cell.execution.strategy] = result
+        results["cells"][cell_request.cell.execution.strategy] = result
         if session.rank == 0:
             write_json(folder / RESULT, results)
         gc.collect()
@@ -77,7 +80,7 @@ def all_reduce_seconds(session: Any) -> float | None:
 
 
 def look_at(session: Any, request: Request) -> dict[str, Any]:
-    """What the steps of one cell did on this rank."""
+    """What the steps of one cell did on this rank: collectives, dtypes, host waits, times in seconds, losses."""
     from scaleproof.measure.trainer.measure import set_up
     from scaleproof.measure.trainer.probe import Probe
 
@@ -99,9 +102,10 @@ def look_at(session: Any, request: Request) -> dict[str, Any]:
 
 
 def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
-    """Host waits of one step from step `first` on: `file:line` -> times.
+    """How often the host waits for the device in a step: `file:line` -> times. `steps`: makes steps (from, how many).
 
-    Those of one step less than those of several: the host waits once when all steps are done, to read the losses.
+    Measured as the difference between several steps and one, from step `first` on: the host waits once more when all
+    are done, to read the losses.
     """
     with host_waits(device) as one:
         steps(first, 1)
@@ -112,7 +116,7 @@ def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) ->
 
 @contextmanager
 def host_waits(device: Any) -> Iterator[Counter[str]]:
-    """Where the host waited for the device meanwhile: `file:line` -> times.
+    """Count where the host waits for the device in this context: `file:line` -> times.
 
     On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.
     """
@@ -140,6 +144,7 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
 
 
 def _operators(places: Counter[str]) -> Any:
+    """A context that counts in `places` where operators are called that would wait for a GPU."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Waits(TorchDispatchMode):
@@ -152,13 +157,19 @@ def _operators(places: Counter[str]) -> Any:
 
 
 def _waiting(frame: FrameType) -> str:
-    """`package/file.py:line` of the innermost frame whose own program waits, not one that it called for that."""
+    """`package/file.py:line` of the program that waits: the innermost frame that is neither torch's nor Python's.
+
+    Without one it is torch's innermost, without that the innermost of all; this file counts as none.
+    """
     frames = [each for each in _outwards(frame) if each.f_code.co_filename != __file__]
-    own = [each for each in frames if _package(each) not in CARRIERS]
-    return _place((own or [each for each in frames if _package(each) == "torch"] or frames)[0])
+    programs = [each for each in frames if _package(each) not in CARRIERS]
+    in_torch = [each for each in frames if _package(each) == "torch"]
+    innermost, *_ = programs or in_torch or frames
+    return _place(innermost)
 
 
 def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
+    """A frame and all that called it, the innermost first."""
     while frame:
         yield frame
         frame = frame.f_back
@@ -169,17 +180,20 @@ def _package(frame: FrameType) -> str:
 
 
 def _place(frame: FrameType) -> str:
-    """By the module's name, the same wherever its package is installed; a file of no package by its own."""
+    """A frame's line as `package/file.py:line`, the same wherever the package is installed; else as `file.py:line`."""
     path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
     packaged = getattr(sys.modules.get(_package(frame)), "__file__", None) is not None
-    folders = module.count(".") + (path.name == "__init__.py") if packaged else 0
+    folders = 0
+    if packaged:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
+        folders = module.count(".") + (path.name == "__init__.py")
     return f"{'/'.join(path.parts[-1 - folders :])}:{frame.f_lineno}"
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
     """How many of `count` micro-batches, read ahead for the first device, have other tokens than the plan's.
 
-    `lag` keeps the device busy before each. They are compared once all are taken: to look at one waits for the device.
+    `batches`: a trainer's Batches. `lag` keeps the device busy before each. They are compared once all are taken: to
+    look at one waits for the device.
     """
     import torch
 

@@ -22,14 +22,14 @@ from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
 STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
-CLOCKS = 0.02  # by which steps and wall-clock time may differ
+MOST_CLOCKS_APART = 0.02  # by which steps and wall-clock time may differ
 LIMIT_S = 150.0
 PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 PRODUCTS = {"bf16": "bfloat16", "fp32": "float32"}
 
 
 def cells(devices: int, on_gpu: bool) -> list[Cell]:
-    """A small cell of each strategy; one device is `single` as well."""
+    """A small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",
@@ -50,7 +50,7 @@ def cells(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Verdicts about the steps of every strategy on `devices` ranks, on GPUs where there are any."""
+    """Name and verdict of each strategy's steps on `devices` ranks; on GPUs where there are any (`gpus`: how many)."""
     chosen = cells(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
         results, log = run(chosen, Path(root), gpus)
@@ -73,7 +73,7 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
 
 
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
-    """All-reduce of REDUCED bytes between devices that are joined by `links`, each as nvidia-smi writes it.
+    """Whether an all-reduce of REDUCED bytes in `seconds` is as fast as `links`, each as nvidia-smi writes it.
 
     Its bus bandwidth is that of the slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md).
     """
@@ -86,7 +86,10 @@ def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdi
 
 
 def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
-    """Start the ranks; what they wrote, and their output's lines."""
+    """Start ranks that look at the cells `chosen`; returns their results (empty without any) and their output's lines.
+
+    `root`: a folder for their files; `gpus`: how many there are. Raises KeyboardInterrupt where it was stopped.
+    """
     tokens = write_random_tokens(root / "tokens", 512, 200_000, 10_000)
     paths = []
     for cell in chosen:
@@ -103,13 +106,18 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
         outcome = run_watched(command, environment, root / "doctor.log", LIMIT_S)
     except Interrupted as stopped:
         raise KeyboardInterrupt from stopped  # no verdict about this machine
-    log = [*outcome.tail, *(["the ranks were ended: their time was over"] if outcome.timed_out else [])]
+    log = [text for text in outcome.tail if text.strip()]
+    if outcome.timed_out:
+        log.append("the ranks were ended: their time was over")
     result = root / RESULT
-    return (json.loads(result.read_text()) if result.exists() else {}), [text for text in log if text.strip()]
+    return json.loads(result.read_text()) if result.exists() else {}, log
 
 
 def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
-    """One strategy: its collectives and bytes, its precision, its clocks, and whether the host waits in a step."""
+    """Whether a strategy's steps did what they should: bytes of collectives, precision, clocks, no waits of the host.
+
+    `observed`: what `doctor_ranks.look_at` and `examined` wrote of `cell`.
+    """
     errors = [error for error in observed["errors"] if error]
     if errors:
         return Verdict("FAIL", errors[0], "this strategy cannot be measured here until that is fixed")
@@ -127,7 +135,7 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
         ]
     if PRODUCTS[execution.precision] not in observed["dtypes"]["products"].split("+"):
         problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
-    if abs(observed["steps_s"] - observed["wall_s"]) > CLOCKS * observed["wall_s"]:
+    if abs(observed["steps_s"] - observed["wall_s"]) > MOST_CLOCKS_APART * observed["wall_s"]:
         problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
     waits = {place: n for place, n in observed["waits"].items() if not _own_wait(execution.strategy, place)}
     if waits:
@@ -140,5 +148,5 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
 
 
 def _own_wait(strategy: str, place: str) -> bool:
-    """DeepSpeed reads the norm of the gradients in each update that clips, in all programs that use it."""
+    """Whether the wait at `place` is DeepSpeed's own: it reads the gradients' norm in each update that clips."""
     return strategy.startswith("zero") and place.startswith("deepspeed/")

@@ -8,9 +8,9 @@ import numpy as np
 
 
 def write_random_tokens(folder: Path, vocab_size: int, train: int, val: int, tokenizer: str = "random") -> Path:
-    """Write {train,val}.bin and tokens.json of `train` and `val` tokens into `folder`, which is returned.
+    """Write {train,val}.bin, with `train` and `val` random tokens, and tokens.json into `folder`; returns `folder`.
 
-    `tokenizer`: the one that they stand for. Runs are held against the tokenizer of their campaign.
+    `tokenizer`: the name to note, as runs are held against the tokenizer of their campaign.
     """
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(1)

@@ -51,14 +51,14 @@ def memory(device: torch.device) -> dict[str, int] | None:
 
 
 def mark(device: torch.device) -> torch.Event:
-    """A mark in what the device is given to do, which it reaches in its own time."""
+    """An event in the device's queue of work: it notes the time when the device reaches it."""
     event = torch.Event(device, enable_timing=True)
     event.record()
     return event
 
 
 def seconds_of(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Seconds that the device takes for some calls, one behind the other."""
+    """Seconds that the device takes to run `call` as many times as `calls` says, one after the other."""
     if not is_accelerator(device):
         began = time.perf_counter()
         for _ in range(calls):

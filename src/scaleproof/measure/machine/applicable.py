@@ -12,8 +12,8 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
 from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version
 
-TENSOR_FORMATS = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
-TRITON = (7, 5)  # the least compute capability that Triton generates code for
+LEAST_FOR_BF16 = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
+LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates code for
 # CUDA's major version -> the least compute capability of its compilers, the least driver (CUDA toolkit release notes).
 CUDA_SUPPORT = {13: ((7, 5), 580), 12: ((5, 0), 525)}
 LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: sm_50 to sm_90, drivers from 525
@@ -43,6 +43,7 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
+    """Why `cell` cannot run with nn.DataParallel, or would not use it; None where it can."""
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -55,6 +56,7 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
+    """Why `cell` cannot run on this machine's CPU; None where it can."""
     execution, cores = cell.execution, available_cores()
     if execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
@@ -66,11 +68,12 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
+    """Why `cell` cannot run on `gpus`, by the oldest of them and the installed torch; None where it can."""
     execution, oldest = cell.execution, min(gpus, key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
     if reason:
         return reason
-    if execution.precision in ("bf16", "tf32") and oldest.capability < TENSOR_FORMATS:
+    if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
     return _gpu_compile_problem(oldest) if execution.compile else None
 
@@ -98,18 +101,19 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
     """Why none of torch's kernels runs on a device; None where one does.
 
-    `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of the same major version and the same
-    or a newer minor one; intermediate code (compute_80) runs on any newer device.
+    `name`, `capability`: of the device; `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of
+    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device.
     """
     for entry in architectures:
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)
         if not match:
             continue
+        kind, suffix = match[1], match[4]
         built = int(match[2]), int(match[3])
         same_family = built[0] == capability[0] and built <= capability
-        if match[4] == "a":
+        if suffix == "a":  # sm_90a: for this very capability
             same_family = built == capability
-        if same_family or (match[1] == "compute" and built <= capability):
+        if same_family or (kind == "compute" and built <= capability):
             return None
     return (
         f"{name} has compute capability {dotted(capability)}, for which this torch has no kernels "
@@ -122,8 +126,11 @@ def dotted(version: tuple[int, int]) -> str:
 
 
 def _gpu_compile_problem(oldest: Gpu) -> str | None:
-    """Triton compiles a small launcher in C for each kernel, so that it needs more than a CUDA device."""
-    if oldest.capability < TRITON:
+    """Why torch.compile does not work on `oldest`, the oldest GPU; None where it does.
+
+    Triton compiles a small launcher in C for each kernel, so that it needs a compiler and Python's headers as well.
+    """
+    if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"
     if importlib.util.find_spec("triton") is None:
         return "torch.compile needs triton on a CUDA device, and it is not installed"

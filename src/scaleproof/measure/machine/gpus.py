@@ -1,6 +1,7 @@
 """The CUDA devices of this machine as NVML sees them, before any rank has started. Imports no torch."""
 
 import importlib.util
+import math
 import os
 import re
 from collections.abc import Callable
@@ -28,7 +29,7 @@ class LostDevice(UserError):
 
 
 def usable(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """What `look` (cuda_devices) finds, for whoever describes this machine: none, and why, where a device is lost."""
+    """The devices that `look` (cuda_devices) finds, and an empty text; no device, and why, where one is lost."""
     try:
         return look(), ""
     except LostDevice as lost:
@@ -63,7 +64,7 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _by_index(nvml: Any, index: int) -> Gpu:
-    """A device; one that is lost keeps its place in the numbering, has no UUID, and says why in place of its name."""
+    """The device with this number; a lost one keeps its place, has no UUID, and says why in place of its name."""
     try:
         return _describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -71,7 +72,7 @@ def _by_index(nvml: Any, index: int) -> Gpu:
 
 
 def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """A device; `parent` is the whole device of a MIG instance, which alone knows its compute capability."""
+    """What NVML says of `handle`; `parent`: the whole device of a MIG instance, which alone knows its capability."""
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -97,7 +98,11 @@ def _instance(nvml: Any, uuid: str) -> Gpu | None:
 def _visible(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """CUDA_VISIBLE_DEVICES: indices, (beginnings of) UUIDs, MIG instances; all after an unknown entry is hidden."""
+    """Those of `devices` that `variable`, the value of CUDA_VISIBLE_DEVICES, lets programs see; all where it is None.
+
+    Its entries are indices, (beginnings of) UUIDs, or MIG instances, which `instance` finds by their UUID. As in CUDA,
+    an unknown entry hides all that follow.
+    """
     if variable is None:
         return devices
     visible = []
@@ -123,11 +128,13 @@ def cores_near(uuid: str) -> list[int]:
     try:
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, -(-(os.cpu_count() or 1) // 64)))
+        # A bit for each CPU of the machine, in words of 64 bits.
+        word_count = math.ceil((os.cpu_count() or 1) / 64)
+        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, word_count))
     except pynvml.NVMLError:
         return []
-    near = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
-    return sorted(near & os.sched_getaffinity(0))
+    on_node = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    return sorted(on_node & os.sched_getaffinity(0))
 
 
 def torch_has_cuda() -> bool:

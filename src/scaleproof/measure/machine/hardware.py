@@ -13,7 +13,7 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.slurm import run_command
 
 # Field of the record -> nvidia-smi's.
-GPU = {
+GPU_FIELDS = {
     "index": "index",
     "name": "name",
     "uuid": "uuid",
@@ -27,7 +27,7 @@ GPU = {
     "mig": "mig.mode.current",
     "bus": "pci.bus_id",
 }
-NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 # The first is for people who know their image's digest (docs/environments.md); the container's runtime sets the others.
 CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
@@ -52,45 +52,46 @@ def gpus() -> list[dict[str, str]]:
 
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
     """
-    text = _query(GPU)
+    text = _query(GPU_FIELDS)
     if text:
-        return gpu_rows(text, tuple(GPU))
-    known = [field for field in GPU if _query({field: GPU[field]})]
-    return gpu_rows(_query({field: GPU[field] for field in known}), known) if known else []
+        return gpu_rows(text, tuple(GPU_FIELDS))
+    known = [field for field in GPU_FIELDS if _query({field: GPU_FIELDS[field]})]
+    return gpu_rows(_query({field: GPU_FIELDS[field] for field in known}), known) if known else []
 
 
 def _query(fields: Mapping[str, str]) -> str:
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
-def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU)) -> list[dict[str, str]]:
-    """nvidia-smi's table of devices, values with their units as it prints them."""
+def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
+    """The rows of nvidia-smi's table `text`: field -> value with its unit, for the columns `fields` in their order."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
 def topology(text: str) -> list[str]:
-    """`nvidia-smi topo -m`: the lines of its matrix, without the colours of a terminal."""
+    """The lines of the matrix in `text`, which `nvidia-smi topo -m` printed, without the colours of a terminal."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    return [re.sub(r"\s+", " ", line).strip() for line in plain.split("\nLegend", 1)[0].splitlines() if line.strip()]
+    matrix, *_ = plain.split("\nLegend", 1)
+    return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """What joins every two of some devices (NV18, PIX, SYS, ...), by places in `uuids`; empty where nothing says so."""
+    """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
     numbers = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}
-    rows = [line.split() for line in topology(run_command("nvidia-smi", "topo", "-m")) if re.match(r"GPU\d+ ", line)]
-    if len(rows) < len(numbers) or not set(uuids) <= set(numbers):
+    lines = topology(run_command("nvidia-smi", "topo", "-m"))
+    matrix = [line.split()[1:] for line in lines if re.match(r"GPU\d+ ", line)]  # without the names of the rows
+    if len(matrix) < len(numbers) or not set(uuids) <= set(numbers):
         return {}
-    places = [numbers[uuid] for uuid in uuids]
-    return {(a, b): rows[places[a]][1 + places[b]] for a, b in combinations(range(len(places)), 2)}
+    return {(a, b): matrix[numbers[uuids[a]]][numbers[uuids[b]]] for a, b in combinations(range(len(uuids)), 2)}
 
 
 def infiniband(text: str) -> list[dict[str, str]]:
-    """`ibstat`: state and rate (Gb/s) of each port."""
+    """The ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
     ports, adapter = [], ""
     for line in text.splitlines():
-        if named := re.match(r"CA '(\S+)'", line):
-            adapter = named[1]
+        if heading := re.match(r"CA '(\S+)'", line):
+            adapter = heading[1]
         elif port := re.match(r"\s*Port (\d+):", line):
             ports.append({"adapter": adapter, "port": port[1]})
         elif ports and (value := re.match(r"\s*(State|Rate|Link layer): (.+)", line)):
@@ -99,7 +100,7 @@ def infiniband(text: str) -> list[dict[str, str]]:
 
 
 def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
-    """Speed of each interface in Mb/s, where the system knows it."""
+    """Network interface -> speed in Mb/s, for those whose speed the system knows."""
     speeds = {}
     for path in sorted(root.glob("*/speed")):
         try:
@@ -119,7 +120,7 @@ def _cuda(text: str) -> str | None:
 
 def _nccl() -> str | None:
     """The version of the NCCL that was installed with torch."""
-    for package in NCCL:
+    for package in NCCL_PACKAGES:
         try:
             return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

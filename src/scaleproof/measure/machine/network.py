@@ -10,21 +10,21 @@ def short_host(host: str) -> str:
 
 
 def interface(hosts: list[str]) -> str | None:
-    """The network interface from which this node reaches the others; None where there are none or they are unknown.
+    """The network interface from which this node reaches the others of `hosts`; None where no way to them is known.
 
-    Not the one of the node's own name, which many systems let point to themselves (127.0.1.1).
+    Not the one of this node's own name, which many systems let point to themselves (127.0.1.1).
     """
     import psutil
 
     here = short_host(os.uname().nodename)
     others = [host for host in hosts if short_host(host) != here]
     for host in others:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
             try:
-                way.connect((host, 9))  # nothing is sent: the system only chooses a way
+                route.connect((host, 9))  # nothing is sent: the system only chooses a way
             except OSError:
                 continue
-            own = way.getsockname()[0]
+            own, _ = route.getsockname()  # address, port
         for name, addresses in psutil.net_if_addrs().items():
             if any(address.address == own for address in addresses):
                 return name

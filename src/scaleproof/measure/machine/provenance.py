@@ -31,7 +31,7 @@ VARIABLES = (
     "DS_ACCELERATOR",
 )
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
-SLURM = {
+SLURM_VARIABLES = {
     "job_id": "SLURM_JOB_ID",
     "nodelist": "SLURM_JOB_NODELIST",
     "nnodes": "SLURM_NNODES",
@@ -46,7 +46,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
     `job`: what the scheduler says of the job around this process, where it was asked.
     """
-    scheduler = {name: os.environ[variable] for name, variable in SLURM.items() if os.environ.get(variable)}
+    scheduler = {name: os.environ[variable] for name, variable in SLURM_VARIABLES.items() if os.environ.get(variable)}
     return {
         "git_commit": _git("rev-parse", "HEAD") or "unknown",
         "git_dirty": _dirty(),
@@ -64,7 +64,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
 
 def hardware() -> dict[str, Any]:
-    """This machine: on a cluster each node says it of itself."""
+    """This machine's CPU, cores, memory, and what `inventory` finds; on a cluster each node says it of itself."""
     return {
         "cpu_model": _cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -75,7 +75,7 @@ def hardware() -> dict[str, Any]:
 
 
 def variables() -> dict[str, str]:
-    """Environment variables of the allow-list, without places of this machine."""
+    """Environment variables that results may repeat (VARIABLES), their values without paths of this machine."""
     return {
         name: scrub(value)
         for name, value in sorted(os.environ.items())
@@ -84,6 +84,7 @@ def variables() -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
+    """Version of each of PACKAGES, as `<package>_version`; "unknown" where it is not installed."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -110,6 +111,7 @@ def _dirty() -> bool | None:
 
 
 def _cpu_model() -> str:
+    """The CPU's name as Linux gives it, else as Python does."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():

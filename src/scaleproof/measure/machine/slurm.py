@@ -65,12 +65,12 @@ def allocation() -> Allocation | None:
     facts = own_job()
     if facts is None:
         return None
-    given = hosts(facts["NodeList"])
+    nodes = hosts(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job_name(facts),
-        tuple(given),
-        max(1, int(facts["NumCPUs"]) // len(given)),
+        tuple(nodes),
+        max(1, int(facts["NumCPUs"]) // len(nodes)),
         int(devices[1]) if devices else 0,
         _recorded(facts),
     )
@@ -110,7 +110,10 @@ def job_name(facts: Mapping[str, str]) -> str:
 
 
 def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Slurm's description of a job, by Slurm's names; empty where it gives none. `job`: its number, or 25_2."""
+    """Slurm's description of a job (25, or 25_2), by Slurm's names; empty where no try gives it.
+
+    `patience`: seconds before each try.
+    """
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)
@@ -132,9 +135,10 @@ def hosts(nodelist: str) -> list[str]:
 
 
 def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """The table that squeue or sinfo prints, without its head; `columns` as in their --format, the last may be text."""
+    """The rows of the table that squeue or sinfo prints, without its head; `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
-    return [line.split("|", len(columns) - 1) for line in text.splitlines() if line.count("|") >= len(columns) - 1]
+    separators = len(columns) - 1  # at least: the last cell may be a text with others
+    return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
 
 
 def recorded_at_end(job: str) -> dict[str, str]:
@@ -146,9 +150,11 @@ def recorded_at_end(job: str) -> dict[str, str]:
 
 
 def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
-    """No user, no paths."""
+    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty where there is none."""
+    if not facts:
+        return {}
     entries = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
-    return {"job_id": job_name(facts), **entries} if facts else {}
+    return {"job_id": job_name(facts), **entries}
 
 
 def config() -> dict[str, str]:
@@ -170,7 +176,7 @@ def minutes(limit: str) -> float:
 
 
 def submit_limit(account: str) -> int | None:
-    """How many jobs this user may have in the queue; None where the site sets no limit or keeps no accounts."""
+    """How many jobs the user may have in the queue under `account` (empty: any); None where no limit is known."""
     chosen = [f"accounts={account}"] if account else []
     user = f"users={getpass.getuser()}"
     text = run_command(
@@ -181,7 +187,7 @@ def submit_limit(account: str) -> int | None:
 
 
 def steps(job: str) -> list[str]:
-    """The job's steps that srun has started and that still run."""
+    """The ids (25.0) of the job's steps that srun has started and that still run; the batch script is none of them."""
     ids = run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
     return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
 
@@ -193,7 +199,7 @@ def signal_steps(job: str, name: str) -> None:
 
 
 def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """What Slurm says was the end of a run, as class and reason; None where it says nothing."""
+    """Class and reason of a run's end where Slurm ended it, from the `lines` of its output; None where it did not."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)

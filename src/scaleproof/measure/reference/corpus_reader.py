@@ -26,11 +26,11 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 from scaleproof.measure.reference.schema import CorpusReading
 
-READ = 32  # documents of each split that are tokenised again
+READ_AGAIN = 32  # documents of each split that are tokenised again
 LONGEST = 200_000  # characters of a document that are
 UNSURE = 64  # tokens before a cut that the rest of the text could change
 CHUNK = 1 << 24  # tokens in memory at a time
-STATISTICS = 1 << 26  # tokens at the start of the training split that are counted by entry
+COUNTED_TOKENS = 1 << 26  # tokens at the start of the training split that are counted by entry
 OPENING = 64  # tokens that, with its length, tell a document from others; shorter ones repeat by chance
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -50,18 +50,19 @@ def read_corpus(folder: Path) -> CorpusReading:
         *_table_differences(described, len(table["tokens"]) + 1, splits),
         *_count_differences(source, splits),
     ]
-    read = 0
+    read = 0  # documents
     for name, split in splits.items():
-        for document in source.some_of(name, READ):
+        for document in source.some_of(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
     return CorpusReading(documents=source.documents, read=read, differences=differences, **_statistics(splits))
 
 
 class _Split:
-    """The tokens of a split, and where its documents end."""
+    """The tokens of a split, and where its documents end. `largest`: the largest id."""
 
     def __init__(self, folder: Path, described: dict[str, Any], name: str) -> None:
+        """Read the split `name` (train, val) of the corpus in `folder`; `described`: its tokens.json."""
         tokens: Tokens = np.memmap(folder / described[name]["file"], dtype=described["dtype"], mode="r")
         self.name, self.tokens = name, tokens
         self.end_of_text = int(described["end_of_text"])
@@ -84,16 +85,17 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of the length and the first tokens of each document that has as many as that."""
+        """A hash of each document's length and first OPENING tokens; shorter documents are left out."""
         lengths = self.ends - self.starts
-        starts, lengths = self.starts[lengths >= OPENING], lengths[lengths >= OPENING]
+        long_enough = lengths >= OPENING
+        starts, lengths = self.starts[long_enough], lengths[long_enough]
         powers = np.cumprod(np.full(OPENING, 0x9E3779B97F4A7C15, dtype=np.uint64), dtype=np.uint64)
         hashes = []
         for first in range(0, len(starts), CHUNK // OPENING):
             places = starts[first : first + CHUNK // OPENING, None] + np.arange(OPENING)
             hashes.append((self.tokens[places].astype(np.uint64) * powers).sum(axis=1, dtype=np.uint64))
-        hashed = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
-        return hashed * np.uint64(2654435761) + lengths.astype(np.uint64)
+        of_tokens = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
+        return of_tokens * np.uint64(2654435761) + lengths.astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,10 @@ class _Source:
     @cached_property
     def held_out(self) -> npt.NDArray[np.bool_]:
         """True for the documents of the validation split."""
-        held = np.zeros(self.documents, dtype=bool)
+        mask = np.zeros(self.documents, dtype=bool)
         count = max(1, round(self.documents * self.validation_fraction))
-        held[np.random.RandomState(0).permutation(self.documents)[:count]] = True
-        return held
+        mask[np.random.RandomState(0).permutation(self.documents)[:count]] = True
+        return mask
 
     def numbers(self, split: str) -> npt.NDArray[np.int64]:
         """The numbers of the documents of a split, in order."""
@@ -147,11 +149,14 @@ class _Source:
             yield _Document(int(numbers[place]), int(place), self._text(int(numbers[place])))
 
     def _text(self, number: int) -> str:
+        """The text of the document with this number."""
+        row = number
         for group, rows in enumerate(self.row_groups):
-            if number < rows:
+            if row < rows:
                 with pq.ParquetFile(self.store) as file:
-                    return str(file.read_row_group(group, columns=["text"], use_threads=False)["text"][number].as_py())
-            number -= rows
+                    texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
+                    return str(texts[row].as_py())
+            row -= rows
         raise IndexError(number)
 
 
@@ -162,7 +167,10 @@ def _encoding(table: dict[str, Any]) -> tiktoken.Encoding:
 
 
 def _table_differences(described: dict[str, Any], entries: int, splits: dict[str, _Split]) -> Iterator[str]:
-    """What tokens.json says of the tokenizer's table, against the table."""
+    """What differs between tokens.json, the ids of the splits, and the tokenizer's table, a sentence each.
+
+    `described`: tokens.json; `entries`: how many the table has, end-of-text included; `splits`: name -> split.
+    """
     if described["vocab_size"] != entries:
         described_size = integer(described["vocab_size"])
         yield f"tokens.json describes a table of {described_size} entries, the tokenizer has {integer(entries)}"
@@ -172,7 +180,7 @@ def _table_differences(described: dict[str, Any], entries: int, splits: dict[str
 
 
 def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
-    """Ends of text in each split, against the documents that belong there."""
+    """A sentence for each split that has another number of ends of text than documents belong there."""
     for name, split in splits.items():
         expected = len(source.numbers(name))
         if len(split.ends) != expected:
@@ -181,18 +189,18 @@ def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[s
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """The tokens in a document's place, against its text. A place that there is not is a difference of the counts."""
-    if document.place >= len(split.ends):
+    """A sentence where the tokens in a document's place are not those of its first LONGEST characters."""
+    if document.place >= len(split.ends):  # there is no such place, which is a difference of the counts
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
     tokens = split.document(document.place).astype(np.int64)
-    if len(document.text) > LONGEST:
+    if len(document.text) > LONGEST:  # where the text was cut, its last tokens may be others
         expected = expected[:-UNSURE]
         tokens = tokens[: len(expected)]
     common = min(len(tokens), len(expected))
-    apart = np.flatnonzero(tokens[:common] != expected[:common])
-    if len(apart) or len(tokens) != len(expected):
-        first = int(apart[0]) if len(apart) else common
+    differing = np.flatnonzero(tokens[:common] != expected[:common])
+    if len(differing) or len(tokens) != len(expected):
+        first = int(differing[0]) if len(differing) else common
         yield (
             f"document {integer(document.number)}, number {integer(document.place)} of {split.name}.bin, has "
             f"{integer(len(tokens))} tokens there and {integer(len(expected))} by its tokenizer; "
@@ -201,18 +209,18 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 
 
 def _statistics(splits: dict[str, _Split]) -> dict[str, Any]:
-    """Fields of the reading that need no documents."""
+    """Fields of the reading that need no documents: how tokens are distributed, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
-    counts = np.bincount(np.asarray(train.tokens[:STATISTICS]))
+    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
     shares = counts[counts > 0] / max(1, counts.sum())
-    repeated = seen = None
+    repeated = in_training = None
     if len(train.openings):
         repeated = 1 - len(np.unique(train.openings)) / len(train.openings)
         if len(validation.openings):
-            seen = float(np.isin(validation.openings, train.openings).mean())
+            in_training = float(np.isin(validation.openings, train.openings).mean())
     return {
         "distinct_tokens": int((counts > 0).sum()),
         "entropy_bits": float(-(shares * np.log2(shares)).sum()),
         "repeated_documents": repeated,
-        "validation_in_training": seen,
+        "validation_in_training": in_training,
     }

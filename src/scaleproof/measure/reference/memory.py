@@ -14,13 +14,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """Rows of which forward and backward pass fit beside weights and optimizer, at most ROWS_AT_ONCE; 0: none."""
+    """How many rows, at most ROWS_AT_ONCE, fit into free memory for a forward and a backward pass; 0: not one."""
     left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """What one row keeps for its backward pass, in fp32 with plain attention: seen were 0.55 to 1.0 of it."""
+    """Bytes that one row keeps for its backward pass, in fp32 with plain attention; runs took 0.55 to 1.0 of that."""
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
     logits = 0 if workload.get("task") == "classification" else 5 * workload["vocab_size"]
@@ -28,7 +28,7 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """What the activations of a row are made of; of a Python function nothing is known before it is called.
+    """Layers, width and heads of a model, as far as activations go; zeros for a Python function, as it is not called.
 
     A configuration of transformers has these numbers under the names of its family: `AutoConfig` knows them all.
     """
@@ -47,14 +47,14 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that this process may still take on `device`: of a CPU, the machine's or that of its control group."""
+    """Bytes that this process may still take on `device`; on a CPU also by the limits of its control groups."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(min([psutil.virtual_memory().available, *_left_in_groups()]))
 
 
 def _left_in_groups() -> list[int]:
-    """What the memory limits of this process's control groups (version 2) leave, from its own group upwards."""
+    """Bytes that the memory limit of each control group (version 2) of this process leaves, its own group first."""
     left = []
     with suppress(OSError, ValueError, StopIteration):
         own = next(line[3:].strip().lstrip("/") for line in CGROUP.read_text().splitlines() if line.startswith("0::"))
@@ -62,7 +62,8 @@ def _left_in_groups() -> list[int]:
             with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
                 parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-                left.append(limit - used + int(parts["active_file"]) + int(parts["inactive_file"]))
+                cached = int(parts["active_file"]) + int(parts["inactive_file"])  # of files: given back on demand
+                left.append(limit - used + cached)
     return left
 
 

@@ -61,7 +61,7 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Loss of each row; float32 of shape (rows,)."""
+        """Loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         absent = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
@@ -81,7 +81,7 @@ class Classifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Loss of each row; float32 of shape (rows,)."""
+        """Loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         present = tokens >= 0
         logits = self.network(input_ids=tokens * present, attention_mask=present.long()).logits
@@ -93,7 +93,7 @@ def build(workload: dict[str, Any], seed: int, classes: int) -> nn.Module:
 
     Raises UserError where a model's Python file is not the one that the run had.
     """
-    shape, rows = workload["model_shape"], workload["vocab_size"]
+    shape, rows = workload["model_shape"], workload["vocab_size"]  # a row of the token table for each entry
     torch.manual_seed(seed)
     if "d_model" in shape:
         return Encoder(shape, rows, classes)
@@ -103,7 +103,7 @@ def build(workload: dict[str, Any], seed: int, classes: int) -> nn.Module:
 
 
 def _configuration(shape: dict[str, Any]) -> Any:
-    """The configuration of transformers: of a GPT-2 by its numbers, or as its file has it."""
+    """The configuration of transformers that `shape` stands for: the numbers of a GPT-2, or all keys of its file."""
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:
@@ -115,7 +115,7 @@ def _configuration(shape: dict[str, Any]) -> Any:
 
 
 def _from_configuration(config: Any, rows: int, task: str, classes: int) -> nn.Module:
-    """The network of a configuration, in fp32, without dropout and special tokens, with `rows` in its token table."""
+    """The network of a configuration, in fp32, without dropout and special tokens; `rows`: of its token table."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
     config.vocab_size = rows
@@ -133,7 +133,10 @@ def _from_configuration(config: Any, rows: int, task: str, classes: int) -> nn.M
 
 
 def _from_function(module: str, sha256: str, rows: int) -> nn.Module:
-    """What the function in a Python file returns, with plain attention. Raises UserError where the file is another."""
+    """The network that a function in a Python file returns, with plain attention.
+
+    `module`: path:function; `rows`: of its token table. Raises UserError where the file has not this `sha256`.
+    """
     path, _, name = module.partition(":")
     source = Path(path).read_bytes()
     if hashlib.sha256(source).hexdigest() != sha256:

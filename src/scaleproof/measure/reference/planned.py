@@ -30,7 +30,8 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
     """Seconds that a replay of a run of `total_steps` takes, where one step takes `step_s`."""
-    least, most = (min(total_steps, n) for n in (steps_to_replay(parameters, tokens_per_step), MOST_STEPS))
+    least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
+    most = min(total_steps, MOST_STEPS)
     once = max(least * step_s, min(most * step_s, BUDGET_S))
     return TIMES * min(once, SERIES_PART * LIMIT_S)
 
@@ -78,8 +79,9 @@ class PlannedSteps:
         return step_ids(self.train.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """The reference as far as tokens make it; `shortened` says why it has no steps."""
+        """The reference as far as tokens alone make it: checksums, but no losses. `shortened`: why it has no steps."""
         total = self.total_steps
+        # Those that may be replayed, the last one, and the one that would follow.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
         window = range(self.work["warmup_steps"], total)
         return Reference(

@@ -55,9 +55,9 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
 
 
 def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """What training makes of the plan in about `limit_s` at most: fields of a Reference.
+    """Train as planned for about `limit_s` seconds at most; returns the fields of a Reference that come of it.
 
-    Never raises where the tokens are right.
+    Never raises where the tokens are right: `shortened` says why there are no more steps.
     """
     fields: dict[str, Any] = {}
     try:
@@ -72,7 +72,7 @@ def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 
 def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
-    """Fill `fields` as far as it gets, in `limit_s` a series. Raises TooMuch, or what a device or a library raises."""
+    """Make all series, each in `limit_s`, and fill `fields` of a Reference. Raises TooMuch, or a library's error."""
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
@@ -88,26 +88,30 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
     fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
     pace = Pace(
-        min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
-        min(plan.total_steps, MOST_STEPS),
-        FORWARD_PASSES * row_s * plan.work["global_batch"],
-        limit_s,
+        least=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
+        most=min(plan.total_steps, MOST_STEPS),
+        step_s=FORWARD_PASSES * row_s * plan.work["global_batch"],
+        limit_s=limit_s,
     )
 
-    def series(made: Made, rounding: Rounding, goes_on: Callable[[int], bool]) -> tuple[Made, str | None]:
+    def series(rows: int, rounding: Rounding, goes_on: Callable[[int], bool]) -> tuple[Made, str | None]:
+        """One series from the initial weights, and why it ended early; None where it did not."""
+        made = Made(rows)
         return made, _make(plan, deepcopy(original).to(device), made, rounding, goes_on, PATIENCE * limit_s)
 
-    first, why = series(Made(max(1, rows)), AS_WRITTEN, pace.goes_on)
-    others, reasons = [], [why, pace.shortened]
+    first, reason = series(max(1, rows), AS_WRITTEN, pace.goes_on)
+    others, reasons = [], [reason, pace.shortened]
     for rounding in OTHERWISE:
-        made, why = series(Made(first.rows), rounding, lambda made: made < len(first.losses))
+        made, reason = series(first.rows, rounding, lambda steps_made: steps_made < len(first.losses))
         others.append(made)
-        reasons.append(why)
+        reasons.append(reason)
+    # All series are cut to the length of the shortest.
     steps = min(len(made.losses) for made in (first, *others))
     validated = steps == plan.total_steps
     for made in (first, *others):
         del made.losses[steps:], made.gradient_norms[steps:]
-        made.validation_loss = made.validation_loss if validated else None
+        if not validated:
+            made.validation_loss = None
     fields |= first.fields() | {
         "repetitions": [Repetition(**made.fields()) for made in others if steps],
         "shortened": next(filter(None, reasons), None),
@@ -117,9 +121,10 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
 def _make(
     plan: PlannedSteps, model: nn.Module, made: Made, rounding: Rounding, goes_on: Callable[[int], bool], limit_s: float
 ) -> str | None:
-    """Add to `made` the steps of one series, and its validation where it is whole.
+    """Add to `made` the steps of one series that trains `model`, and its validation loss where it is whole.
 
-    Returns why it ended before `goes_on` ended it.
+    Returns why it ended before `goes_on` ended it, None where it did not. `limit_s`: seconds of the steps, and again of
+    the validation.
     """
     try:
         make_steps(model, plan.train, plan.work, made, rounding, goes_on, time.monotonic() + limit_s)
@@ -143,12 +148,13 @@ class Pace:
     shortened: str | None = None  # why there are fewer than `least`
 
     def goes_on(self, made: int) -> bool:
-        """Whether a further step is begun after `made` of them."""
+        """Whether a further step is begun after `made` steps; notes why where there are fewer than `least`."""
         took = time.monotonic() - self.began
         step_s = took / made if made else self.step_s
         if made < self.least and took + step_s > self.limit_s:
             self.shortened = f"a step takes about {step_s:,.0f} s here, all steps may take {self.limit_s:,.0f} s"
-        return made < self.most and took + step_s <= (self.limit_s if made < self.least else BUDGET_S)
+        limit_s = self.limit_s if made < self.least else BUDGET_S
+        return made < self.most and took + step_s <= limit_s
 
 
 def _first_losses(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:

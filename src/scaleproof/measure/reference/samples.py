@@ -56,10 +56,11 @@ class SplitSamples:
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Int64 of shape (len(ids), seq_len + 1)."""
+        """The samples with these ids: int64 of shape (len(ids), seq_len + 1)."""
         return np.stack([self._row(int(i)) for i in ids])
 
     def _row(self, i: int) -> np.ndarray:
+        """Sample `i`: int64 of shape (seq_len + 1,)."""
         if self.labels is None:
             return self.tokens[i * self.seq_len : (i + 1) * self.seq_len + 1].astype("<i8")
         start = int(self.ends[i - 1]) + 1 if i else 0
@@ -71,7 +72,7 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """Sample ids of one optimizer step, int64 of shape (global_batch,)."""
+    """Sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many the split has."""
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
@@ -80,13 +81,13 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Sample ids of the validation, int64."""
+    """Sample ids of the validation, int64: `count` of the `samples` of the split, or all where there are fewer."""
     scored = min(samples, count)
     return np.array([k * samples // scored for k in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """Of the tokens in some rows, whatever their order."""
+    """The checksum of the tokens in some rows, whatever their order, by the rule above."""
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
@@ -94,7 +95,7 @@ def checksum(rows: np.ndarray) -> str:
 
 
 def chain(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """Of the tokens of some steps, one step after the other."""
+    """The chain of the tokens of some steps, which depends on their order, by the rule above."""
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:
@@ -108,15 +109,16 @@ _orders: dict[tuple[int, int, int], np.ndarray] = {}
 
 
 def _epoch(samples: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of the samples in an epoch, a permutation of their ids."""
     key = (samples, seed, epoch)
     if key not in _orders:
-        _orders.clear()
+        _orders.clear()  # steps go on in order: one epoch in memory is enough
         _orders[key] = np.random.RandomState((seed, epoch)).permutation(samples)
     return _orders[key]
 
 
 def _checked(path: Path, part: dict[str, Any]) -> Path:
-    """The file that a part of tokens.json describes, to the last byte."""
+    """The path itself. Raises UserError where the file there is not the one that tokens.json describes as `part`."""
     size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
     if size != expected:
         raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")

@@ -115,11 +115,12 @@ def workload_name(config: Mapping[str, object]) -> str:
 def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
     """The reference of the run in `run_folder`, from the results that it is part of; None where there is none.
 
-    Raises UserError where the file is damaged.
+    `config`: the run's effective configuration; `train_sha256`: of the token file that it read, as the reference must
+    have. Raises UserError where the file is damaged.
     """
     folder = os.path.realpath(run_folder) if run_folder.is_symlink() else _real_place(run_folder)
     name = None
-    for _ in range(5):
+    for _ in range(5):  # the folders above the run, the nearest first
         folder = os.path.dirname(folder)
         references = os.path.join(folder, FOLDER)
         if os.path.isdir(references):  # few folders are asked for the name, which takes longer than looking
@@ -148,6 +149,7 @@ def read_reference(path: Path) -> Reference:
 
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int) -> Reference:
+    """The reference in `path`; `changed` (ns) only makes the cache read a changed file again."""
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:

@@ -42,7 +42,7 @@ OTHERWISE = (Rounding(1, 3.0), Rounding(2, 5.0))
 
 @dataclass
 class Made:
-    """The steps that were made so far, and `rows`, which fit into memory at once."""
+    """The steps of a series that were made so far; `rows`: how many go through the model at once, as memory allows."""
 
     rows: int
     losses: list[float] = field(default_factory=list)
@@ -67,10 +67,10 @@ def make_steps(
     goes_on: Callable[[int], bool],
     deadline: float,
 ) -> None:
-    """Train `model` from step 0 on, and note each step in `made`, while `goes_on` with the number of steps made.
+    """Train `model` from step 0 on, and note each step in `made`, while `goes_on` of the number of steps made.
 
-    Raises TooMuch at `deadline` (of `time.monotonic`), where not even one row fits into memory, and where a loss or a
-    norm is no number.
+    `work`: of the effective configuration. Raises TooMuch at `deadline` (of `time.monotonic`), where not even one row
+    fits into memory, and where a loss or a norm is no number.
     """
     optimizer = adamw(model, work["optimizer"])
     while goes_on(step := len(made.losses)):
@@ -91,7 +91,11 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: Made, factor: float, deadline: float) -> float:
-    """As `gradients`; where memory runs out, from the start with half as many rows at once."""
+    """Add the gradients of the rows' mean loss; returns that loss, as `gradients` does.
+
+    Where memory runs out it begins again with half as many rows at once (`made.rows`). Raises TooMuch where one row
+    does not fit, or at `deadline`.
+    """
     while True:
         try:
             return gradients(model, rows, made.rows, factor, deadline)
@@ -107,7 +111,10 @@ def _gradients_in_memory(model: nn.Module, rows: Tensor, made: Made, factor: flo
 
 
 def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf) -> float:
-    """Add the gradients of the rows' mean loss to the parameters; returns that loss. Raises TooMuch at `deadline`."""
+    """Add the gradients of the rows' mean loss to the parameters; returns that loss.
+
+    `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises TooMuch at `deadline`.
+    """
     total = 0.0
     for part in rows.split(at_once):
         if time.monotonic() > deadline:
@@ -115,14 +122,15 @@ def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0,
         losses = model(part)
         (losses.sum() * (factor / len(rows))).backward()
         total += float(losses.detach().double().sum())
-    for parameter in model.parameters() if factor != 1 else []:
-        if parameter.grad is not None:
-            parameter.grad.div_(factor)
+    if factor != 1:
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.div_(factor)
     return total / len(rows)
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """Mean loss over some samples, without training. Raises TooMuch at `deadline`."""
+    """Mean loss over the samples with these ids, `at_once` together, without training. Raises TooMuch at `deadline`."""
     model.eval()
     device, total = next(model.parameters()).device, 0.0
     with torch.no_grad():
@@ -135,7 +143,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
 
 
 def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
-    """The optimizer; its learning rate is set before every step."""
+    """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     groups = [
@@ -149,8 +157,9 @@ def clip(parameters: Iterable[Tensor], limit: float) -> float:
     """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
     present = [p.grad for p in parameters if p.grad is not None]
     norm = math.sqrt(sum(float(g.pow(2).sum()) for g in present))
-    for gradient in present if limit else []:
-        gradient.mul_(min(1.0, limit / (norm + 1e-6)))
+    if limit:
+        for gradient in present:
+            gradient.mul_(min(1.0, limit / (norm + 1e-6)))
     return norm
 
 
@@ -168,4 +177,5 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
         return peak
     progress = min(1.0, (step - ramp) / max(1, work["warmup_steps"] + work["steps"] - ramp))
     remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
-    return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)
+    final = schedule["final_fraction"]
+    return peak * (final + (1 - final) * remaining)

@@ -41,13 +41,18 @@ class DeviceWork:
     collective: np.ndarray
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
+        """When any of the `chosen` (boolean mask) work ran; pauses of at most `pause` ns count as work."""
         return union(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
-    """What a trace says; `world` and `n_devices`: the ranks and devices that it should hold, where they are known."""
+    """Where the time of a trace's steps went. `unknown`: a name of what cannot be said -> why.
+
+    `world` and `n_devices`: how many ranks and devices the run had, where that is known.
+    """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
+        """Classify the trace's kernels and find its steps; what takes time is computed when it is asked for."""
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
@@ -69,49 +74,58 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
+        """The work of one rank; `kind` and `collective` are of the whole trace, an index for each row of its work."""
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
         return DeviceWork(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
+        """Which entries of `kind` (indices of `kinds`) are the class called `name`, as a boolean mask."""
         return kind == self.kinds.index(name)
 
     @cached_property
     def windows(self) -> dict[int, Windows]:
-        named = self.trace.ranges[self.trace.ranges["name"] == "step"]
+        """When each rank's steps began and ended, by rank."""
+        step_ranges = self.trace.ranges[self.trace.ranges["name"] == "step"]
         windows = {}
         for rank in self.ranks:
-            own = named[named["rank"] == rank].sort_values("start")
+            own = step_ranges[step_ranges["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
             windows[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
         return windows
 
     def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
-        """When the device was at what the host asked for in its steps: it runs behind the host."""
+        """The steps of a rank as its GPU worked on them: from a step's first kernel to the next step's.
+
+        `starts` and `ends`: of the steps on the host, which runs ahead. Steps that launched nothing are left out.
+        """
         work = self.work[rank]
         order = np.argsort(work.launched, kind="stable")
         launched = work.launched[order]
         started = work.start[order]
         ended = work.end[order]
+        # Work from `first` to before `last` was launched in each step.
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         busy = last > first
-        begun = [started[a:b].min() for a, b in zip(first[busy], last[busy], strict=True)]
-        done = [ended[a:b].max() for a, b in zip(first[busy], last[busy], strict=True)]
-        if not begun:
+        launches = [slice(a, b) for a, b in zip(first[busy], last[busy], strict=True)]
+        first_starts = [started[launch].min() for launch in launches]
+        if not first_starts:
             return Windows(*[np.empty(0, np.int64)] * 4)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
-        last_end = max(done[-1], begun[-1] + (ends - starts)[busy][-1])
-        return Windows(np.array(begun, np.int64), np.array([*begun[1:], last_end], np.int64), starts[busy], ends[busy])
+        last_end = max(ended[launches[-1]].max(), first_starts[-1] + (ends - starts)[busy][-1])
+        step_ends = [*first_starts[1:], last_end]
+        return Windows(np.array(first_starts, np.int64), np.array(step_ends, np.int64), starts[busy], ends[busy])
 
     @cached_property
     def coverage(self) -> TraceCoverage:
+        """How much of the trace is understood: the share of device time in known classes, and what is missing."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
-        lost = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
-        top = lost.groupby("name", observed=True)["ns"].sum().nlargest(3)
+        unclassified = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
+        top = unclassified.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
-            classified_share=1 - int(lost["ns"].sum()) / total if total else None,
+            classified_share=1 - int(unclassified["ns"].sum()) / total if total else None,
             mark=LEAST_CLASSIFIED,
             unclassified_top=[str(n) for n in top.index],
             dropped_events=source.dropped,
@@ -141,7 +155,7 @@ class StepBreakdown:
 
     @cached_property
     def _spans(self) -> dict[int, tuple[Spans, Spans]]:
-        """Computing and communicating, by rank."""
+        """When each rank's device computed and when it communicated: rank -> (computing, communicating)."""
         spans = {}
         for rank, work in self.work.items():
             talking = self.is_kind(work.kind, COMMUNICATION)
@@ -170,6 +184,7 @@ class StepBreakdown:
         return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
+        """One row a rank and step, milliseconds; None for what the trace does not tell. Empty without steps."""
         if not self.steps:
             return []
         rows = []
@@ -177,12 +192,14 @@ class StepBreakdown:
         recorded = self.trace.source.device != "none" and not self.shares_process
         for rank in self.ranks:
             window = self.windows[rank]
-            compute, talk = self._spans[rank]
-            busy = union(np.concatenate([compute[0], talk[0]]), np.concatenate([compute[1], talk[1]]))
-            parts = {"compute": compute, "communication": talk, "exposed": without(talk, compute)}
+            compute, communication = self._spans[rank]
+            starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
+            busy = union(starts, ends)
+            exposed = without(communication, compute)
+            parts = {"compute": compute, "communication": communication, "exposed": exposed}
             ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
-            ns |= {"overlapped": ns["communication"] - ns["exposed"]}
-            ns |= {"idle": window.ends - window.starts - ns["compute"] - ns["exposed"]}
+            ns["overlapped"] = ns["communication"] - ns["exposed"]
+            ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
             ms = {name: values / 1e6 for name, values in ns.items()}
             waits = None if waited is None else _ms(waited[rank], window)
             exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)
@@ -210,6 +227,7 @@ class StepBreakdown:
         return rows
 
     def _phases(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
+        """Phase of the program -> its milliseconds on the host in each step."""
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
@@ -220,11 +238,12 @@ class StepBreakdown:
         return phases
 
     def _mean(self, spans: dict[int, Spans]) -> float:
-        """Milliseconds per step and rank."""
+        """Mean milliseconds per step and rank that `spans` (by rank) take within the steps."""
         total = sum(int(within(s, self.windows[r].starts, self.windows[r].ends).sum()) for r, s in spans.items())
         return total / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def classes(self) -> dict[str, float] | None:
+        """Class of kernels -> milliseconds per step and rank; None where communication is not known."""
         if not self.steps or not self.known:
             return None
         classes = {}
@@ -235,13 +254,16 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
+        """Calls and milliseconds of each collective, per step and rank; empty where communication is not known."""
         if not self.steps or not self.known:
             return {}
-        collectives, split = {}, self.waits.by_collective if isinstance(self.waits, Waiting) else {}
+        collectives = {}
+        waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
-            total, wait = self._mean(spans), self._mean(split[name]) if name in split else None
+            total = self._mean(spans)
+            wait = self._mean(waits[name]) if name in waits else None
             calls = sum(self._started(rank, place) for rank in self.ranks)
             collectives[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
@@ -253,24 +275,27 @@ class StepBreakdown:
         return collectives
 
     def _started(self, rank: int, place: int) -> int:
-        """Calls of a collective that a rank asked for in its traced steps."""
+        """How many calls of a collective a rank asked for in its traced steps; `place`: in `collective_names`."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
-        at = np.searchsorted(window.host_starts, launched, side="right") - 1
-        return int(((at >= 0) & (launched < window.host_ends[np.maximum(at, 0)])).sum())
+        step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
+        inside = (step >= 0) & (launched < window.host_ends[np.maximum(step, 0)])
+        return int(inside.sum())
 
     def slowest(self) -> Slowest | None:
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
-        """What takes the most device time, by name."""
+        """The TOP kernels by device time; figures are per step and rank, or totals where there are no steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
         names = [str(n) for n in totals.index]
-        over = (self.steps or 1) * (len(self.ranks) if self.steps else 1)
+        divisor = self.steps * len(self.ranks) if self.steps else 1
         return [
-            Kernel(name=name, kind=kind, calls=int(n) / over, total_ms=int(ns) / 1e6 / over, share=int(ns) / total)
+            Kernel(
+                name=name, kind=kind, calls=int(n) / divisor, total_ms=int(ns) / 1e6 / divisor, share=int(ns) / total
+            )
             for name, kind, n, ns in zip(names, classify(names)[0], totals["count"], totals["sum"], strict=True)
         ]
 
@@ -280,10 +305,11 @@ class StepBreakdown:
         total = int(lengths.sum())
         if not total:
             return None, None
-        return total / 1e6, int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum()) / total if self.known else None
+        communication = int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum())
+        return total / 1e6, communication / total if self.known else None
 
     def profile_fields(self) -> dict[str, Any]:
-        """The part of a Profile that the trace alone gives."""
+        """The fields of a Profile that the trace alone gives, by name."""
         total, share = self.kernel_time()
         talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
@@ -317,7 +343,8 @@ def _ms(spans: Spans, window: Windows) -> np.ndarray:
 
 
 def _gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """Pauses of more than GAP_NS that begin in each window."""
-    begun, over = busy[1], np.append(busy[0][1:], window.ends[-1:])
-    long = begun[(over - begun) > GAP_NS] if len(begun) else begun
+    """How many pauses of more than GAP_NS begin in each window. `busy`: when the device was at work."""
+    starts, ends = busy
+    pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
+    long = pause_starts[(pause_ends - pause_starts) > GAP_NS] if len(pause_starts) else pause_starts
     return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)

@@ -30,19 +30,20 @@ def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[di
                 f"{name} has no steps, and totals of runs of different lengths cannot be compared; {_hint(profile)}"
             )
     rows = [_row(label, mean(a, key), mean(b, key)) for label, key in PARTS.items() if a.per_step and b.per_step]
-    classes = (a.classes_ms, b.classes_ms)
-    for name in sorted({*(classes[0] or {}), *(classes[1] or {})}):
-        rows.append(_row(f"class {name}", *(None if c is None else c.get(name, 0.0) for c in classes)))
+    classes = [profile.classes_ms for profile in (a, b)]
+    for name in sorted({name for times in classes for name in times or {}}):
+        in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)
+        rows.append(_row(f"class {name}", in_a, in_b))
     for name in sorted({*_calls(a), *_calls(b)}):
         known = ["communication" not in p.unknown for p in (a, b)]
-        calls = [_calls(p).get(name, 0.0) if ok else None for p, ok in zip((a, b), known, strict=True)]
-        rows.append(_row(f"calls of {name}", *calls))
+        calls_a, calls_b = (_calls(p).get(name, 0.0) if ok else None for p, ok in zip((a, b), known, strict=True))
+        rows.append(_row(f"calls of {name}", calls_a, calls_b))
     rows.append(_row("share of communication in kernel time", a.communication_share, b.communication_share))
     return rows
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Which parts moved, as a sentence; the largest first."""
+    """Which parts moved, as a sentence, the largest first. `rows`: as `diff` returns them."""
     step = next((r for r in rows if r["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
@@ -59,7 +60,7 @@ def summarise_diff(rows: list[dict[str, Any]]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text in columns."""
+    """The rows of `diff` as text in columns, with a head."""
     width = max(len(r["name"]) for r in rows)
     lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
     for r in rows:
@@ -78,6 +79,7 @@ def _calls(profile: Profile) -> dict[str, float]:
 
 
 def _hint(profile: Profile) -> str:
+    """How to give steps to a profile that has none."""
     return (
         "say how many with --steps and --ranks"
         if profile.tool == "nsys stats"

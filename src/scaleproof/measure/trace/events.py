@@ -43,7 +43,7 @@ class Trace:
 
 
 def frame(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
-    """A table with these columns; an empty one without `data`."""
+    """`data` as a table with these columns (name -> dtype), in their order; an empty one without `data`."""
     if data is None:
         data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
     return pd.DataFrame(data)[list(columns)].astype(columns)
@@ -71,7 +71,7 @@ def joined(traces: list[Trace]) -> Trace:
 
 
 def _stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Rows of all frames. Categories are united first: otherwise pandas would make every name a string again."""
+    """All rows as one table with `columns`. Names' categories are united first, or pandas would make them strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([f["name"] for f in frames])

@@ -9,9 +9,10 @@ MOST_PATHS = 60
 
 
 def tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
-    """All paths of nested ranges, milliseconds per step and rank, the largest first.
+    """All paths of nested ranges ("step > forward"), milliseconds per step and rank, the largest first.
 
-    A range belongs to the one around it on its own thread.
+    `ranges` has the columns of events.RANGES; `steps` and `ranks` are counts. A range belongs to the one around it on
+    its own thread; `own_ms` is its time without what it contains.
     """
     if ranges.empty:
         return []
@@ -24,13 +25,13 @@ def tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     calls: list[int] = []
     total: list[int] = []
     own: list[int] = []
-    stack: list[tuple[int, int]] = []  # end, path
-    lane = -1
-    for code, start, end, here in zip(
+    stack: list[tuple[int, int]] = []  # end, path of each range that is open
+    current_lane = -1
+    for code, start, end, lane in zip(
         ordered["name"].cat.codes.tolist(), starts.tolist(), ends.tolist(), lanes.tolist(), strict=True
     ):
-        if here != lane:
-            stack, lane = [], here
+        if lane != current_lane:
+            stack, current_lane = [], lane
         while stack and stack[-1][0] <= start:
             stack.pop()
         parent = stack[-1][1] if stack else -1
@@ -44,12 +45,17 @@ def tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
         calls[path] += 1
         total[path] += end - start
         own[path] += end - start
-        if parent >= 0:
+        if parent >= 0:  # the part of it that lies within its parent
             own[parent] -= min(end, stack[-1][0]) - start
         stack.append((end, path))
-    over = steps * ranks
+    divisor = steps * ranks
     order = np.argsort(-np.array(total), kind="stable")[:MOST_PATHS]
     return [
-        Range(path=labels[i], calls=calls[i] / over, total_ms=total[i] / 1e6 / over, own_ms=own[i] / 1e6 / over)
-        for i in order
+        Range(
+            path=labels[path],
+            calls=calls[path] / divisor,
+            total_ms=total[path] / 1e6 / divisor,
+            own_ms=own[path] / 1e6 / divisor,
+        )
+        for path in order
     ]

@@ -52,7 +52,7 @@ def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
     The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
     """
     n = captured.world_size
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = {}  # bytes by collective, names without underscores
     for name, probed in (captured.collectives or {}).items():
         kind = name.removesuffix("_base").replace("_", "")
         sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
@@ -65,9 +65,9 @@ def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
-    """The profile of files that were not captured here. `ranks` and `steps`: where the files do not say them.
+    """The profile of files that were not captured here.
 
-    Raises UserError where a file is no trace.
+    `ranks` and `steps`: how many the run had, for files that do not say it. Raises UserError where a file is no trace.
     """
     kinds = {kind_of(path) for path in paths}
     if "text" in kinds and len(kinds) > 1:
@@ -81,7 +81,7 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
 
 
 def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
-    """What the optional texts about links report, by file; a file that cannot be read says so."""
+    """Name of a file -> kind and content of what it reports about links; one that cannot be read says so."""
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):
@@ -98,7 +98,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _known(captured: Captured, folder: Path) -> dict[str, Any]:
-    """What the capture says of the run."""
+    """The fields of a Profile that the capture, not the trace, gives: by name."""
     config = captured.training_config
     return _about(folder) | {
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),

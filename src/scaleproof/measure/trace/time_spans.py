@@ -17,7 +17,7 @@ def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     starts, ends = starts[nonempty][order], ends[nonempty][order]
     if not len(starts):
         return starts, ends
-    reached = np.maximum.accumulate(ends)
+    reached = np.maximum.accumulate(ends)  # the latest end so far
     first = np.concatenate([[True], starts[1:] > reached[:-1] + pause])
     last = np.concatenate([first[1:], [True]])
     return starts[first], reached[last]
@@ -34,7 +34,7 @@ def without(a: Spans, b: Spans) -> Spans:
 
 
 def length(spans: Spans) -> int:
-    """Nanoseconds."""
+    """Nanoseconds that the spans take."""
     return int((spans[1] - spans[0]).sum())
 
 
@@ -48,7 +48,7 @@ def _until(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)
-    before = np.concatenate([[0], np.cumsum(ends - starts)])
+    before = np.concatenate([[0], np.cumsum(ends - starts)])  # nanoseconds in the first 0, 1, 2, ... intervals
     begun = np.searchsorted(starts, times, side="right")
     last = np.maximum(begun - 1, 0)
     unfinished = np.where(begun > 0, np.maximum(ends[last] - times, 0), 0)
@@ -56,11 +56,13 @@ def _until(spans: Spans, times: NDArray) -> NDArray[np.int64]:
 
 
 def _where(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
+    """The time that `chosen_by` chooses: from whether each moment is in `a` and in `b` (boolean arrays) to a mask."""
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]
-    enters = np.repeat(np.array([1, -1, 0, 0], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
-    other = np.repeat(np.array([0, 0, 1, -1], np.int8), [len(a[0])] * 2 + [len(b[0])] * 2)
+    run_lengths = [len(times_of_run) for times_of_run in (*a, *b)]
+    steps_a = np.repeat(np.array([1, -1, 0, 0], np.int8), run_lengths)  # +1 at a start in `a`, -1 at an end
+    steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
     # Between two times one is inside of as many intervals as were entered and not left before.
-    chosen = chosen_by(np.cumsum(enters[order]) > 0, np.cumsum(other[order]) > 0)[:-1]
+    chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
     return union(times[:-1][chosen], times[1:][chosen])

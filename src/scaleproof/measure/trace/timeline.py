@@ -21,13 +21,15 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
     """
     if not breakdown.steps:
         return pd.DataFrame(columns=COLUMNS)
-    longest = np.max([(w.ends - w.starts)[: breakdown.steps] for w in breakdown.windows.values()], axis=0)
-    step = int(np.argsort(longest)[(len(longest) - 1) // 2])
+    lengths = np.max([(w.ends - w.starts)[: breakdown.steps] for w in breakdown.windows.values()], axis=0)
+    step = int(np.argsort(lengths)[(len(lengths) - 1) // 2])  # the lower median
+    # When the first of the ranks begins the step (ns).
     zero = min(int(min(w.starts[step], w.host_starts[step])) for w in breakdown.windows.values())
-    pause = int(longest[step]) // FINEST
+    pause = int(lengths[step]) // FINEST
     rows = []
     for rank in breakdown.ranks:
         window = breakdown.windows[rank]
+        # The step as spans, on the host and on the device.
         host = window.host_starts[step : step + 1], window.host_ends[step : step + 1]
         device = window.starts[step : step + 1], window.ends[step : step + 1]
         own = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]
@@ -37,7 +39,7 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
         if not breakdown.known:
             continue
         work = breakdown.work[rank]
-        near = (work.end > device[0][0]) & (work.start < device[1][0])
+        near = (work.end > window.starts[step]) & (work.start < window.ends[step])
         for label in breakdown.kinds:
             if label != COMMUNICATION:
                 chosen = near & breakdown.is_kind(work.kind, label)
@@ -61,5 +63,9 @@ def _rows(
     pause: int,
     zero: int,
 ) -> list[list[Any]]:
+    """Rows of COLUMNS for the intervals `starts` to `ends` (ns) inside of `window`; `zero` (ns) is where 0 ms is.
+
+    Intervals at most `pause` ns apart are drawn as one.
+    """
     inside = both(union(np.asarray(starts), np.asarray(ends), pause), window)
     return [[step, rank, lane, what, (s - zero) / 1e6, (e - zero) / 1e6] for s, e in zip(*inside, strict=True)]

@@ -12,12 +12,12 @@ Entry = dict[str, Any]
 
 
 def entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
-    """One line: its share of the total in percent, its total time; `raw` is the line of a text report."""
+    """One line of a summary. `percent`: its share of the total; `raw`: its line, where it is from a text report."""
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 
 def likely_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
-    """Whether a range around the all-reduce of gradients is large, and which."""
+    """Whether a range around the all-reduce of gradients takes more than LARGE_PERCENT of the time, and which."""
     large = [e for e in nvtx if "allreduce_gradients" in e["name"] and (e["time_percent"] or 0) > LARGE_PERCENT]
     verdict: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
     if large:
@@ -35,6 +35,7 @@ def top_entries(trace: Trace) -> dict[str, Any]:
 
 
 def _largest(kind: str, totals: pd.Series) -> list[Entry]:
+    """The five largest of `totals` (name -> nanoseconds) as entries of `kind`; none where nothing took time."""
     total = int(totals.sum())
     if not total:
         return []

@@ -13,7 +13,7 @@ import pandas as pd
 from scaleproof.ground.records.profile_schema import Slowest
 from scaleproof.measure.trace.time_spans import Spans, union, within
 
-Steps = tuple[np.ndarray, np.ndarray]
+Steps = tuple[np.ndarray, np.ndarray]  # when a rank's steps began and ended
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class Waiting:
 
 
 def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Split the collectives of some steps. `calls` has the columns rank, collective, start and end.
+    """Tell waiting from transfer in the collectives of the first `steps` steps, or why that cannot be done.
 
-    Returns why it cannot be done where ranks differ in the number of their calls.
+    `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
+    ended. All ranks must make the same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"
@@ -39,36 +40,41 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
     differing = counts[counts.nunique(axis=1) > 1]
     if len(differing):
         (step, name), row = differing.index[0], differing.iloc[0]
-        seen = ", ".join(f"rank {r}: {row[r]}" for r in ranks)
-        return f"the ranks differ in their calls of {name} in step {step} ({seen})"
+        calls_by_rank = ", ".join(f"rank {r}: {row[r]}" for r in ranks)
+        return f"the ranks differ in their calls of {name} in step {step} ({calls_by_rank})"
     numbered["ns"] = numbered["end"] - numbered["start"]
     transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
-    numbered["arrived"] = numbered["end"] - transfer  # of the last rank
+    numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
 
-    def spans(chosen: pd.DataFrame) -> dict[int, Spans]:
+    def waiting_spans(chosen: pd.DataFrame) -> dict[int, Spans]:
         own = {r: chosen[chosen["rank"] == r] for r in ranks}
-        return {r: union(o["start"].to_numpy(), o["arrived"].to_numpy()) for r, o in own.items()}
+        return {r: union(o["start"].to_numpy(), o["last_arrival"].to_numpy()) for r, o in own.items()}
 
-    by_rank = spans(numbered)
+    by_rank = waiting_spans(numbered)
     waits = np.stack([within(by_rank[r], *windows[r])[:steps] / 1e6 for r in ranks], axis=1)
-    by_collective = {name: spans(chosen) for name, chosen in numbered.groupby("collective")}
+    by_collective = {name: waiting_spans(chosen) for name, chosen in numbered.groupby("collective")}
     return Waiting(by_rank, by_collective, _slowest(waits, ranks))
 
 
 def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
-    """The calls inside of traced steps: step, collective, how many-th of its kind in the step, duration."""
+    """The calls that begin inside of a step, with two more columns: `step`, and `call`, which counts from 0.
+
+    `call`: how many-th it is of its rank and collective in that step, so that the same call of all ranks is matched.
+    """
     parts = []
     for rank, (starts, ends) in windows.items():
         own = calls[calls["rank"] == rank].sort_values("start")
         begun = own["start"].to_numpy()
-        at = np.searchsorted(starts, begun, side="right") - 1
-        inside = (at >= 0) & (begun < ends[np.maximum(at, 0)]) if len(starts) else np.zeros(len(begun), bool)
+        step = np.searchsorted(starts, begun, side="right") - 1  # -1: before the first
+        inside = np.zeros(len(begun), bool)
+        if len(starts):
+            inside = (step >= 0) & (begun < ends[np.maximum(step, 0)])
         chosen = own[inside]
         parts.append(
             pd.DataFrame(
                 {
                     "rank": rank,
-                    "step": at[inside],
+                    "step": step[inside],
                     "collective": chosen["collective"].astype(str),
                     "start": chosen["start"],
                     "end": chosen["end"],
@@ -81,16 +87,16 @@ def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
 
 
 def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """The rank that waits least, in the most steps; None where nobody waits. `waits`: ms, steps by ranks."""
+    """The rank that most often waits least; None where nobody waits. `waits`: milliseconds, steps by ranks."""
     if not waits.max() > 0:
         return None
     last = waits.argmin(axis=1)
     place = int(np.bincount(last, minlength=len(ranks)).argmax())
     last_here = last == place
-    others = np.delete(waits[last_here], place, axis=1) - waits[last_here][:, [place]]
+    caused = np.delete(waits[last_here], place, axis=1) - waits[last_here][:, [place]]  # by how much longer others wait
     return Slowest(
         rank=ranks[place],
         steps_last=int(last_here.sum()),
         of_steps=len(waits),
-        caused_ms=float(others.mean()),
+        caused_ms=float(caused.mean()),
     )

@@ -15,7 +15,7 @@ Pop = Callable[[], Any]
 
 
 def of_profiler() -> tuple[Push, Pop]:
-    """Ranges that torch's profiler records."""
+    """The functions that open and close a range which torch's profiler records."""
     from torch.profiler import record_function
 
     open_ranges: list[record_function] = []
@@ -31,7 +31,7 @@ def of_profiler() -> tuple[Push, Pop]:
 
 
 def of_nvtx() -> tuple[Push, Pop]:
-    """Ranges that Nsight Systems records: torch's own where it is built with CUDA, else those of the nvtx package."""
+    """Functions that open and close a range of Nsight Systems: torch's own with CUDA, else the nvtx package's."""
     import torch
 
     if torch.cuda.is_available():
@@ -43,7 +43,7 @@ def of_nvtx() -> tuple[Push, Pop]:
 
 @contextmanager
 def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
-    """Mark the parts of the steps that are made meanwhile.
+    """Mark the parts of the steps that are made in this context; `push` opens a range by name, `pop` closes the last.
 
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
@@ -67,15 +67,15 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
         finally:
             pop()
 
-    def between(*_: Any) -> None:
+    def end_forward(*_: Any) -> None:  # what follows until the micro-step ends is backward
         pop()
         push("backward")
 
     def marked_update(step: int) -> None:
         push("optimizer")
         update(step)
-        pop()
-        pop()
+        pop()  # optimizer
+        pop()  # step
 
     engine: Any = getattr(strategy, "engine", None)
     reduce: Any = getattr(engine, "allreduce_gradients", None)
@@ -95,11 +95,12 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
         setattr(target, name, marked)
     if reduce:
         engine.allreduce_gradients = marked_reduce
-    hook = strategy.module.register_forward_hook(between)
+    hook = strategy.module.register_forward_hook(end_forward)
     try:
         yield
     finally:
         hook.remove()
+        # What was set on the objects hides their classes' methods, which are back once it is deleted.
         del batches.take, strategy.micro_step, strategy.update
         if reduce:
             del engine.allreduce_gradients

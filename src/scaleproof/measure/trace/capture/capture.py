@@ -37,7 +37,7 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """The tool, and why it is not the one that might be expected."""
+    """The tool that traces, and why where that may surprise, else None. `requested`: auto, or the tool's name."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested in ("auto", NSYS) and not shutil.which("nsys"):
@@ -52,6 +52,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
     Interrupted where it was stopped.
     """
     started = datetime.now(UTC)
+    # Made for its check alone: it raises where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
     gpus, nodes = cuda_devices(), allocation()
     gpu = cell.execution.device != "cpu" and bool(gpus)
@@ -109,7 +110,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Ask the first node about its links, where it has the programs; returns the variables that make NCCL log them."""
+    """Write what the first node says of its links to `folder`; returns the variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -121,7 +122,7 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 
 
 def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]) -> str | None:
-    """Start the ranks; returns why there is no trace, or None."""
+    """Run the ranks under `tool` with further `variables`; returns why there is no trace, None where there is one."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
@@ -129,16 +130,18 @@ def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, varia
     forked = tool == PROFILER and not nodes and may_fork(request.cell, request.gpus)
     warmup_steps = request.cell.work.warmup_steps
     outcome = run_ranks(request, log, PROGRAM, nodes, warmup_steps, under=under, variables=variables, forked=forked)
-    traced = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
-    if (attempt / RANK_RESULT).exists() and traced:
+    finished = (attempt / RANK_RESULT).exists()
+    has_trace = any(path.suffix in TRACES for path in (attempt / RAW).iterdir())
+    if finished and has_trace:
         return None
-    if (attempt / RANK_RESULT).exists():
+    if finished:
         return next((scrub(line) for line in reversed(outcome.tail) if "nsys" in line), "the profiler left no trace")
     cause = failure(request, attempt, outcome)
     return f"{cause.failure_class}: {cause.reason}"
 
 
 def _version() -> str | None:
+    """The version of nsys on this machine; None where it does not say."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

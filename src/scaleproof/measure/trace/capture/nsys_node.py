@@ -26,14 +26,17 @@ QUIET = ("--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--trace-
 
 
 def options(gpu: bool) -> list[str]:
-    """What is recorded. On a GPU only between the program's start and stop of the profiler."""
+    """The options of `nsys profile`; on a GPU it records only between the program's start and stop of the profiler."""
     if not gpu:
         return ["--trace=nvtx,osrt", *QUIET]
     return ["--trace=cuda,nvtx,osrt", *QUIET, "--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
 
 
 def main(request_path: Path, command: list[str]) -> int:
-    """Run `command` under nsys, where this node is to be traced; returns its exit code."""
+    """Run `command` under nsys and copy the trace to the run's folder; returns the exit code.
+
+    On a node that is not to be traced the command replaces this process.
+    """
     request, here = Request.read(request_path), short_host(socket.gethostname())
     settings = json.loads((request_path.parent / SETTINGS).read_text())
     if request.hosts and here != short_host(request.hosts[0]) and settings["nodes"] == "first":

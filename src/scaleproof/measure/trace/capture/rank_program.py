@@ -15,7 +15,10 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def traced(request: Request) -> Any:
-    """Warm up, then make the requested number of steps under the profiler."""
+    """Warm up, then make the requested number of steps under the profiler; returns the session, to be closed.
+
+    Rank 0 writes RANK_RESULT: the slowest rank's step times, the collectives of a step, and where each rank ran.
+    """
     import torch.distributed as dist
 
     from scaleproof.ground.files import write_json

@@ -49,7 +49,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
 
 
 def read_topology(path: Path) -> dict[str, Any]:
-    """nccl_topo.xml: GPUs, their NVLinks, and network cards with their speed in Gb/s. Raises UserError."""
+    """`nccl_topo.xml`: how many GPUs, NVLinks of each, and network cards with their speed in Gb/s. Raises UserError."""
     try:
         root = ElementTree.fromstring(_text(path))
     except ElementTree.ParseError as error:
@@ -57,28 +57,31 @@ def read_topology(path: Path) -> dict[str, Any]:
     if root.tag != "system":
         raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
     nics = [{"name": n.get("name"), "gbit_s": int(speed) / 1000} for n in root.iter("net") if (speed := n.get("speed"))]
-    links = [int(n.get("count", 1)) for gpu in root.iter("gpu") for n in gpu.iter("nvlink")]
+    gpus = list(root.iter("gpu"))
+    links = [int(n.get("count", 1)) for gpu in gpus for n in gpu.iter("nvlink")]
     return {
-        "gpus": len(list(root.iter("gpu"))),
-        "nvlinks_per_gpu": sum(links) / max(1, len(list(root.iter("gpu")))),
+        "gpus": len(gpus),
+        "nvlinks_per_gpu": sum(links) / max(1, len(gpus)),
         "nics": nics,
     }
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """`nvidia-smi topo -m`: how many pairs of GPUs are joined by what. Raises UserError."""
+    """`nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
     lines = [re.sub(r"\x1b\[\d*m", "", line) for line in _text(path).splitlines()]
     rows = [line.split() for line in lines if re.match(r"^GPU\d+\s", line)]
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
     pairs: Counter[str] = Counter()
-    for i, row in enumerate(rows):
-        pairs.update(_link(cell) for cell in row[1 + i + 1 : 1 + len(rows)])
+    for i, (_, *cells) in enumerate(rows):  # each row begins with its GPU's name
+        later_gpus = cells[i + 1 : len(rows)]  # so that each pair counts once
+        pairs.update(_link(cell) for cell in later_gpus)
     return dict(pairs)
 
 
 def read_ibstat(path: Path) -> list[dict[str, Any]]:
     """`ibstat`: adapters with the rate in Gb/s and state of their ports. Raises UserError."""
+    # What stands before the first adapter, then in turn an adapter's name and the text about it.
     parts = re.split(r"^CA '([^']+)'", _text(path), flags=re.MULTILINE)
     if len(parts) < 3:
         raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
@@ -117,24 +120,22 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
 
 
 def _transport(via: str) -> str:
-    """P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+    """The transport of a channel in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
     parts = via.split("/")
     name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
     return f"{name} (GPU direct)" if "GDRDMA" in parts else name
 
 
 def _link(cell: str) -> str:
-    return next(
-        (
-            f"{meaning} x{cell[2:]}" if key == "NV" else meaning
-            for key, meaning in LINKS.items()
-            if cell.startswith(key)
-        ),
-        cell,
-    )
+    """A cell of the matrix in words: NV12 -> NVLink x12; one that is not known stays as it is."""
+    for key, meaning in LINKS.items():
+        if cell.startswith(key):
+            return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning
+    return cell
 
 
 def _text(path: Path) -> str:
+    """The text of a file. Raises UserError where there is no such file, or it is empty."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     text = path.read_text(encoding="utf-8", errors="replace")

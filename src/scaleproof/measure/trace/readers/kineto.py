@@ -14,13 +14,13 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import collective_of
 from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
 
-DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-CALLS = ("cuda_runtime", "cuda_driver")
+DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
+CALL_EVENTS = ("cuda_runtime", "cuda_driver")
 PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at work, not waiting
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """One rank's file. Raises UserError where it is not a trace of torch's profiler."""
+    """The trace of one rank's file; `fallback_rank` where it names none. Raises UserError where it is no such trace."""
     data = _load(path)
     events = pd.DataFrame.from_records(
         [e for e in data["traceEvents"] if e.get("ph") == "X" and e.get("cat") != "Trace"],
@@ -32,15 +32,19 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     rank = int(info.get("rank", fallback_rank))
     base = int(data.get("baseTimeNanoseconds", 0))
     # Microseconds with three decimals; in floats of whole nanoseconds they would lose some.
-    micro = np.floor(events["ts"].to_numpy(float))
-    start = (
-        base + (micro.astype(np.int64)) * 1000 + np.rint((events["ts"].to_numpy(float) - micro) * 1000).astype(np.int64)
-    )
+    stamps = events["ts"].to_numpy(float)
+    micro = np.floor(stamps)
+    start = base + micro.astype(np.int64) * 1000 + np.rint((stamps - micro) * 1000).astype(np.int64)
     events["start"] = start
     events["end"] = start + np.rint(events["dur"].fillna(0).to_numpy(float) * 1000).astype(np.int64)
-    on_device = events["cat"].isin(DEVICE)
+    on_device = events["cat"].isin(DEVICE_EVENTS)
     work = _device_work(events, on_device) if on_device.any() else _cpu_work(events)
-    device = "gpu" if on_device.any() else "cpu" if len(work["start"]) else "none"
+    if on_device.any():
+        device = "gpu"
+    elif len(work["start"]):
+        device = "cpu"
+    else:
+        device = "none"
     named = events[(events["cat"] == "user_annotation") & ~events["name"].map(lambda n: collective_of(n) is not None)]
     ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
     return Trace(
@@ -58,6 +62,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """The JSON of a trace, which has a list `traceEvents`. Raises UserError where the file is something else."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -71,8 +76,11 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
-    """Kernels and copies of a GPU; `launched` by the correlation of a kernel with the call that asked for it."""
-    kernels, calls = events[on_device], events[events["cat"].isin(CALLS)]
+    """Kernels and copies of a GPU: columns of WORK without the rank. `on_device`: which events they are.
+
+    `launched` is when the call began that has the same correlation number; without one, when the kernel started.
+    """
+    kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     launched_at = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
     launched = [
         launched_at.get((args or {}).get("correlation"), start)
@@ -89,7 +97,7 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 
 
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
-    """The outermost operators of each thread, and gloo's collectives.
+    """The outermost operators of each thread, and gloo's collectives: columns of WORK without the rank.
 
     Not what the autograd engine and the process group put around operators: that waits as well.
     """
@@ -97,6 +105,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
         (events["cat"] == "cpu_op") & events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
     ]
     operators = operators.assign(longest=-operators["end"]).sort_values(["tid", "start", "longest"])
+    # The latest end of all operators before each on its thread: one that starts sooner is inside of another.
     reached = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
     outermost = operators[operators["start"] >= reached]
     collectives = events[
@@ -113,5 +122,6 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
 
 def _threads(ids: pd.Series) -> list[int]:
-    """Thread ids as numbers; the profiler writes some as text."""
-    return [int(m[0]) if (m := re.search(r"-?\d+", str(i))) else 0 for i in ids]
+    """Thread ids as numbers, 0 where there is none; the profiler writes some as text."""
+    numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
+    return [int(number[0]) if number else 0 for number in numbers]

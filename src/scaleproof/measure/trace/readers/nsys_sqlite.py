@@ -25,11 +25,14 @@ COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
 OWN_RANK = re.compile(r"rank (\d+)")  # the range that our own program opens once, to say which rank a process is
 LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
-PROCESS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
+PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
 
 
 class Export:
-    """A file that is read only, without locks: it may be on a network file system."""
+    """An export, opened to read only and without locks: it may be on a network file system.
+
+    `columns`: table -> names of its columns. Raises UserError where the file is no export.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,9 +55,9 @@ class Export:
         return table in self.columns and all(c in self.columns[table] for c in columns)
 
     def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Columns as int64 arrays, -1 where the file has none or NULL."""
-        there = [f"IFNULL({c}, -1)" if c in self.columns[table] else "-1" for c in columns]
-        query = f'SELECT {", ".join(there)} FROM "{table}" {where}'
+        """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty."""
+        terms = [f"IFNULL({c}, -1)" if c in self.columns[table] else "-1" for c in columns]
+        query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
         with closing(arrow.connect(self.address)) as connection, closing(connection.cursor()) as rows:
             rows.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(PIECE)})
@@ -66,9 +69,9 @@ class Export:
         return [np.asarray(fetched[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
-        """Texts of some string ids."""
-        every = dict(self.database.execute("SELECT id, value FROM StringIds"))
-        return {int(i): every.get(int(i), f"string {i}") for i in ids}
+        """String id -> text, for the given ids."""
+        texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
+        return {int(i): texts.get(int(i), f"string {i}") for i in ids}
 
     @property
     def version(self) -> str:
@@ -79,9 +82,9 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """One node's export. Raises UserError where it is not one, or is broken.
+    """The trace of one node's export. Raises UserError where it is not one, or is broken.
 
-    `first_rank`: of this file, where processes do not say which rank they are; they are then numbered by device.
+    `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
     """
     export = Export(path)
     try:
@@ -92,33 +95,35 @@ def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
 
 
 def _read(export: Export, first_rank: int) -> Trace:
+    """The trace of an open export: work and ranges of the processes that are ranks. `first_rank` as in read_sqlite."""
     work = _work(export)
     ranges = _ranges(export)
-    ranks, own = _ranks(work, ranges, first_rank)
+    ranks, stated = _ranks(work, ranges, first_rank)
     work["rank"] = _mapped(work.pop("process").to_numpy(), ranks)
     ranges["rank"] = _mapped(ranges.pop("process").to_numpy(), ranks)
-    ranges = ranges[(ranges["rank"] >= 0) & ~ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)]
+    states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)
+    ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _diagnostics(export)
     return Trace(
         frame(WORK, work[work["rank"] >= 0]),
         frame(RANGES, ranges),
-        _host(export, ranks if own else None, ranges),
+        _host(export, ranks if stated else None, ranges),
         TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",
             dropped=sum(_lost(text) for text in diagnostics),
             diagnostics=diagnostics,
-            ranks_from="the trace" if own else "the order of processes by device",
+            ranks_from="the trace" if stated else "the order of processes by device",
         ),
     )
 
 
 def _work(export: Export) -> pd.DataFrame:
-    """Kernels, copies and graphs: process, device, stream, name, launched, start, end."""
-    parts: list[list[np.ndarray]] = []
-    texts: list[str] = []
-    codes: list[np.ndarray] = []
+    """Kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
+    parts: list[list[np.ndarray]] = []  # columns of each table
+    texts: list[str] = []  # names, of which some may be equal
+    codes: list[np.ndarray] = []  # of each table: for every row the place of its name in `texts`
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue
@@ -129,14 +134,14 @@ def _work(export: Export) -> pd.DataFrame:
         if not len(columns[0]):
             continue
         ids, inverse = _distinct(columns.pop())
-        named = {
+        names_by_id = {
             KERNEL: export.strings(ids) if table == KERNEL else {},
             MEMCPY: {int(i): f"[CUDA memcpy {COPIES.get(int(i), 'other')}]" for i in ids},
             MEMSET: {-1: "[CUDA memset]"},
             GRAPH: {-1: "[CUDA graph]"},  # of unknown kernels, so that it is unclassified
         }[table]
         codes.append(inverse + len(texts))
-        texts += [named[int(i)] for i in ids]
+        texts += [names_by_id[int(i)] for i in ids]
         parts.append(columns)
     if not parts:
         return pd.DataFrame(
@@ -159,53 +164,57 @@ def _work(export: Export) -> pd.DataFrame:
 
 
 def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """np.unique with the inverse; string ids are small numbers, so that they are counted instead of sorted."""
+    """The different ids in rising order, and the place of each of `ids` among them: np.unique with the inverse.
+
+    String ids are small numbers, so that they are counted instead of sorted.
+    """
     lowest = int(ids.min())
     if int(ids.max()) - lowest > 10**7:
         return np.unique(ids, return_inverse=True)
-    there = np.bincount(ids - lowest) > 0
-    return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[ids - lowest]
+    occurs = np.bincount(ids - lowest) > 0
+    return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[ids - lowest]
 
 
 def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """When the host asked for each kernel; its start where that is not recorded."""
+    """When the host asked for each kernel; its start where that is unknown. Each array has an entry a kernel."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(requested):
         return start
-    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS]), return_inverse=True)
+    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
     # A correlation is a number of one process; both together fit one integer.
-    keys, wanted_keys = (process_ids[len(process) :] << 40) | ids, (process_ids[: len(process)] << 40) | correlation
+    keys = (process_ids[len(process) :] << 40) | ids
+    kernel_keys = (process_ids[: len(process)] << 40) | correlation
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    place = np.minimum(np.searchsorted(keys, wanted_keys), len(keys) - 1)
-    return np.where(keys[place] == wanted_keys, requested[order][place], start) if len(processes) else start
+    place = np.minimum(np.searchsorted(keys, kernel_keys), len(keys) - 1)
+    return np.where(keys[place] == kernel_keys, requested[order][place], start) if len(processes) else start
 
 
 def _ranges(export: Export) -> pd.DataFrame:
-    """NVTX ranges: process, thread, name, start, end."""
+    """NVTX ranges, one row each: process, thread, name, start, end."""
     empty = pd.DataFrame({"process": [], "thread": [], "start": [], "end": []}, dtype=np.int64).assign(
         name=pd.Categorical([])
     )
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
-    kinds = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
+    where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
     columns = (
         ("start", "end", "globalTid", "textId", "rowid")
         if export.has("NVTX_EVENTS", "textId")
         else ("start", "end", "globalTid", "-1", "rowid")
     )
-    export.columns["NVTX_EVENTS"] += ["rowid"]
-    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=kinds)
+    export.columns["NVTX_EVENTS"] += ["rowid"]  # each table of SQLite has it, though no schema lists it
+    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
         return empty
     texts = export.strings(np.unique(text_id[text_id >= 0]))
     if export.has("NVTX_EVENTS", "text"):
-        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {kinds} AND text IS NOT NULL"))
+        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
     else:
         inline = {}
-    if inline:
+    if inline:  # row -> text that is in the row itself
         names = [inline.get(int(r)) or texts.get(int(i), "unnamed") for r, i in zip(row, text_id, strict=True)]
         names = pd.Categorical([n.removeprefix(":") for n in names])
     else:
@@ -213,11 +222,11 @@ def _ranges(export: Export) -> pd.DataFrame:
         labels = [texts.get(int(i), "unnamed").removeprefix(":") for i in ids]
         distinct = list(dict.fromkeys(labels))
         names = pd.Categorical.from_codes(np.array([distinct.index(t) for t in labels])[inverse], distinct)
-    return pd.DataFrame({"process": thread & PROCESS, "thread": thread, "name": names, "start": start, "end": end})
+    return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
 
 
 def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Process -> rank, and whether the processes say it themselves."""
+    """Process -> rank, and whether the processes say it themselves; `first`: the rank of the first one otherwise."""
     stated = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
@@ -230,20 +239,26 @@ def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[i
 
 
 def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """Ranks of processes; -1 for a process that is none (a launcher)."""
-    known, inverse = np.unique(processes, return_inverse=True)
-    return np.array([ranks.get(int(p), -1) for p in known], np.int64)[inverse] if len(known) else processes
+    """The rank of each of `processes`; -1 for a process that is none (a launcher). `ranks`: process -> rank."""
+    distinct, inverse = np.unique(processes, return_inverse=True)
+    if not len(distinct):
+        return processes
+    return np.array([ranks.get(int(p), -1) for p in distinct], np.int64)[inverse]
 
 
 def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Calls of the operating system; of our own runs only those of ranks inside of steps."""
-    where, steps = "", ranges[ranges["name"] == "step"]
+    """Calls of the operating system, summed by name.
+
+    `ranks`: process -> rank in our own runs, of which only calls of ranks between the first step and the last count.
+    """
+    where = ""
+    steps = ranges[ranges["name"] == "step"]
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
         return frame(HOST)
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
         first, last = steps["start"].min(), steps["end"].max()
-        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS} IN ({processes})"
+        where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS_BITS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
     totals = export.database.execute(summed).fetchall()
     texts = export.strings(np.array([name for name, *_ in totals], np.int64))

@@ -11,7 +11,7 @@ from scaleproof.measure.trace.top_entries import Entry, entry, likely_bottleneck
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """What text reports give of a Profile. `ranks`: processes in them; `steps`: the run's optimizer steps."""
+    """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: their optimizer steps."""
     reports = {path: read_text(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
@@ -40,10 +40,11 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
 
 
 def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]) -> dict[str, Any]:
+    """What reports of kernels give of a Profile; why communication is not known is added to `unknown`."""
     sums = kernel_sums(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
-    per = ranks * steps if ranks and steps else None
+    divisor = ranks * steps if ranks and steps else None
     gathers = sums.calls.get("all_gather", 0)
     return {
         "device": "gpu",
@@ -59,7 +60,7 @@ def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unkn
         "kernel_time_ms": sums.total_ns / 1e6,
         "communication_share": sums.communication_share,
         "calls_by_kernel": sums.calls_by_kernel,
-        "calls_per_step": {name: count / per for name, count in sums.calls.items()} if per else {},
+        "calls_per_step": {name: count / divisor for name, count in sums.calls.items()} if divisor else {},
         "executed_steps": gathers / ranks if gathers and ranks else None,
         "kernels_top": [
             Kernel(

@@ -26,9 +26,9 @@ def read_trace(paths: list[Path]) -> Trace:
         if kind == "text":
             raise UserError(f"{path}: a text report has no single events; it is summarised by itself")
         read = read_sqlite if kind == "sqlite" else read_kineto
-        after = max((rank for t in traces for rank in t.ranks), default=-1) + 1
+        next_rank = max((rank for t in traces for rank in t.ranks), default=-1) + 1
         try:
-            traces.append(read(path, after))
+            traces.append(read(path, next_rank))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             again = "capture or export it again; where that changes nothing, report it as a defect of scaleproof"
             raise UserError(f"{path}: not a whole trace: {first_fault(error)}; {again}") from None
@@ -56,14 +56,14 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """The first capture of a campaign's results, of their folder of traces, or of the folder of all results."""
+    """A hint that names the first capture below `folder` (of traces, of a campaign's or all results); else empty."""
     captures = (p.parent for pattern in ("", "traces/", "*/traces/") for p in folder.glob(f"{pattern}*/{CAPTURE}"))
     first = next(captures, None)
     return f' Did you mean "{first}"?' if first else ""
 
 
 def kind_of(path: Path) -> str:
-    """sqlite, kineto or text. Raises UserError for anything else."""
+    """The kind of a trace: sqlite, kineto or text. Raises UserError for anything else (NoTrace for no trace at all)."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     if fault := path_fault(path):

@@ -24,7 +24,7 @@ UNEVEN_SHARE = 0.05  # of the window
 
 
 def sampling_error(cpu_s: float) -> float:
-    """Return the seconds by which the kernel's count of busy time may be off, of `cpu_s` seconds of one core or several.
+    """Return the seconds by which the kernel may miscount busy time, of `cpu_s` seconds of one core or several.
 
     Rounding, and the standard deviation of sampling a core that is busy half of the time. On a quiet machine the count
     of 18 ranks was within 3.5 % of theirs in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
@@ -45,7 +45,7 @@ def sampling_error(cpu_s: float) -> float:
     )
 )
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each host on which other programs took much CPU time in the window; in older records, just before the run."""
+    """Flag each host on which other programs took much CPU time in the window; of older records, just before it."""
     if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
         busy = run.metrics.host.get("cpu_busy_before")
         if busy is not None and busy > BUSY:
@@ -80,7 +80,7 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first CPU rank whose cores others took while it wanted them; ranks that share cores are not looked at."""
+    """Flag the first CPU rank whose cores others took while it wanted them; not of ranks that share cores."""
     ranks = _on_cores(run)
     if _shared(ranks):
         return
@@ -165,7 +165,7 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run on CPUs in which one rank took far more processor time than the others, in the probed steps as well."""
+    """Flag a run on CPUs where one rank took far more processor time than the others, in probed steps as well."""
     ranks, window = run.metrics.ranks, run.metrics.window
     if len(ranks) < 2 or len(_on_cores(run)) < len(ranks) or window.wall_time_s < LONG_ENOUGH_S:
         return
@@ -188,7 +188,7 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _excess(values: list[Any], place: int) -> tuple[float, float]:
-    """Return ratio and difference of the value at index `place` and the median of the others; ratio 0 where that is 0."""
+    """Return ratio and difference of the value at index `place` and the median of the others (0: ratio 0)."""
     others = median(value for i, value in enumerate(values) if i != place)
     ratio = values[place] / others if others else 0.0
     return ratio, values[place] - others
@@ -228,7 +228,7 @@ def _on_cores(run: MeasuredRun) -> list[Rank]:
 
 
 def _taken(rank: Rank) -> float:
-    """Return the seconds that others, or the host of a virtual machine, took from a rank's cores while it wanted them."""
+    """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
     taken = rank["cores_busy_s"] - rank["cpu_s"]
     # Threads of a rank also wait for each other: neither count alone is time that others took from it.
     waited = rank.get("run_delay_s")

@@ -29,7 +29,7 @@ def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield in words where AdamW's gradients in a probed step of `rank` are not its gradients, clipped as configured."""
+    """Yield in words where AdamW's gradients in a probed step of `rank` are not the step's, clipped as configured."""
     limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
     for when in ("before", "after"):
         step = getattr((run.metrics.census or [])[rank], when)

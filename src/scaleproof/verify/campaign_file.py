@@ -21,17 +21,15 @@ def check_campaign_file(
 ) -> Iterator[Difference]:
     """Yield where keys, cells and repeats of the campaign file `path` are not those of `runs`, which are in `folder`.
 
-    Cells `at_fault` may be without runs. Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
-    defaults may have been others, only keys are that stand in the file.
+    Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
+    defaults may have been others, only keys that stand in the file are. Cells `at_fault` may be without runs.
     """
     file, text = path.name, path.read_text(encoding="utf-8", errors="replace")
     same_version = {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
     try:
         campaign = load_campaign(path)[0]
         cells = {cell.slug: cell for cell in expand(campaign)}
-        compared = {
-            comparison.name: {cell.slug: cell for cell in arms(campaign, comparison)} for comparison in campaign.compare
-        }
+        compared = {c.name: {cell.slug: cell for cell in arms(campaign, c)} for c in campaign.compare}
     except UserError as error:
         if same_version:
             yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))

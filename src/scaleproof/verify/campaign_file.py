@@ -57,10 +57,7 @@ def check_campaign_file(
 
 
 def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key that has different values in a cell's configuration and a run's, with both values.
-
-    Only keys that both have, and that no trial has set.
-    """
+    """Yield each key, but what trials set, to which a cell and a run give different values, with both values."""
     recorded = dict(flat(run.metrics["config"]))
     searched = SEARCHED if cell.searched else ()
     for key, value in flat(cell.config):

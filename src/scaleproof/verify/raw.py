@@ -249,10 +249,7 @@ def _is_number(value: Any) -> bool:
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
-    """Return whether two numbers are equal to a relative `tolerance`.
-
-    None equals None alone, and what is no number equals nothing.
-    """
+    """Return whether two numbers are equal to a relative `tolerance`, or both None; no other value equals anything."""
     if a is None or b is None:
         return a is b
     if not _is_number(a) or not _is_number(b):

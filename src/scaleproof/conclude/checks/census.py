@@ -97,10 +97,7 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that makes other operations than configured in a probed step or in the window.
-
-    Last, ranks are flagged that differ from each other.
-    """
+    """Flag the first rank that makes other operations than configured, or than rank 0, in probed steps or window."""
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):

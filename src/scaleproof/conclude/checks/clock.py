@@ -79,10 +79,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:
-    """Return the seconds that the run's job took by Snakemake's benchmark file.
-
-    None where there is no such file or no number in it, and on several hosts.
-    """
+    """Return the seconds of a run's job by Snakemake's benchmark file; None without such a file, or on several hosts."""
     if len({rank["host"] for rank in run.metrics.ranks}) > 1:
         return None
     try:

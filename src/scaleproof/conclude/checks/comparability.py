@@ -167,10 +167,7 @@ def _training_identity(run: MeasuredRun) -> str:
 
 
 def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of a run's code, versions, environment and hardware.
-
-    A campaign never compares these: they are the same in all its runs.
-    """
+    """Yield name and value of each field of code, versions, environment and hardware, which no campaign varies."""
     metrics = run.metrics
     hardware = metrics.hardware
     gpus = hardware.get("gpus", [])

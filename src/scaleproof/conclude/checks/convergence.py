@@ -52,10 +52,7 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run whose last validation loss differs from that of the reference run of the same training.
-
-    It should not, whatever strategy, precision and world size.
-    """
+    """Flag each run whose last validation loss differs from that of the reference run of the same training."""
     for group in same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later

@@ -195,10 +195,7 @@ def _excess(values: list[Any], place: int) -> tuple[float, float]:
 
 
 def _in_both_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
-    """Return the smaller value of a census field in the steps before and after the window; None unless both are known.
-
-    `rank`: its number; `name`: of the field.
-    """
+    """Return the smaller value of a rank's census field `name` in its two probed steps; None unless both are known."""
     census = (run.metrics.census or [])[rank]
     values = [getattr(step, name) for step in (census.before, census.after) if step]
     return min(values) if len(values) == 2 and None not in values else None
@@ -213,10 +210,7 @@ def cores_used(run: MeasuredRun) -> float | None:
 
 
 def computing_s(run: MeasuredRun) -> float | None:
-    """Return the seconds of a mean step in which all cores of a rank compute, the least of all ranks.
-
-    None where nobody counted it.
-    """
+    """Return the seconds of a mean step that a rank computes on all its cores, the least of all; None: not counted."""
     used = cores_used(run)
     return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 

@@ -23,10 +23,7 @@ from scaleproof.measure.machine.network import short_host
     )
 )
 def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag ranks whose weights differ from those of the first rank with the same kind of device.
-
-    Equal devices make equal updates from equal gradients, bit by bit.
-    """
+    """Flag ranks whose weights are not, bit by bit, those of the first rank with the same kind of device."""
     by_device: dict[str, dict[int, str]] = defaultdict(dict)
     for rank, census in enumerate(run.metrics.census or []):
         if census.weights is not None:

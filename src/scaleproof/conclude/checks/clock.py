@@ -54,11 +54,11 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
             f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
         )
         return
-    left = window_of_budget(run)
+    remaining = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
-    if left is not None and not abs(left - wall) <= tolerance:
+    if remaining is not None and not abs(remaining - wall) <= tolerance:
         yield Flag(
-            f"start-up, validation and closing leave {seconds(left)} of the total of "
+            f"start-up, validation and closing leave {seconds(remaining)} of the total of "
             f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
         )
         return
@@ -79,7 +79,7 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:
-    """Return the seconds of a run's job by Snakemake's benchmark file; None without such a file, or on several hosts."""
+    """Return the seconds of a run's job by Snakemake's benchmark file; None without such a file or on several hosts."""
     if len({rank["host"] for rank in run.metrics.ranks}) > 1:
         return None
     try:

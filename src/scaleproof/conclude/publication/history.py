@@ -93,7 +93,7 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
             raise UserError(f"{path} is given twice; each result must be a measurement of its own")
     in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
-    *_, (_, before), (_, newest) = in_order
+    *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
     left_out = []

@@ -113,9 +113,10 @@ def shift_of(times: np.ndarray) -> int | None:
         return None
     logs = np.log(np.maximum(times, 1e-9))
     # The place that leaves the least squares about two means: the largest between-group sum.
-    sums, n = logs.cumsum()[:-1], len(logs)
-    left = np.arange(1, n)
-    gain = (sums - left * logs.mean()) ** 2 / (left * (n - left))
+    n = len(logs)
+    left_sums = logs.cumsum()[:-1]  # of the first 1 to n - 1 steps
+    n_left = np.arange(1, n)
+    gain = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (n - n_left))
     place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
     before, after = median(times[:place]), median(times[place:])
     if not max(before, after) >= SHIFT * min(before, after):

@@ -146,11 +146,11 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     first, last = _parts(n)
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
-    inside, outside = last - first, n - (last - first)
-    part = sums[last] - sums[first]
-    difference = part / inside + part / outside  # the sum of all is 0
-    squares_within = (centred**2).sum() - part**2 / inside - part**2 / outside
-    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / inside + 1 / outside))
+    n_inside, n_outside = last - first, n - (last - first)  # of each split, as all arrays from here on
+    sum_inside = sums[last] - sums[first]
+    difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
+    squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
+    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
     splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # steps that stay, and times between two steps
     p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2  # two-sided; two kinds of splits
     best = int(np.argmin(p))
@@ -159,10 +159,10 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
     begin, end = int(first[best]), int(last[best])
     steps = [_step(series, places[begin], change, half)]
-    if end < n:
+    if end < n:  # the rate comes back
         steps.append(_step(series, places[end], -change, half))
-    for part_of in (slice(0, begin), slice(begin, end), slice(end, n)):
-        steps += _search(series, logs[part_of], places[part_of], alpha)
+    for part in (slice(0, begin), slice(begin, end), slice(end, n)):
+        steps += _search(series, logs[part], places[part], alpha)
     return steps
 
 

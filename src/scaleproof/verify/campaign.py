@@ -28,7 +28,7 @@ INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate h
 
 
 def folder_of(path: Path) -> Path:
-    """The campaign's folder of a report or of the folder itself. Raises UserError."""
+    """Return the folder of a campaign's results, given as itself or as a file in it. Raises UserError if it is none."""
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
         what = _not_results(path, folder)
@@ -37,7 +37,7 @@ def folder_of(path: Path) -> Path:
 
 
 def _not_results(path: Path, folder: Path) -> str:
-    """Why neither a path nor the folder around it are results."""
+    """Return why neither `path` nor `folder`, the one around it, are results."""
     if fault := path_fault(path):
         return fault.removesuffix(nearest_path(path)).strip(" :.")
     if path.is_file() and not path.stat().st_size:
@@ -46,21 +46,27 @@ def _not_results(path: Path, folder: Path) -> str:
 
 
 def _campaign_hint(path: Path) -> str:
-    """The folder of results that is meant: around the path, or of a campaign file; else those that are there."""
-    around = [parent for parent in path.parents if (parent / "runs").is_dir()]
+    """Return a sentence on which results may be meant by a wrong path; "" where there are none.
+
+    Those around the path, or of a campaign file of that name; else the nearest name, or all results that are there.
+    """
+    candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
     if Path("results", path.stem, "runs").is_dir():
-        around.append(Path("results", path.stem))
-    if around:
-        return f' Did you mean "{around[0]}"?'
+        candidates.append(Path("results", path.stem))
+    if candidates:
+        return f' Did you mean "{candidates[0]}"?'
     if not os.path.lexists(path):
         return nearest_path(path)
-    within = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
-    there = sorted(str(runs.parent) for runs in within.glob("*/runs"))
-    return f" Results there: {', '.join(there[:10])}" if there else ""
+    parent = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
+    results = sorted(str(runs.parent) for runs in parent.glob("*/runs"))
+    return f" Results there: {', '.join(results[:10])}" if results else ""
 
 
 def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
-    """Every figure that can be recomputed, and the cells of which none can."""
+    """Return every figure that can be recomputed from `runs`, and a difference for each cell of which none can.
+
+    Without a readable report in `folder` there are no ratios and no intervals.
+    """
     quantities: Quantities = {}
     differences = []
     for cell, group in by_cell(runs).items():
@@ -71,7 +77,8 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
-        if tuple(map(int, report["schema_version"].split("."))) >= INTERVALS_OF_ALL_CELLS:
+        schema_version = tuple(map(int, report["schema_version"].split(".")))
+        if schema_version >= INTERVALS_OF_ALL_CELLS:
             quantities = with_intervals_of_all_cells(quantities, runs)
         return quantities | ratio_quantities(quantities, runs, report), differences
     except (OSError, *DAMAGES):
@@ -79,14 +86,18 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
 
 
 def _check_regular(folder: Path) -> None:
-    """Raises UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
+    """Raise UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
     for place in folder.rglob("*"):
         if place.exists() and not place.is_file() and not place.is_dir():
             raise UserError(f"{place}{path_fault(place)}")
 
 
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
-    """What differs from the raw files; how many runs were read, how many figures recomputed. Raises UserError."""
+    """Recompute a campaign's figures from its raw files and hold all other files against them.
+
+    Returns what differs, how many runs were read, and how many figures recomputed. Raises UserError where `path` is no
+    campaign's results.
+    """
     folder = folder_of(path)
     _check_regular(folder)
     runs, differences = read_runs(folder)
@@ -98,7 +109,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     sound = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, sound)
     differences += incomputable
-    if at_fault or incomputable:
+    if at_fault or incomputable:  # the interval of a rate may need the runs of other cells
         quantities = without_intervals(quantities)
     for file, check in _checks(folder, sound, quantities, at_fault).items():
         differences += _guarded(file, check)
@@ -108,9 +119,10 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
 def _checks(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
 ) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """File -> its check. Files that a campaign need not have are checked where they are.
+    """Return file -> its check. Files that a campaign need not have are checked where they are.
 
-    `at_fault`: cells whose raw files differ, which is said already: what follows from them is not.
+    `runs`: those of sound cells; `at_fault`: cells whose raw files differ, which is reported already: what follows from
+    them is not.
     """
 
     def data(name: str) -> Any:
@@ -154,7 +166,7 @@ def _checks(
 def _series(
     folder: Path, kind: str, runs: list[RawRun], quantities: Quantities, cells_of: Callable[[str], list[str]]
 ) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """The table of strong or weak scaling, in all its forms."""
+    """Return file -> its check for the table of one `kind` of scaling, strong or weak, in all its forms."""
     file = f"tables/{kind}.csv"
     return {
         file: lambda: tables.check_cells_table(folder, file, runs, quantities),
@@ -164,7 +176,7 @@ def _series(
 
 
 def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
-    """One damaged file does not hide what is wrong with the others."""
+    """Return what `check` yields, or that `file` is missing or not readable: it does not stop the other checks."""
     try:
         return list(check())
     except FileNotFoundError as error:
@@ -174,7 +186,10 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
 
 
 def why(path: Path, identity: str) -> str:
-    """Where one figure comes from: value, n, interval, formula, files with their hashes. Raises UserError."""
+    """Return where the figure `identity` comes from: value, n, interval, formula, files with their hashes, in lines.
+
+    Raises UserError where there is no such figure, with the likely reason or similar names.
+    """
     folder = folder_of(path)
     _check_regular(folder)
     runs, differences = read_runs(folder)
@@ -184,7 +199,7 @@ def why(path: Path, identity: str) -> str:
         return _explained(identity, quantities[identity], folder)
     unknown = f'there is no figure "{identity}"'
     for difference in (*differences, *incomputable):
-        cell = difference.file.split("/")[1]  # of runs/<cell>/...
+        cell = difference.file.split("/")[1]  # runs/<cell>/...
         if cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
     if containing := [name for name in quantities if identity in name.split("/")]:
@@ -195,7 +210,7 @@ def why(path: Path, identity: str) -> str:
 
 
 def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
-    """Raises UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
+    """Raise UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
     try:
         ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
@@ -205,7 +220,7 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
-    """A figure with its formula and the files that it is from, in lines."""
+    """Return a figure with its formula and the files that it is from, in lines."""
     interval = ""
     if quantity.low is not None and quantity.high is not None:
         interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"

@@ -19,10 +19,10 @@ SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found 
 def check_campaign_file(
     path: Path, folder: Path, runs: list[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Keys, cells and repeats of the campaign file `path` that are not those of the runs in `folder`.
+    """Yield where keys, cells and repeats of the campaign file `path` are not those of `runs`, which are in `folder`.
 
     Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
-    defaults may have been others, only keys that stand in the file.
+    defaults may have been others, only keys that stand in the file are. Cells `at_fault` may be without runs.
     """
     file, text = path.name, path.read_text(encoding="utf-8", errors="replace")
     same_version = {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
@@ -43,19 +43,21 @@ def check_campaign_file(
     if campaign.repeat_until is None and most not in (0, repeats) and not at_fault:
         yield Difference(file, "repeats", f"is {repeats}; there are {most} runs of a cell")
     planned = [(cells[run.cell], run) for run in runs if run.cell in cells]
-    for name, of_name in compared.items():
-        pairs = read_runs(folder, f"compare/{name}/pair*/[ab]")[0]
-        planned += [(of_name[run.cell], run) for run in pairs if run.cell in of_name]
-    seen = set()
+    for name, arm_cells in compared.items():
+        pairs, _ = read_runs(folder, f"compare/{name}/pair*/[ab]")
+        planned += [(arm_cells[run.cell], run) for run in pairs if run.cell in arm_cells]
+    reported: set[str] = set()
     for cell, run in planned:
         for key, value, recorded in _differing(cell, run):
-            if (same_version or re.search(rf"\b{key.rpartition('.')[2]}\b", text)) and key not in seen:
-                seen.add(key)
+            last_name = key.rpartition(".")[2]
+            is_compared = same_version or re.search(rf"\b{last_name}\b", text)
+            if is_compared and key not in reported:
+                reported.add(key)
                 yield Difference(file, key, f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}")
 
 
 def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
-    """Keys that both configurations have, with both values."""
+    """Yield each key, but what trials set, to which a cell and a run give different values, with both values."""
     recorded = dict(flat(run.metrics["config"]))
     searched = SEARCHED if cell.searched else ()
     for key, value in flat(cell.config):

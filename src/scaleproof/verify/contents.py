@@ -33,7 +33,7 @@ def _no_number(word: str) -> float:
 
 
 def csv_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a table; each has a value, which may be empty, for each name."""
+    """Return the rows of a CSV file as heading -> text, maybe empty. Raises ValueError where a row is cut off."""
     lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
     rows = []
     for row in lines:

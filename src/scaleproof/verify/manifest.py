@@ -36,7 +36,7 @@ FILES = (
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """The sha256 of each file of a campaign's folder, by its name in it."""
+    """Return the sha256 of each file in a campaign's folder, by its name in it."""
     return {name: sha256_of(folder / name) for name in _files(folder)}
 
 
@@ -51,7 +51,7 @@ def write_manifest(folder: Path, version: str, hashes: dict[str, str] | None = N
 
 
 def check_manifest(folder: Path) -> list[Difference]:
-    """Files that changed or vanished since the report was written, and runs that came later."""
+    """Return which files changed or vanished since the report was written, and which runs came later."""
     path = folder / MANIFEST
     try:
         manifest = json_of(path)
@@ -83,19 +83,20 @@ def check_manifest(folder: Path) -> list[Difference]:
 
 
 def _files(folder: Path) -> list[str]:
-    """What the report is made from, and itself. Raw profiles are left out: their summaries are results.
+    """Return the names of the files that the report is made from, and its own; not raw profiles, which have summaries.
 
     Strings and not Paths, whose making takes longer than the reading of a run's files.
     """
     paths = []
     for place, folders, files in os.walk(folder):
         inside = os.path.relpath(place, folder)
-        parts = () if inside == os.curdir else tuple(inside.split(os.sep))
+        parts = () if inside == os.curdir else tuple(inside.split(os.sep))  # empty at the top
+        # os.walk goes on with what is left in `folders`.
         folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]
         paths += [(*parts, name) for name in files if name in FILES or (parts and name[0] != ".")]
     return ["/".join(parts) for parts in sorted(paths) if os.path.isfile(os.path.join(folder, *parts))]
 
 
 def _seal(manifest: dict[str, Any]) -> str:
-    """One hash over all that it says, in its order: an entry that was taken out is noticed."""
+    """Return one sha256 over all of a manifest, in its order: an entry that was taken out is noticed."""
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()

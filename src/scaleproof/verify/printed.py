@@ -6,14 +6,14 @@ NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of a text; "95 %" of a heading and the like are the caller's business."""
+    """Return the numbers of a text as printed; "95 %" of a heading and the like are the caller's business."""
     return NUMBER.findall(text.replace("\u00a0", " "))
 
 
 def stands_for(printed: str, value: float) -> bool:
-    """Whether `printed` is `value` rounded to the digits that are printed."""
+    """Return whether `printed`, such as "14,130" or "1.5e-3", is `value` rounded to the digits that are printed."""
     plain = printed.replace(",", "").lower()
     mantissa, _, exponent = plain.partition("e")
     decimals = len(mantissa.partition(".")[2])
-    unit = 10.0 ** (int(exponent or 0) - decimals)
+    unit = 10.0 ** (int(exponent or 0) - decimals)  # of the last digit
     return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)

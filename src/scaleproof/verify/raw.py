@@ -29,20 +29,27 @@ PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not what the raw files say. `file` is relative to the campaign's folder."""
+    """Something that is not what the raw files say.
+
+    `file`: relative to the campaign's folder; `where`: the field or row in it, "" for the whole file; `problem`: the
+    rest of the sentence.
+    """
 
     file: str
     where: str
     problem: str
 
     def __str__(self) -> str:
-        text = f"{self.file}: {f'{self.where}: ' if self.where else ''}{self.problem}"
-        return printable(text.replace("\u00a0", " "))  # tables keep an interval on one line with it
+        parts = [self.file, self.where, self.problem] if self.where else [self.file, self.problem]
+        return printable(": ".join(parts).replace("\u00a0", " "))  # tables keep an interval on one line with it
 
 
 @dataclass(frozen=True)
 class RawRun:
-    """`path`: of the metrics, relative to the campaign's folder. `window` and `warmup`: steps in their order."""
+    """One run as its raw files have it.
+
+    `path`, `sha256`: of the metrics, relative to the campaign's folder. `window` and `warmup`: steps in their order.
+    """
 
     path: str
     sha256: str
@@ -66,7 +73,7 @@ class RawRun:
 
 
 def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[Difference]]:
-    """All runs under `folder`, and what is wrong with their files."""
+    """Return all readable runs in `folder`, and what is wrong with files of any; `pattern`: of the runs' folders."""
     runs: list[RawRun] = []
     differences: list[Difference] = []
     for place in sorted(folder.glob(pattern)):
@@ -75,7 +82,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             run = _read(place, relative)
             if pattern == PLACES and run.name != f"{place.parent.name}/{place.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
-            problems = _inside(run)
+            problems = _inconsistencies(run)
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
             continue
@@ -88,9 +95,13 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
 
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
-    """The cells with a run whose own files are at fault: nothing follows from them."""
-    places = [Path(difference.file).parts for difference in differences]  # runs/<cell>/<repeat>/<file>
-    return {place[1] for place in places if place[0] == "runs" and len(place) == 4}
+    """Return the cells with a run whose own files are at fault: no figure follows from them."""
+    cells: set[str] = set()
+    for difference in differences:
+        parts = Path(difference.file).parts
+        if parts[0] == "runs" and len(parts) == 4:  # runs/<cell>/<repeat>/<file>
+            cells.add(parts[1])
+    return cells
 
 
 class _Damaged(Exception):
@@ -102,7 +113,7 @@ class _Damaged(Exception):
 
 
 def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
-    """What `parse` makes of a file of the run in `place`, and the file's sha256. Raises _Damaged."""
+    """Return what `parse` makes of a file of the run in `place`, and the file's sha256. Raises _Damaged."""
     try:
         data = read_regular(place / file)
         return parse(data), hashlib.sha256(data).hexdigest()
@@ -114,26 +125,30 @@ def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[
 
 
 def _metrics(data: bytes) -> dict[str, Any]:
-    """The metrics as they stand in the file, which must be of our schema."""
+    """Return the metrics as they stand in the file's content `data`. Raises where they are not of our schema."""
     metrics: dict[str, Any] = parsed_json(data)
     if not isinstance(metrics, dict):
         raise TypeError(f"{METRICS} is no object")
-    parse_metrics(data)
+    parse_metrics(data)  # raises where a field is missing or wrong
     metrics["env"] = current_names(metrics.get("env") or {})
     return metrics
 
 
 def _read(place: Path, relative: str) -> RawRun:
+    """Return the run in the folder `place`, which is `relative` in the campaign's folder. Raises _Damaged."""
     metrics, sha256 = _content(place, METRICS, _metrics)
     (window, warmup, ends), sha256_of_steps = _content(place, STEPS, _steps)
     return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
 
 
 def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
-    """Steps of the window and of the warm-up, and the end of each step of the window by the slowest rank's clock."""
-    parts: dict[str, list[Row]] = {phase: [] for phase in PHASES}
-    clocks: dict[int, float] = defaultdict(float)
-    ends: dict[int, float] = {}
+    """Parse steps.csv: steps of the window, those of the warm-up, and the end of each of the window in seconds from it.
+
+    A step ends when the slowest rank, by its own times added up, has ended it. Raises ValueError.
+    """
+    rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
+    clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
+    ends: dict[int, float] = {}  # step -> seconds
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
     heading = next(lines, [])
     if not heading:
@@ -150,20 +165,24 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
             phase, rank, row = _row([line[place] for place in places])
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
-        parts[phase].append(row)
+        rows[phase].append(row)
         if phase == "window":
-            step, seconds = row[:2]
+            step, seconds, *_ = row
             clocks[rank] += seconds
             ends[step] = max(ends.get(step, 0.0), clocks[rank])
-    return merged_steps(parts["window"]), merged_steps(parts["warmup"]), [ends[step] for step in sorted(ends)]
+    return merged_steps(rows["window"]), merged_steps(rows["warmup"]), [ends[step] for step in sorted(ends)]
 
 
 def _row(values: list[str]) -> tuple[str, int, Row]:
-    """Phase, rank, and the step of this rank. Raises ValueError. The loss of a run that failed may be NaN."""
+    """Parse the values of COLUMNS in one row of steps.csv: phase, rank, and the step of this rank.
+
+    Raises ValueError. The loss of a run that failed may be NaN.
+    """
     try:
-        phase, *numbers = values
-        step, rank, samples, tokens = (int(number) for number in (*numbers[:2], *numbers[-2:]))
-        seconds, wait, loss = (float(number) for number in numbers[2:-2])
+        phase, *texts = values
+        step_text, rank_text, seconds_text, wait_text, loss_text, samples_text, tokens_text = texts
+        step, rank, samples, tokens = map(int, (step_text, rank_text, samples_text, tokens_text))
+        seconds, wait, loss = map(float, (seconds_text, wait_text, loss_text))
         sound = 0 < seconds < math.inf and abs(wait) < math.inf and step >= 0 <= rank and samples > 0 < tokens
     except ValueError:
         sound = False
@@ -172,8 +191,11 @@ def _row(values: list[str]) -> tuple[str, int, Row]:
     return phase, rank, (step, seconds, wait, loss, samples, tokens)
 
 
-def _inside(run: RawRun) -> list[Difference]:
-    """Whether the metrics are those of the steps, to the nine digits that steps.csv has, and of one configuration."""
+def _inconsistencies(run: RawRun) -> list[Difference]:
+    """Return where a run's metrics are not those of its steps, or not of the configuration beside them.
+
+    Stops at a fault that explains others. Figures are compared to 1e-5 relative: steps.csv has nine digits.
+    """
     steps_file = run.path.replace(METRICS, STEPS)
     expected = run.metrics["files"].get(STEPS)
     if not run.ok and expected is None:
@@ -193,7 +215,8 @@ def _inside(run: RawRun) -> list[Difference]:
     window = run.metrics["window"]
     figures = vars(window_figures(run.window, window["wall_time_sec"]))
     if printed:
-        figures = {name: None if figures[name] != figures[name] else figures[name] for name in figures}
+        # NaN, the only figure that differs from itself, is that of a loss which was not printed.
+        figures = {name: None if figure != figure else figure for name, figure in figures.items()}
         del figures["data_wait_mean_s"]
     else:
         figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
@@ -207,13 +230,13 @@ def _inside(run: RawRun) -> list[Difference]:
 
 
 def fingerprint_of(config: dict[str, Any]) -> str:
-    """By which two runs of one configuration are known."""
+    """Return the fingerprint of a configuration, by which runs of the same one are known."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
-    """The values of nested dictionaries under their dotted names."""
+    """Yield dotted name and value of everything in nested dictionaries; `at`: what the names begin with."""
     for key, value in content.items():
         if isinstance(value, dict):
             yield from flat(value, f"{at}{key}.")
@@ -226,7 +249,7 @@ def _is_number(value: Any) -> bool:
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
-    """Equal to a relative `tolerance`; None equals None alone, and what is no number equals nothing."""
+    """Return whether two numbers are equal to a relative `tolerance`, or both None; no other value equals anything."""
     if a is None or b is None:
         return a is b
     if not _is_number(a) or not _is_number(b):

@@ -18,7 +18,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class RecomputedQuantity:
-    """`low` and `high`: None where there is no interval, or where it is not over runs alone."""
+    """A figure computed again, with what it was computed from.
+
+    `n`: how many runs it is over. `low` and `high`: None where there is no interval, or it is not over runs alone.
+    """
 
     value: float
     n: int
@@ -32,22 +35,22 @@ Quantities = dict[str, RecomputedQuantity]
 
 
 def cell_quantities(runs: list[RawRun]) -> Quantities:
-    """`cells/<cell>/<column>` of every measured cell, ratios aside."""
+    """Return the figures `cells/<cell>/<column>` of every measured cell, ratios aside."""
     quantities: Quantities = {}
     for cell, group in by_cell(runs).items():
         measured = [run for run in group if run.ok]
         if measured:
-            quantities |= {f"cells/{cell}/{name}": q for name, q in _cell(measured).items()}
+            quantities |= {f"cells/{cell}/{column}": figure for column, figure in _figures_of_cell(measured).items()}
     return quantities
 
 
 def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Quantities:
-    """The rates of cells with their intervals as reports of schema 5.1 and later have them.
+    """Return `quantities` with the intervals of cells' rates as reports of schema 5.1 and later have them.
 
     The variance of a run is that of all cells with the same repeats, in its two parts: between rounds, and within them.
     Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 20 %) keeps its own interval.
     """
-    logs: dict[str, dict[int, float]] = {}
+    logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
     for run in runs:
         if run.ok:
             window = run.metrics["window"]
@@ -59,30 +62,30 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
         name = f"cells/{cell}/tokens_per_s"
         if len(alike) < 2 or len(own) < 2 or name not in quantities:
             continue
-        k, n = len(alike), len(own)
-        within = [statistics.variance(list(of_cell.values())) for of_cell in alike]
-        of_round = [statistics.fmean(of_cell[repeat] for of_cell in alike) for repeat in own]
-        between = k * statistics.variance(of_round)
-        variance = statistics.fmean(within)
-        rest = (k * variance - between) / (k - 1)
+        n_cells, n_runs = len(alike), len(own)
+        variances = [statistics.variance(list(of_cell.values())) for of_cell in alike]
+        round_means = [statistics.fmean(of_cell[repeat] for of_cell in alike) for repeat in own]
+        between = n_cells * statistics.variance(round_means)
+        variance = statistics.fmean(variances)
+        within = (n_cells * variance - between) / (n_cells - 1)
         own_variance = statistics.variance(list(own.values()))
-        others = (k * variance - own_variance) / (k - 1)
-        noisier = others <= 0 or f_ratio.sf(own_variance / others, n - 1, (k - 1) * (n - 1)) < 0.2
-        if variance > 0 and not noisier:
-            freedom = (n - 1) * (k * variance) ** 2 / (between**2 + (k - 1) * rest**2)
-            factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n))
-            rate = quantities[name]
-            changed[name] = replace(rate, low=rate.value / factor, high=rate.value * factor)
+        others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
+        is_noisier = others <= 0 or f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1)) < 0.2
+        if variance > 0 and not is_noisier:
+            freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
+            factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
+            quantity = quantities[name]
+            changed[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
     return changed
 
 
 def without_intervals(quantities: Quantities) -> Quantities:
-    """The rates of cells without intervals: where runs of other cells are missing, theirs cannot be recomputed."""
+    """Return `quantities` without intervals: where runs of other cells are missing, they cannot be recomputed."""
     return {name: replace(quantity, low=None, high=None) for name, quantity in quantities.items()}
 
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
-    """The runs of each cell, in the order of their repeats."""
+    """Return the runs of each cell, in the order of their repeats."""
     groups: dict[str, list[RawRun]] = {}
     for run in runs:
         groups.setdefault(run.cell, []).append(run)
@@ -90,27 +93,31 @@ def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
 
 
 def sources_of(runs: list[RawRun]) -> tuple[tuple[str, str], ...]:
+    """Return path and sha256 of the metrics of each run."""
     return tuple((run.path, run.sha256) for run in runs)
 
 
 def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
-    """Factors below and above a mean: Student's t over the logarithms of `values`."""
+    """Return the factors from a mean to the bounds of its 95 % interval; None, None of fewer than two values.
+
+    Student's t over the logarithms of `values`.
+    """
     if len(values) < 2:
         return None, None
-    deviation = statistics.stdev([math.log(v) for v in values]) / math.sqrt(len(values))
-    half = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * deviation
+    standard_error = statistics.stdev([math.log(value) for value in values]) / math.sqrt(len(values))
+    half = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * standard_error
     return math.exp(-half), math.exp(half)
 
 
-def _cell(runs: list[RawRun]) -> Quantities:
-    """Every figure of a cell by its column, from its measured runs."""
+def _figures_of_cell(runs: list[RawRun]) -> Quantities:
+    """Return every figure of a cell by its column, from its measured runs."""
     n, sources = len(runs), sources_of(runs)
     windows = [run.metrics["window"] for run in runs]
-    seconds = math.fsum(w["wall_time_sec"] for w in windows)
+    seconds = math.fsum(window["wall_time_sec"] for window in windows)
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
     rate = tokens / seconds
-    below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
+    below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])
     times = [step.seconds for run in runs for step in run.window]
 
     def quantity(value: float, formula: str) -> RecomputedQuantity:
@@ -143,25 +150,22 @@ def _cell(runs: list[RawRun]) -> Quantities:
     else:  # somebody's program: what a row of its log is in samples is not known
         del figures["samples_per_s"]
     for percent in (5, 25, 50, 75, 95):
-        if percent != 95 or len(times) >= 20:
+        if percent != 95 or len(times) >= 20:  # fewer steps do not tell it
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
             figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
     for name, (how, path) in FROM_METRICS.items():
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
-    return figures if all(map(_has_steps, runs)) else _without_steps(figures)
+    if all(_has_steps(run) for run in runs):
+        return figures
+    return {name: figure for name, figure in figures.items() if not name.startswith("step")}
 
 
 def _has_steps(run: RawRun) -> bool:
-    """Whether rows of its window are steps: a program may have been timed as a whole."""
+    """Return whether rows of a run's window are steps: a program may have been timed as a whole."""
     reading = run.metrics.get("reading")
     return reading is None or reading["first_step"] is not None
-
-
-def _without_steps(figures: Quantities) -> Quantities:
-    """The figures less those of single steps."""
-    return {name: value for name, value in figures.items() if not name.startswith("step")}
 
 
 def devices(run: RawRun) -> int:
@@ -170,10 +174,10 @@ def devices(run: RawRun) -> int:
 
 
 def _at(metrics: dict[str, Any], path: str) -> float | None:
-    """What stands in a section of the metrics. None: unknown, or of a validation that was not made."""
-    section, _, key = path.rpartition(".")
-    place = metrics.get(section) if section else metrics  # a command has no memory, no start-up
-    value: float | None = (place or {}).get(key)
+    """Return the figure of the metrics at `path`, "section.key" or "key"; None where it, or its section, is missing."""
+    section_name, _, key = path.rpartition(".")
+    section = metrics.get(section_name) if section_name else metrics  # a command has no memory, no start-up
+    value: float | None = (section or {}).get(key)
     return value
 
 
@@ -198,14 +202,18 @@ FROM_METRICS = {
 
 
 def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
-    """Speed-up, efficiency and the like. Which cell is the baseline is read from scaling_report.json."""
+    """Return speed-up, efficiency and the like of every cell that has some, as `cells/<cell>/<column>`.
+
+    `quantities`: the rates of cells; `report`: scaling_report.json, which says what is the baseline and the fastest.
+    """
     groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
     ratios: Quantities = {}
-    for group in report["ranking"]:
-        fastest = group["cells"][0]["cell"]
-        for entry in group["cells"]:
-            if entry["relative_to_fastest"] and entry["cell"] in groups and fastest in groups:
-                ratios[f"cells/{entry['cell']}/relative_to_fastest"] = _ratio(quantities, entry["cell"], fastest)
+    for ranking in report["ranking"]:
+        fastest = ranking["cells"][0]["cell"]
+        for entry in ranking["cells"]:
+            cell = entry["cell"]
+            if entry["relative_to_fastest"] and cell in groups and fastest in groups:
+                ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
     for series in report["series"]:
         for point in series["runs"].values():
             cell, base = point["cell"], series["baseline"]
@@ -214,55 +222,62 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
                 if point[name] and other in groups:
                     ratios[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
             if point["speedup"] and base in groups:
-                ratios |= _derived(ratios[f"cells/{cell}/speedup"], cell, base, groups, series["kind"] == "strong")
+                strong = series["kind"] == "strong"
+                ratios |= _derived_ratios(ratios[f"cells/{cell}/speedup"], cell, base, groups, strong)
     return ratios
 
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
+    """Return the rate of `cell` over that of `base`."""
     top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
     formula = f"tokens/s of {cell} / tokens/s of {base} = {significant(top.value, 7)} / {significant(bottom.value, 7)}"
     return RecomputedQuantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
-def _derived(
+def _derived_ratios(
     speedup: RecomputedQuantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool
 ) -> Quantities:
-    """What follows from a speed-up and the numbers of devices; jobs and serial parts only where the work is equal."""
+    """Return what follows from the speed-up of `cell` over `base` and their numbers of devices.
+
+    That is efficiency and, of `strong` scaling, whose work is equal, speed-up by jobs and the Karp-Flatt serial part.
+    `groups`: the measured runs of each cell.
+    """
     s = speedup.value
     n = speedup.n
     sources = speedup.sources
-    here, there = devices(groups[cell][0]), devices(groups[base][0])
-    factor = here / there
+    n_devices, base_devices = devices(groups[cell][0]), devices(groups[base][0])
+    factor = n_devices / base_devices
     efficiency = RecomputedQuantity(
         s / factor,
         n,
-        f"speed-up / ({here} / {there} devices) = {significant(s, 7)} / {significant(factor, 6)}",
+        f"speed-up / ({n_devices} / {base_devices} devices) = {significant(s, 7)} / {significant(factor, 6)}",
         sources,
     )
     if not strong:
         return {f"cells/{cell}/scaling_efficiency": efficiency}
     # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
-    jobs = {name: len(groups[name]) / math.fsum(_wall(run) for run in groups[name]) for name in (cell, base)}
+    jobs = {name: len(groups[name]) / math.fsum(_job_s(run) for run in groups[name]) for name in (cell, base)}
     formula = (
         f"mean wall time of a job of {base} / that of {cell} = {significant(1 / jobs[base], 6)} s / "
         f"{significant(1 / jobs[cell], 6)} s"
     )
     by_job = RecomputedQuantity(jobs[cell] / jobs[base], n, formula, sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
-    if there == 1 and 1 < s <= here:
-        karp_flatt = (1 / s - 1 / here) / (1 - 1 / here)
-        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {here}"
+    if base_devices == 1 and 1 < s <= n_devices:
+        karp_flatt = (1 / s - 1 / n_devices) / (1 - 1 / n_devices)
+        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
         ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, n, formula, sources)
     return ratios
 
 
-def _wall(run: RawRun) -> float:
+def _job_s(run: RawRun) -> float:
+    """Return the seconds of a whole run."""
     return float(run.metrics["total_wall_time_sec"])
 
 
 def run_quantities(runs: list[RawRun]) -> Quantities:
-    """`runs/<cell>/rep<k>/<column>` of every measured run."""
-    of_runs: Quantities = {}
+    """Return the figures `runs/<cell>/rep<k>/<column>` of every measured run."""
+    quantities: Quantities = {}
     for run in runs:
         if not run.ok:
             continue
@@ -281,5 +296,5 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
         for name, (value, formula) in figures.items():
             if value is None or (name.startswith("step") and not _has_steps(run)):
                 continue
-            of_runs[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
-    return of_runs
+            quantities[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
+    return quantities

@@ -24,7 +24,10 @@ HEADINGS = {
 def check_runs_table(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """runs.csv: a row for every run, with the hash of its metrics and its figures; of cells `at_fault` nothing."""
+    """Yield where runs.csv is not a row for every run, with the hash of its metrics and its figures.
+
+    `at_fault`: cells whose rows are not looked at.
+    """
     listed = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
     rows = {(row["cell"], row["repeat"]): row for row in listed}
     known = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
@@ -37,35 +40,39 @@ def check_runs_table(
             yield Difference("runs.csv", run.name, f"was made from another {run.path}")
         if row["status"] != run.metrics["status"]:
             yield Difference("runs.csv", run.name, f"status is {row['status']}, not {run.metrics['status']}")
-        for name in row:
+        for name, text in row.items():
             quantity = quantities.get(f"runs/{run.name}/{name}")
-            if quantity and not _equal(row[name], quantity.value):
-                yield _wrong("runs.csv", f"{run.name}, {name}", row[name], quantity.value)
+            if quantity and not _equal(text, quantity.value):
+                yield _wrong("runs.csv", f"{run.name}, {name}", text, quantity.value)
 
 
 def check_cells_table(
     folder: Path, file: str, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """cells.csv, tables/scaling.csv, strong.csv or weak.csv: all that is recomputed, but of cells `at_fault`."""
+    """Yield where a table of cells has other cells or other figures than are recomputed.
+
+    `file`: cells.csv, or scaling.csv, strong.csv or weak.csv in tables/; `at_fault`: cells that are not looked at.
+    """
     rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "", "its cells are not those of runs/")
     for row in rows:
         for column, text in row.items():
-            base = re.sub(r"_(?:low|high)$", "", column)
+            base = re.sub(r"_(?:low|high)$", "", column)  # the bounds of an interval stand in columns of their own
             figure = COLUMNS[base].figure if base in COLUMNS else ""
             quantity = quantities.get(f"cells/{row['cell']}/{figure or base}")
             if quantity is None:
                 continue
-            bound = column.removeprefix(base)
-            value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[bound]
-            if (value is not None or not bound) and not _equal(text, value):
+            suffix = column.removeprefix(base)
+            value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[suffix]
+            is_unknown_bound = bool(suffix) and value is None
+            if not is_unknown_bound and not _equal(text, value):
                 yield _wrong(file, f"{row['cell']}, {column}", text, value)
 
 
 def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quantities) -> Iterator[Difference]:
-    """A table for people: each printed figure is the recomputed one, rounded. `cells`: of its rows."""
+    """Yield where figures in tables/<name>.md are not the recomputed ones, rounded. `cells`: of its rows."""
     file = f"tables/{name}.md"
     header, rows = _markdown(text_of(folder / file))
     if len(rows) != len(cells):
@@ -77,7 +84,11 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
 
 
 def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
-    """One printed figure under its heading."""
+    """Yield where `text`, one entry of a table for people, is not the recomputed figure of `cell`, rounded.
+
+    `heading`: that of its column, by which the figure is known; an interval may stand behind the value in brackets.
+    """
+    # A rate stands under its own unit, and its figure is recorded as tokens/s.
     heading_of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
     column = HEADINGS.get(heading_of_tokens.removesuffix(INTERVAL))
     quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
@@ -95,7 +106,7 @@ def check_printed(file: str, cell: str, heading: str, text: str, quantities: Qua
 
 
 def check_latex(folder: Path, name: str) -> Iterator[Difference]:
-    """The LaTeX table has what the Markdown table has under the same headings."""
+    """Yield where tables/<name>.tex has not what tables/<name>.md has under the same headings."""
     file = f"tables/{name}.tex"
     text = text_of(folder / file)
     if r"\midrule" not in text:
@@ -114,26 +125,27 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _cells(line: str) -> list[str]:
-    """The entries of a row of LaTeX, as plain text."""
+    """Return the entries of a row of LaTeX as plain text."""
     plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
     plain = plain.removesuffix(r"\\").strip()
+    # An escaped & becomes NUL for a while: a plain one separates entries.
     for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
         plain = plain.replace(special, character)
     return [part.strip().replace("\0", "&") for part in plain.split("&")]
 
 
 def _one_line(stack: re.Match[str]) -> str:
-    """A heading that is broken into lines."""
+    """Return the text of a heading that LaTeX breaks into lines, as one line."""
     return stack[1].replace(r" \\{} ", " ")
 
 
 def _plain(text: str) -> str:
-    """Without spaces and the marks of LaTeX."""
+    """Return a text without spaces and the marks of LaTeX."""
     return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
 
 
 def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a Markdown table."""
+    """Return the headings and the rows of the table in a Markdown text. Raises ValueError where rows are cut off."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
     if any(len(row) != len(rows[0]) for row in rows):
@@ -145,7 +157,7 @@ def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _equal(text: str, value: float | None) -> bool:
-    """Whether the text of a CSV field is a figure; an empty field is None."""
+    """Return whether the text of a CSV field is the figure `value`; an empty field is None."""
     try:
         return close(float(text) if text else None, value)
     except ValueError:
@@ -153,5 +165,6 @@ def _equal(text: str, value: float | None) -> bool:
 
 
 def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
+    """Return the difference of what a file states and what the raw files give."""
     figure = significant(computed, 10) if isinstance(computed, float) else computed
     return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

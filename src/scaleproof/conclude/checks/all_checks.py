@@ -83,15 +83,19 @@ ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueEr
 
 
 def check_names(*registers: Iterable) -> list[str]:
-    """Names of the checks of some registers: all where none are named."""
+    """Return the names of the checks in `registers`, of all registers where none is given."""
     return [check.name for register in registers or REGISTERS for check in register]
 
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
-    """All findings, invalid ones first: of each run with numbers, of damaged records, of runs together."""
+    """Return all findings about the runs of `campaign`, invalid ones first.
+
+    Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
+    """
     with_numbers, findings = _run_by_run(measured(runs), of_run)
-    commands, of_commands = _run_by_run([run for run in timed(runs) if isinstance(run.metrics, Printed)], of_printed)
-    findings += of_commands
+    of_programs = [run for run in timed(runs) if isinstance(run.metrics, Printed)]
+    commands, findings_on_commands = _run_by_run(of_programs, of_printed)
+    findings += findings_on_commands
     watched = [
         WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,))
         for run in commands
@@ -104,24 +108,27 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         findings += of_all_runs.noting([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _checked_together(check, any_level)]
-    made = [
-        *((of_run, of_runs, of_all_runs) if with_numbers else ()),
-        *((of_printed,) if commands else ()),
-        *((of_watched,) if watched else ()),
-        *((of_timed,) if any_level else ()),
-    ]
+    used_registers: list[Iterable] = []
+    if with_numbers:
+        used_registers += [of_run, of_runs, of_all_runs]
+    if commands:
+        used_registers.append(of_printed)
+    if watched:
+        used_registers.append(of_watched)
+    if any_level:
+        used_registers.append(of_timed)
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
-        checks=check_names(*made) if made else [],
+        checks=check_names(*used_registers) if used_registers else [],
         findings=by_severity(_once(findings)),
     )
 
 
 def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
-    """The runs whose series can be read, and the findings of single runs: an odd record silences no other.
+    """Apply the checks on one run in `register` to each run; an odd record silences no other.
 
-    `register`: of the checks on one run.
+    Returns the runs whose series can be read, and the findings, of which one for each run that cannot be read.
 
     Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
     stays with one check for a while, which takes half of the time of run by run.
@@ -139,13 +146,13 @@ def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[An
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """What several checks say of a damaged record in the same words stands once."""
+    """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
     unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
     return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
 
 
 def _problem(run: TimedRun) -> str:
-    """Why the series of a run cannot be used; "" if it can."""
+    """Return why the series of a run cannot be used; "" if it can."""
     try:
         return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
     except UserError as error:
@@ -159,7 +166,7 @@ def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
 
 
 def _checked_alone(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
-    """Findings of a check on one run, or who is at fault that there are none."""
+    """Return the findings of a check on one run; where the check breaks, one finding that says what is at fault."""
     try:
         return check(run)
     except Exception as error:
@@ -167,17 +174,27 @@ def _checked_alone(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
 
 
 def _blamed(check: str, run: TimedRun, error: Exception) -> Finding:
-    """Where a check breaks on a run: a file or a field of the run that is not what was written, or else the check."""
+    """Return the finding that says what is at fault where a check broke with `error` on a run.
+
+    It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
+    """
     fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
     return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 
 def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
-    """Findings of a check on all runs, without those on which it breaks by themselves."""
+    """Return the findings of a check on all runs.
+
+    Where the check breaks, runs on which it breaks alone get a finding each, and the rest is checked without them.
+    """
     findings, error = _attempt(check, runs)
     if error is None:
         return findings
-    odd = {run.name: _blamed(check.name, run, own) for run in runs if (own := _attempt(check, [run])[1])}
+    odd: dict[str, Finding] = {}
+    for run in runs:
+        _, own_error = _attempt(check, [run])
+        if own_error:
+            odd[run.name] = _blamed(check.name, run, own_error)
     rest = [run for run in runs if run.name not in odd]
     if odd and rest:
         findings, error = _attempt(check, rest)
@@ -187,7 +204,7 @@ def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Fi
 
 
 def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
-    """What a check finds about runs, or the error that it breaks with."""
+    """Return a check's findings on `runs` and None, or no findings and the error that it breaks with."""
     try:
         return check(runs), None
     except Exception as error:
@@ -195,7 +212,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
 
 
 def _unusable(run: Run, problem: str) -> Finding:
-    """The finding that a record cannot be checked; `problem`: what it lacks, in words."""
+    """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=UNUSABLE.name,
         severity=UNUSABLE.severity,
@@ -214,12 +231,12 @@ def audit_campaign(
     arms: Sequence[Arms] = (),
     excluded: Sequence[ExcludedNode] = (),
 ) -> Findings:
-    """All findings of a campaign: findings.json.
+    """Return all findings of a campaign, the content of findings.json.
 
-    `own`: those about its runs (`audit`); `pairs`: the runs of each A/B comparison by its name; `arms`: which of them
-    are its pairs; `excluded`: nodes that the driver left out.
+    `own`: those about its runs (of `audit`); `series`: its scaling series; `traces`: its profiles; `pairs`: the runs of
+    each A/B comparison by its name; `arms`: which of them are its pairs; `excluded`: nodes that the driver left out.
 
-    `checks` names those that had something to look at.
+    The result's `checks` names the checks that had something to look at.
     """
     of_pairs = [
         finding.model_copy(update={"concerns": "comparison", "cells": [name]})

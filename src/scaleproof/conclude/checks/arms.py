@@ -9,7 +9,7 @@ from scaleproof.ground.records.run import Run
 
 @dataclass(frozen=True)
 class Arms:
-    """The runs of a comparison: pairs of A and B, and pairs of A and A."""
+    """The runs of the A/B comparison `name`: `pairs` of A and B, and `null_pairs` of A and A."""
 
     name: str
     pairs: tuple[tuple[Run, Run], ...]
@@ -31,7 +31,7 @@ of_arms: Register[Arms] = Register(lambda arms: [arms.name], lambda arms: [arms.
     )
 )
 def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
-    """A and B differ in every pair, A and A in none, and the arms are the same in all pairs."""
+    """Flag a comparison unless A and B differ in every pair, A and A in none, and all pairs have the same two arms."""
     alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
     apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
     problems = []
@@ -47,4 +47,5 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
 
 
 def _configurations(pairs: list[tuple[Run, Run]]) -> set[str]:
+    """Return the fingerprints of the configurations of all runs in `pairs`."""
     return {run.metrics.fingerprint for pair in pairs for run in pair}

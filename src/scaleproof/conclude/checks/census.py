@@ -19,19 +19,20 @@ LEAST_STATE = 0.7  # ... below which something of it was not counted: without an
 
 @lru_cache(maxsize=AT_A_TIME)
 def inventory_of_run(run: MeasuredRun) -> Inventory:
-    """The tensors of the configured model: of a shape by formula, else as they were counted on the network.
+    """Return the tensors of the configured model: as counted on the network where recorded, else by formula.
 
     The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
     described = run.metrics.config["workload"]["model_shape"]
-    shape = (EncoderShape if "d_model" in described else ModelShape).model_validate(described)
+    shape_type = EncoderShape if "d_model" in described else ModelShape  # an encoder's shape has other keys
+    shape = shape_type.model_validate(described)
     return inventory_of_shape(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])))
 
 
 def vocabulary_of(run: MeasuredRun) -> int:
-    """Rows of the embedding: as configured, or as many as the corpus has tokens."""
+    """Return the number of rows of the embedding: as configured, or as many as the corpus has different tokens."""
     rows = run.metrics.config["workload"]["vocab_size"]
     return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
 
@@ -66,7 +67,7 @@ def parameters_of(run: MeasuredRun) -> int:
     )
 )
 def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
-    """Every rank has as many parameters as the shape, and trains all of them."""
+    """Flag a run unless every rank's model has as many parameters as the configured shape, and trains all of them."""
     expected = parameters_of(run)
     counted = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
@@ -96,7 +97,7 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
-    """Every rank makes the products of its micro-batches, forward, backward and, where configured, once more."""
+    """Flag the first rank that makes other operations than configured, or than rank 0, in probed steps or window."""
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):
@@ -116,7 +117,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
             return
         problem = _window_problem(run, census)
-        if problem:
+        if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if _on_cpu(run) else "suspect")
             return
     yield from _ranks_differ(run)
@@ -127,9 +128,9 @@ def _on_cpu(run: MeasuredRun) -> bool:
 
 
 def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Whether a step of the window built another graph than a probed one; of compiled cells it does.
+    """Return how the window's number of autograd nodes differs from that of as many probed steps; None if it does not.
 
-    Never seen in a sound run on a CPU; nobody has looked on a GPU.
+    Compiled cells are not compared: their probed steps build another graph.
     """
     steps, made = run.metrics.window.step_time_n, census.nodes_in_window
     if made is None or run.metrics.config["execution"]["compile"]:
@@ -144,7 +145,7 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 
 
 def linear_flops(run: MeasuredRun) -> tuple[float, float]:
-    """Least and most FLOPs of products with weights in one step of one rank.
+    """Return the least and the most FLOPs of products with weights in one step of one rank.
 
     Forward and backward make 6 a weight and position. With activation checkpointing the blocks' forward pass is made
     again, less what nothing needs: at least half of it. A loss in chunks makes the head's forward pass twice.
@@ -157,14 +158,15 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     head = inventory.token_weights * positions + inventory.sample_weights * samples
     least = most = 6.0 * (blocks + head)
     if config["execution"]["activation_checkpointing"]:
-        least, most = least + blocks, most + 2.0 * blocks
+        least += blocks
+        most += 2.0 * blocks
     if config["execution"].get("loss", "plain") != "plain":
         most += 2.0 * head
     return least, most
 
 
 def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
-    """Whether a probed step made another number of FLOPs with weights than the formula has; None if not."""
+    """Return how a probed step's FLOPs of products with weights differ from the formula; None if they do not."""
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
@@ -173,7 +175,7 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
-    """Whether attention ran in another kernel, or more or less often, than configured; None if not."""
+    """Return how the kernels or calls of attention in a probed step are not as configured; None if they are."""
     execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
@@ -182,9 +184,9 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     if execution["attention"] == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
     # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
-    own = run.metrics.model.inventory is None
-    plain = not forward and step.batched_flops
-    if own and execution["attention"] == "sdpa" and plain and run.metrics.ranks[0]["cores"]:
+    is_own_model = run.metrics.model.inventory is None
+    is_plain = not forward and step.batched_flops
+    if is_own_model and execution["attention"] == "sdpa" and is_plain and run.metrics.ranks[0]["cores"]:
         return "attention ran in plain products, but sdpa is configured"
     if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"
@@ -198,12 +200,14 @@ OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
 def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
-    """Ranks that did something else than rank 0, then ranks whose steps changed during the run; the first of them."""
+    """Flag the first rank whose probed step differs from rank 0's, or else whose steps changed during the run."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
         for rank, step in enumerate(steps[1:], start=1):
-            for name in names if step and steps[0] else ():
+            if not step or not steps[0]:
+                continue
+            for name in names:
                 own, first = getattr(step, name), getattr(steps[0], name)
                 if own != first:
                     yield Flag(
@@ -211,7 +215,9 @@ def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
                     )
                     return
     for rank, census in enumerate(censuses):
-        for name in OF_STEP if census.after else ():
+        if not census.after:
+            continue
+        for name in OF_STEP:
             before, after = getattr(census.before, name), getattr(census.after, name)
             if before != after:
                 yield Flag(
@@ -236,7 +242,7 @@ SETTINGS_DIFFER = Code(
 
 @of_run.check(SETTINGS_DIFFER)
 def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
-    """What objects, engine and operating system say of themselves is what the cell says."""
+    """Flag the first rank on which a setting that was read back is not the configured one."""
     for rank, census in enumerate(run.metrics.census or []):
         problems = [
             *_host_problems(run, rank, census),
@@ -252,7 +258,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
-    """Threads, cores and compiled graphs of a rank that are not the configured ones."""
+    """Yield in words which of a rank's threads, cores and compiled graphs are not the configured ones."""
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
         threads = execution["threads_per_device"] or 0
@@ -269,7 +275,7 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
 
 
 def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
-    """Settings of the optimizer, as a probed step had them, that are not the configured ones."""
+    """Yield in words which settings that the optimizer had in a probed step are not the configured ones."""
     work, execution = run.metrics.config["work"], run.metrics.config["execution"]
     optimizer = work["optimizer"]
     expected = learning_rate(work, step.step)
@@ -301,14 +307,15 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
 
 
 def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
-    """Settings that DeepSpeed reports of itself and that are not the configured ones."""
+    """Yield in words which settings that DeepSpeed reports of itself are not the configured ones."""
     training, work = run.metrics.training_config, run.metrics.config["work"]
     if training.strategy.startswith("zero") != (census.engine is not None):
         yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"
     if not census.engine:
         return
+    stage = int(training.strategy.removeprefix("zero")[0]) if training.strategy.startswith("zero") else None
     expected = {
-        "zero_stage": int(training.strategy[4]) if training.strategy.startswith("zero") else None,
+        "zero_stage": stage,
         "gradient_clipping": work["optimizer"]["max_grad_norm"],
         "micro_batch": training.micro_batch,
         "accumulation": training.accumulation,
@@ -331,7 +338,7 @@ def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     )
 )
 def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
-    """The state in memory is that of the formula, or larger for a reason that is given."""
+    """Flag a run whose weights, gradients and optimizer state take far less or more memory than the formula says."""
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
     offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
@@ -350,19 +357,20 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _kept_beside_state(run: MeasuredRun) -> str:
-    """What a strategy keeps that the formula of the ZeRO paper does not have."""
+    """Return in words what a strategy keeps in memory beside the state that the formula of the ZeRO paper has."""
     training = run.metrics.training_config
     if not training.strategy.startswith("zero"):
         return "buckets and buffers"
     if training.strategy.endswith("-offload") and _on_cpu(run):
         return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
-    bucket, whole = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")
-    if zero.get("stage") != 3 or bucket is None or whole is None:
+    bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements
+    if zero.get("stage") != 3 or bucket is None or threshold is None:
         return "buckets of the engine"
-    full = training.precision in ("fp32", "tf32")
-    copy = ", and a second copy of the device's part of the weights" if full else ""
+    is_full_precision = training.precision in ("fp32", "tf32")
+    bytes_per_element = 4 if is_full_precision else 2
+    copy = ", and a second copy of the device's part of the weights" if is_full_precision else ""
     return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * (4 if full else 2) / 1e6, 1)} MB), on "
-        f"every device all parameters of fewer than {integer(whole)} elements{copy}"
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * bytes_per_element / 1e6, 1)} MB), on "
+        f"every device all parameters of fewer than {integer(threshold)} elements{copy}"
     )

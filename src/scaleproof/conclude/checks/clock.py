@@ -41,7 +41,11 @@ LONGER_SHARE, LONGER_S = 0.10, 300.0
     )
 )
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
-    """The window by the step timer, by the ranks' own clock, by what is left for it, and by the launcher."""
+    """Flag a run whose step timer disagrees with another clock on the window, at the first that does.
+
+    The others: the ranks' own clock, what the rest of the run leaves for the window, and the launcher's. Then Snakemake
+    on the whole run. `not ... <=` flags NaN as well.
+    """
     metrics = run.metrics
     wall = metrics.window.wall_time_s
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
@@ -50,11 +54,11 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
             f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
         )
         return
-    left = window_of_budget(run)
+    remaining = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
-    if left is not None and not abs(left - wall) <= tolerance:
+    if remaining is not None and not abs(remaining - wall) <= tolerance:
         yield Flag(
-            f"start-up, validation and closing leave {seconds(left)} of the total of "
+            f"start-up, validation and closing leave {seconds(remaining)} of the total of "
             f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
         )
         return
@@ -67,12 +71,15 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
             )
             return
     job, total = seconds_of_job(run), metrics.total_wall_time_s
-    if job is not None and not job - LONGER_SHARE * job - LONGER_S <= total <= job + SHORTER_SHARE * job + SHORTER_S:
+    if job is None:
+        return
+    least, most = job - LONGER_SHARE * job - LONGER_S, job + SHORTER_SHARE * job + SHORTER_S
+    if not least <= total <= most:
         yield Flag(f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}")
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:
-    """What Snakemake's benchmark says of the run's job; None where there is none, and on several hosts."""
+    """Return the seconds of a run's job by Snakemake's benchmark file; None without such a file or on several hosts."""
     if len({rank["host"] for rank in run.metrics.ranks}) > 1:
         return None
     try:
@@ -84,18 +91,20 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 
 
 def _slowed(run: MeasuredRun) -> float:
-    """How many times longer the window took than on a machine that takes no cores away, by two signs of it.
+    """Return how many times longer the window took than on a machine that takes no cores away; at most MOST_SLOWED.
 
-    The mean step beside the shortest, and, where all steps are slowed alike, what the ranks waited for cores: such a
-    machine takes them away between the end of the window and the validation as well.
+    The larger of two signs: the mean step over the shortest, and, where all steps are slowed alike, the window over
+    what of it the ranks did not wait for cores. Such a machine takes cores away after the window as well.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
     waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
-    return float(min(MOST_SLOWED, max(times.mean() / max(times.min(), 1e-9), wall / max(wall - waited, 1e-9))))
+    by_steps = times.mean() / max(times.min(), 1e-9)
+    by_waiting = wall / max(wall - waited, 1e-9)
+    return float(min(MOST_SLOWED, max(by_steps, by_waiting)))
 
 
 def _around_tolerance(run: MeasuredRun) -> float:
-    """Seconds by which the step timer and the clock around the window may differ.
+    """Return the seconds by which the step timer and the clock around the window may differ.
 
     A rank may lose its core between the two readings, for no longer than all that it lost in the window.
     """
@@ -109,20 +118,22 @@ def _around_tolerance(run: MeasuredRun) -> float:
 
 
 def window_length(rank: Rank) -> float | None:
-    """Seconds of the window by the clock that nobody sets, or in older records by the time of day.
+    """Return the seconds of a rank's window by the monotonic clock, or in older records by the time of day.
 
     None where a record has neither.
     """
     if "window_start_monotonic_s" in rank:
         return rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
-    return rank["window_end_epoch_s"] - rank["window_start_epoch_s"] if "window_start_epoch_s" in rank else None
+    if "window_start_epoch_s" in rank:
+        return rank["window_end_epoch_s"] - rank["window_start_epoch_s"]
+    return None
 
 
 def window_of_budget(run: MeasuredRun) -> float | None:
-    """Seconds between the start of the window and the end of the validation that the validation does not account for.
+    """Return the seconds that the other phases of a run leave for its window; None on several hosts.
 
-    In records of before both clocks: seconds of the total that no other phase accounts for. None on several hosts,
-    whose clocks differ.
+    That is the time from the start of the window to the end of the validation, less the validation; in records without
+    these clocks, the total less all other phases.
     """
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:
@@ -148,14 +159,14 @@ def window_of_budget(run: MeasuredRun) -> float | None:
     )
 )
 def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
-    """By both clocks of a rank the window is equally long."""
+    """Flag the first rank whose window has another length by the time of day than by the monotonic clock."""
     for rank in run.metrics.ranks:
         if "window_start_monotonic_s" in rank:
             length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
-            step = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
-            if abs(step) > AROUND_SHARE * length + AROUND_S:
+            shift = rank["window_end_epoch_s"] - rank["window_start_epoch_s"] - length
+            if abs(shift) > AROUND_SHARE * length + AROUND_S:
                 yield Flag(
-                    f"the time of day of {rank['host']} moved by {fixed(step, 3, signed=True)} s against its "
+                    f"the time of day of {rank['host']} moved by {fixed(shift, 3, signed=True)} s against its "
                     "monotonic clock"
                 )
                 return
@@ -172,7 +183,7 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
-    """The ranks of a node begin the window at the same time."""
+    """Flag each host whose ranks did not begin the window at the same time."""
     starts: dict[str, list[float]] = defaultdict(list)
     for rank in run.metrics.ranks:
         if "window_start_epoch_s" in rank:

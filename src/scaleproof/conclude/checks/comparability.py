@@ -44,7 +44,10 @@ CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
     )
 )
 def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size."""
+    """Flag each run whose losses differ from those of the reference run that made the same steps.
+
+    Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
+    """
     for group in same_training(runs):
         reference = group[0]
         expected = reference.losses[:COMPARED_STEPS]
@@ -54,8 +57,9 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
             n = min(len(losses), len(expected))
             amplified = amplification(reference_for(reference)).of(n)
             tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n) * amplified
-            tolerance[comparable(tolerance) :] = np.inf
-            difference = np.abs(losses[:n] - expected[:n]) / scale[:n]  # NaN, after a loss that is no number, is none
+            tolerance[comparable(tolerance) :] = np.inf  # from where rounding is amplified too far
+            # NaN, after a loss that is no number, counts as no difference.
+            difference = np.abs(losses[:n] - expected[:n]) / scale[:n]
             if len(losses) != len(expected) or (difference > tolerance).any():
                 step = int(np.nan_to_num(difference / tolerance).argmax())
                 yield Flag(
@@ -77,12 +81,12 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
-    """All runs of a campaign have the same code, versions, environment variables and hardware."""
-    seen: dict[str, set[str]] = defaultdict(set)
+    """Flag in which code, versions, environment variables and hardware the runs of a campaign differ."""
+    values_of: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         for field, value in provenance(run):
-            seen[field].add(str(value))
-    different = {field: sorted(values) for field, values in seen.items() if len(values) > 1}
+            values_of[field].add(str(value))
+    different = {field: sorted(values) for field, values in values_of.items() if len(values) > 1}
     if different:
         yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
 
@@ -99,7 +103,7 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Repeats of a cell have nearly the same rate: one that was starved, or not, is shown, never dropped silently."""
+    """Flag each run whose rate is far from the median of its cell's repeats: it is shown, never dropped silently."""
     for repeats in _groups(runs, lambda r: r.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
@@ -116,7 +120,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
-    """An interval needs two runs; one run says nothing about its own spread."""
+    """Flag all cells that were run once: an interval needs two runs."""
     alone = [repeats[0] for repeats in _groups(runs, lambda r: r.metrics.cell) if len(repeats) == 1]
     if alone:
         advice = "Raise `repeats`; 5 or more make intervals useful."
@@ -125,25 +129,30 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 
 @lru_cache(maxsize=64)  # of all runs of a campaign a few are different
 def tolerances(loosest: float, steps: int) -> np.ndarray:
-    """Allowed relative difference of each step: that of the replay for as long as one takes, growing to `loosest`."""
+    """Return the allowed relative difference of losses at each step, an array of `steps` numbers.
+
+    In fp32 that of a replay for as many steps as one takes, then growing to `loosest`; in lower precision `loosest`.
+    """
+    if loosest > TOLERANCE["fp32"]:
+        return np.full(steps, loosest)
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
-    return np.minimum(loosest, EXACT * growth) if loosest <= TOLERANCE["fp32"] else np.full(steps, loosest)
+    return np.minimum(loosest, EXACT * growth)
 
 
 def loss_tolerance(run: MeasuredRun) -> float:
-    """Relative difference of losses that order of summation alone can explain."""
+    """Return the relative difference of losses that order of summation alone can explain in a run's precision."""
     classifies = run.metrics.config["workload"]["task"] == "classification"
     return (CLASSIFIER_TOLERANCE if classifies else TOLERANCE)[run.metrics.training_config.precision]
 
 
 def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
-    """Groups of runs that should make the same steps; first in each the smallest world, which is the reference."""
+    """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
     for group in _groups(runs, _training_identity):
         yield sorted(group, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
 
 
 def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
-    """The runs by what `key` says of each, in the order in which they come."""
+    """Return lists of runs with one `key`, in the order in which they come."""
     grouped: dict[str, list[AnyRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)
@@ -151,13 +160,14 @@ def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRu
 
 
 def _training_identity(run: MeasuredRun) -> str:
+    """Return a text that is the same for runs that should make the same steps."""
     config = run.metrics.config
     work = {k: v for k, v in config["work"].items() if k not in CHANGES_NO_SAMPLE}
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
 def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
-    """Code, versions, environment and hardware of a run, which a campaign never compares: field and value."""
+    """Yield name and value of each field of code, versions, environment and hardware, which no campaign varies."""
     metrics = run.metrics
     hardware = metrics.hardware
     gpus = hardware.get("gpus", [])

@@ -26,7 +26,7 @@ TOLERANCE = {"fp32": 2e-3, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
     )
 )
 def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
-    """The held-out samples that the ranks scored are those of the configuration, each of them once."""
+    """Flag a run whose ranks scored other held-out samples than those of the configuration, each of them once."""
     validation = run.metrics.validation
     if validation is None:
         return
@@ -52,7 +52,7 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Runs of the same training end with the same validation loss, whatever strategy, precision and world size."""
+    """Flag each run whose last validation loss differs from that of the reference run of the same training."""
     for group in same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later
@@ -70,6 +70,6 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _validation_loss(run: MeasuredRun) -> float:
-    """In nats; of a run that was validated."""
+    """Return the validation loss in nats of a run that was validated."""
     assert run.metrics.validation is not None
     return run.metrics.validation.loss

@@ -35,7 +35,7 @@ of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
 
 @of_runs.check(RUN_COPIED)
 def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """No two runs have one id, one series or one time."""
+    """Flag each group of runs that have one id, one series of steps, one time of the window or one series of waits."""
     identities: dict[str, Callable[[MeasuredRun], Any]] = {
         "run id": lambda run: run.metrics.run_id,
         "series of steps": lambda run: run.metrics.files.get(STEPS),
@@ -46,7 +46,8 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for what, identity in identities.items():
         groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
         for run in runs:
-            if (own := identity(run)) is not None:
+            own = identity(run)
+            if own is not None:
                 groups[own].append(run)
         for value, group in groups.items():
             if len(group) < 2:
@@ -59,21 +60,25 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _waits(run: MeasuredRun) -> str | None:
-    """Digest of all waits for data; None where they are too alike to tell runs apart."""
+    """Return the digest of all of a run's waits for data; None where they are too alike to tell runs apart."""
     if len(np.unique(run.waits)) < DISTINCT:
         return None
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
 
 
 def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
-    """Repeats of a cell whose step times have one ratio, from the first to the last: one of them was made of the other.
+    """Flag pairs of repeats of a cell whose step times have one ratio throughout: one of them was made of the other.
 
-    No two runs come near: each step of each run has a noise of its own.
+    No two runs come near: each step of each run has a noise of its own. `reported`: folders of the groups of runs that
+    have a flag already.
     """
     cells: dict[str, list[Timed]] = defaultdict(list)
     for run in runs:
         times = run.step_times
-        if len(times) >= DISTINCT and (times > 0).all() and (logs := np.log(times)).std() > OWN_NOISE:
+        if len(times) < DISTINCT or not (times > 0).all():
+            continue
+        logs = np.log(times)
+        if logs.std() > OWN_NOISE:
             cells[run.metrics.cell].append((run, logs))
     for repeats in cells.values():
         for (first, a), (second, b) in _of_one_ratio(repeats):
@@ -87,13 +92,15 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
 
 
 def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
-    """Pairs of repeats whose logarithms of step times differ by one constant."""
+    """Yield pairs of repeats with equally many steps whose logarithms of step times differ by one constant."""
     for length in dict.fromkeys(len(logs) for _, logs in repeats):
-        alike = [timed for timed in repeats if len(timed[1]) == length]
-        table = np.array([logs for _, logs in alike])
+        alike = [(run, logs) for run, logs in repeats if len(logs) == length]
+        table = np.array([logs for _, logs in alike])  # (runs, steps)
         for place, first in enumerate(alike):
+            later = alike[place + 1 :]
             spread = (table[place + 1 :] - table[place]).std(axis=1)
-            yield from ((first, alike[place + 1 + k]) for k in np.flatnonzero(spread < ONE_RATIO))
+            for index in np.flatnonzero(spread < ONE_RATIO):
+                yield first, later[index]
 
 
 @of_runs.check(
@@ -108,8 +115,8 @@ def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
     )
 )
 def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """On one device one run at a time."""
-    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])
+    """Flag each pair of runs that used the same device at the same time."""
+    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # start, end, run; by time
     for place, (start, end, first) in enumerate(spans):
         for later, _, second in islice(spans, place + 1, None):
             if later >= end:  # as do all that follow
@@ -126,21 +133,25 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _span(run: MeasuredRun) -> tuple[float, float]:
-    """Epoch seconds in which the run surely used its devices."""
+    """Return begin and end, in epoch seconds, of a time in which the run surely used its devices."""
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
-        return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
+        first_start = min(rank["window_start_epoch_s"] for rank in ranks)
+        return first_start, max(rank["window_end_epoch_s"] for rank in ranks)
     began = started(run)
     return began, began + run.metrics.total_wall_time_s - SLACK_S
 
 
 def _on_monotonic_clock(rank: Rank) -> tuple[float, float]:
-    """Begin and end of a rank's window, in seconds since its machine's start."""
+    """Return begin and end of a rank's window, in seconds since its machine's start."""
     return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
 
 
 def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
-    """Whether a host's monotonic clock says that one run was over before the other; the time of day can be set."""
+    """Return whether one run was over before the other by the monotonic clock of every host that both ran on.
+
+    The time of day can be set, this clock cannot. False where the runs share no host or have no such clock.
+    """
     spans = [
         (*_on_monotonic_clock(a), *_on_monotonic_clock(b))
         for a, b in product(first.metrics.ranks, second.metrics.ranks)
@@ -155,7 +166,7 @@ def started(run: MeasuredRun) -> float:
 
 
 def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
-    """(host, device): GPUs by their names; all of a host's cores are one."""
+    """Return (host, device) of all devices of a run: GPUs by their names; all of a host's cores are one."""
     return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
 
 
@@ -179,7 +190,7 @@ def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
     ),
 )
 def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Each cell has a configuration of its own, of the strategy and geometry in its name."""
+    """Flag runs of another strategy or geometry than their cell's name says, and cells that have one configuration."""
     by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
     for run in runs:
         execution, cell = run.metrics.config["execution"], run.metrics.cell
@@ -207,7 +218,7 @@ def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """All cells were measured in one session, in turns."""
+    """Flag the first cell that was over hours before the next one began: cells are to be measured in turns."""
     times: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         times[run.metrics.cell].append(started(run))
@@ -215,7 +226,7 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     starts = [min(times[cell]) for cell in cells]
     for cell in cells:
         ended = max(times[cell])
-        place = bisect_right(starts, ended + 3600 * HOURS_APART)
+        place = bisect_right(starts, ended + 3600 * HOURS_APART)  # of the first cell that began so much later
         if place < len(cells):
             hours = (starts[place] - ended) / 3600
             both = [cell, cells[place]]
@@ -236,10 +247,12 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
-    """Metrics, launcher's record and RUN_COMPLETE.txt belong together."""
+    """Flag a run whose metrics, launcher's record and RUN_COMPLETE.txt do not belong together."""
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
-    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
+    seal = None
+    if launcher.is_file():
+        seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         problems.append(f"{METRICS} is not the file whose sha256 {LAUNCHER} has")
     config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
@@ -298,7 +311,10 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     ),
 )
 def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
-    """What a reader of the figures should know of how they came about."""
+    """Flag what a reader of the figures should know of how they came about.
+
+    That is repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand.
+    """
     sound = {run.metrics.cell for run in measured(runs)}
     failures: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
@@ -321,15 +337,16 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
 
 def _missing_repeats(runs: Sequence[Run], sound: set[str]) -> Iterator[Flag]:
-    """Repeats of measured cells that have no folder, though the campaign has runs of that number."""
+    """Flag each cell in `sound`, the measured ones, that lacks folders of repeats which other cells have."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # an arm of a pair is no repeat: pairs of A and A have no B
             folders[run.metrics.cell][run.metrics.repeat] = run.folder
     most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
     for cell in sorted(sound & folders.keys()):
-        beside = next(iter(folders[cell].values())).parent
-        missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (beside / f"rep{k}").exists()]
+        cell_folder = next(iter(folders[cell].values())).parent
+        missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (cell_folder / f"rep{k}").exists()]
         if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
-            repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            plural_s = "s" if len(missing) > 1 else ""
+            repeats = f"repeat{plural_s} {', '.join(map(str, missing))}"
             yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")

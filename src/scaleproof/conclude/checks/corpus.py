@@ -26,7 +26,7 @@ LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
     )
 )
 def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """The second reading of the corpus found no difference."""
+    """Flag each corpus whose second reading gave other tokens than the runs have."""
     for reading, readers in _readings(runs):
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
@@ -47,11 +47,13 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
     )
 )
 def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Training documents are different ones, and those of the validation others."""
+    """Flag each corpus that has many of its documents several times, or whose tokens have hardly any entropy."""
     for reading, readers in _readings(runs):
-        if (seen := reading.validation_in_training or 0.0) > MOST_SHARED:
-            yield Flag(f"{percent(seen)} of the validation documents are training documents as well", about=readers)
-        if (repeated := reading.repeated_documents or 0.0) > MOST_REPEATED:
+        shared = reading.validation_in_training or 0.0
+        if shared > MOST_SHARED:
+            yield Flag(f"{percent(shared)} of the validation documents are training documents as well", about=readers)
+        repeated = reading.repeated_documents or 0.0
+        if repeated > MOST_REPEATED:
             yield Flag(f"{percent(repeated)} of the training documents stand there already", about=readers)
         if reading.entropy_bits < LEAST_BITS:
             yield Flag(
@@ -62,7 +64,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
 
 
 def _readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
-    """Each reading of a corpus once, with the runs that trained on it."""
+    """Yield each second reading of a corpus once, with the runs that trained on this corpus."""
     readers: dict[str, list[MeasuredRun]] = {}
     readings: dict[str, CorpusReading] = {}
     for run in runs:

@@ -24,7 +24,7 @@ UNEVEN_SHARE = 0.05  # of the window
 
 
 def sampling_error(cpu_s: float) -> float:
-    """Seconds by which the kernel's count of busy time may be off, of `cpu_s` seconds of one core or several.
+    """Return the seconds by which the kernel may miscount busy time, of `cpu_s` seconds of one core or several.
 
     Rounding, and the standard deviation of sampling a core that is busy half of the time. On a quiet machine the count
     of 18 ranks was within 3.5 % of theirs in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
@@ -45,7 +45,7 @@ def sampling_error(cpu_s: float) -> float:
     )
 )
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
-    """Others took little CPU time while the window was open."""
+    """Flag each host on which other programs took much CPU time in the window; of older records, just before it."""
     if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
         busy = run.metrics.host.get("cpu_busy_before")
         if busy is not None and busy > BUSY:
@@ -58,9 +58,8 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
         capacity = ranks[0]["machine_cpus"] * _length(ranks[0])
         others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity and others - sampling_error(capacity) > BUSY * capacity:
-            beside = bool(_on_cores(run)) and not any(
-                _taken(rank) > sampling_error(_available(rank)) for rank in _on_cores(run)
-            )
+            bound = _on_cores(run)
+            beside = bool(bound) and not any(_taken(rank) > sampling_error(_available(rank)) for rank in bound)
             where = ", on other cores than those of the ranks" if beside else ""
             yield Flag(
                 f"other programs used {percent(others / capacity)} of the CPU time of {host} during the window, "
@@ -81,9 +80,11 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
-    """On CPU devices, no other program took a rank's cores while the rank wanted them."""
+    """Flag the first CPU rank whose cores others took while it wanted them; not of ranks that share cores."""
     ranks = _on_cores(run)
-    for rank in () if _shared(ranks) else ranks:
+    if _shared(ranks):
+        return
+    for rank in ranks:
         available, lost = _available(rank), _taken(rank)
         if lost - sampling_error(available) > STARVED * available:
             yield Flag(
@@ -105,7 +106,7 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
-    """On CPU devices, the cores of at least one rank were busy."""
+    """Flag a run on one host whose CPU ranks all left their cores idle for much of the window."""
     ranks = _on_cores(run)
     one_host = len({rank["host"] for rank in ranks}) == 1
     if not one_host or len(ranks) < len(run.metrics.ranks) or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
@@ -134,7 +135,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
-    """In the probed steps no rank slept for a noticeable part of a step."""
+    """Flag the first rank that slept for a noticeable part of a step in both probed steps."""
     if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
@@ -164,7 +165,7 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
-    """On CPU devices, equal work takes equal processor time."""
+    """Flag a run on CPUs where one rank took far more processor time than the others, in probed steps as well."""
     ranks, window = run.metrics.ranks, run.metrics.window
     if len(ranks) < 2 or len(_on_cores(run)) < len(ranks) or window.wall_time_s < LONG_ENOUGH_S:
         return
@@ -173,7 +174,10 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     for when in ("before", "after"):
         probed = [getattr(census, when) for census in run.metrics.census or []]
         busy = [step.busy_s if step else None for step in probed]
-        if len(busy) < len(ranks) or any(value is None for value in busy) or _excess(busy, slowest)[0] < UNEVEN:
+        if len(busy) < len(ranks) or any(value is None for value in busy):
+            return
+        ratio, _ = _excess(busy, slowest)
+        if ratio < UNEVEN:
             return
     ratio, extra = _excess(used, slowest)
     if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
@@ -184,20 +188,21 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _excess(values: list[Any], place: int) -> tuple[float, float]:
-    """Ratio and difference of one value and the median of the others."""
+    """Return ratio and difference of the value at index `place` and the median of the others (0: ratio 0)."""
     others = median(value for i, value in enumerate(values) if i != place)
-    return (values[place] / others if others else 0.0), values[place] - others
+    ratio = values[place] / others if others else 0.0
+    return ratio, values[place] - others
 
 
 def _in_both_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
-    """The smaller of a census field's values before and after the window; None unless both are known."""
+    """Return the smaller value of a rank's census field `name` in its two probed steps; None unless both are known."""
     census = (run.metrics.census or [])[rank]
     values = [getattr(step, name) for step in (census.before, census.after) if step]
     return min(values) if len(values) == 2 and None not in values else None
 
 
 def cores_used(run: MeasuredRun) -> float | None:
-    """Part of their cores that the ranks used in the window, the least of all; None where nobody counted it."""
+    """Return the part of its cores that a rank used in the window, the least of all ranks; None where not counted."""
     ranks = _on_cores(run)
     if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available(rank) for rank in ranks):
         return None
@@ -205,23 +210,25 @@ def cores_used(run: MeasuredRun) -> float | None:
 
 
 def computing_s(run: MeasuredRun) -> float | None:
-    """Seconds of a step in which a rank computes if all its cores do, the least of all ranks; None if not counted."""
+    """Return the seconds of a mean step that a rank computes on all its cores, the least of all; None: not counted."""
     used = cores_used(run)
     return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
 def _on_cores(run: MeasuredRun) -> list[Rank]:
-    """The ranks that are bound to cores of a CPU and whose cores were watched."""
+    """Return the ranks that are bound to cores of a CPU and whose cores were watched."""
     ranks = [rank for rank in run.metrics.ranks if rank["device_name"] == "cpu" and rank["cores"]]
     return [rank for rank in ranks if rank.get("cores_busy_s") is not None]
 
 
 def _taken(rank: Rank) -> float:
-    """Seconds that others, or the host of a virtual machine, took from a rank's cores while it wanted them."""
-    others = rank["cores_busy_s"] - rank["cpu_s"]
+    """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
+    taken = rank["cores_busy_s"] - rank["cpu_s"]
     # Threads of a rank also wait for each other: neither count alone is time that others took from it.
     waited = rank.get("run_delay_s")
-    return float(max(0.0, others if waited is None else min(others, waited)) + _stolen(rank))
+    if waited is not None:
+        taken = min(taken, waited)
+    return float(max(0.0, taken) + _stolen(rank))
 
 
 def _stolen(rank: Rank) -> float:
@@ -230,6 +237,7 @@ def _stolen(rank: Rank) -> float:
 
 
 def _shared(ranks: list[Rank]) -> bool:
+    """Return whether two of the ranks are bound to one core."""
     cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
     return len(set(cores)) < len(cores)
 

@@ -23,7 +23,7 @@ LOW = {"bf16": "bfloat16", "fp16": "float16"}
     )
 )
 def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
-    """Logical bytes per optimizer step, counted in a probe, against the formula of the strategy."""
+    """Flag each kind of collective whose logical bytes in a probed step are not those of the strategy's formula."""
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
@@ -38,12 +38,12 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def moved_bytes(run: MeasuredRun) -> dict[str, int]:
-    """Logical bytes of one step by kind of collective: the full size of what is reduced, gathered or scattered."""
+    """Return the logical bytes of one step by kind of collective: the full size of what is reduced or gathered."""
     return traffic.moved_bytes(run.metrics.collectives or {})
 
 
 def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
-    """Bytes of one optimizer step by kind: (least, most), by the formula of the run's strategy."""
+    """Return (least, most) bytes of one optimizer step by kind of collective, by the formula of the run's strategy."""
     metrics = run.metrics
     config = metrics.training_config
     blocks = sum(inventory_of_run(run).blocks)
@@ -74,17 +74,16 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     )
 )
 def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
-    """Matrix products were made in the precision that the cell names."""
+    """Flag a run whose matrix products, or whose stored weights or optimizer state, are of another precision."""
     precision = run.metrics.training_config.precision
     dtypes = run.metrics.dtypes
     expected = LOW.get(precision, "float32")
-    products = dtypes["products"].split("+")
-    tf32 = dtypes["float32_matmul"] == "high"
-    mixed = expected == "float32" and len(products) > 1
-    if expected not in products or mixed or tf32 != (precision == "tf32"):
-        yield Flag(
-            f"{precision} was asked for; matrix products ran in {dtypes['products']}{' with TF32' if tf32 else ''}"
-        )
+    products = dtypes["products"].split("+")  # such as "bfloat16+float32"
+    uses_tf32 = dtypes["float32_matmul"] == "high"
+    is_mixed = expected == "float32" and len(products) > 1
+    if expected not in products or is_mixed or uses_tf32 != (precision == "tf32"):
+        with_tf32 = " with TF32" if uses_tf32 else ""
+        yield Flag(f"{precision} was asked for; matrix products ran in {dtypes['products']}{with_tf32}")
     for name, stored in _stored_dtypes(run).items():
         actual = dtypes.get(name)
         if actual and actual != stored:
@@ -92,11 +91,15 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
-    """Dtypes of weights and optimizer state: fp32 masters, wherever the strategy keeps them."""
+    """Return the dtypes in which a run's strategy stores weights and optimizer state.
+
+    ZeRO casts the weights to a low precision and keeps fp32 masters as state; the others keep fp32 weights.
+    """
     training = run.metrics.training_config
     stage = training.strategy.removesuffix("-offload")
-    cast = stage in ("zero1", "zero2", "zero3") and training.precision in LOW
-    return {"parameters": LOW[training.precision] if cast else "float32", "optimizer_state": "float32"}
+    is_cast = stage in ("zero1", "zero2", "zero3") and training.precision in LOW
+    parameters = LOW[training.precision] if is_cast else "float32"
+    return {"parameters": parameters, "optimizer_state": "float32"}
 
 
 @of_run.check(
@@ -111,7 +114,7 @@ def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     )
 )
 def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
-    """The optimizer updated the weights once in each step of the window."""
+    """Flag a run unless the optimizer updated the weights once in each step of the window; fp16 may skip some."""
     window = run.metrics.window
     missing = window.skipped_optimizer_steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
@@ -135,7 +138,7 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
-    """No device exceeds its peak."""
+    """Flag a run whose model FLOPs exceed the peak of its devices."""
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12

@@ -70,21 +70,21 @@ MATTERS_TO: dict[str, tuple[str, ...]] = {
     )
 )
 def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Two cells that differ in one key differ in what the census saw of it."""
-    first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}
+    """Flag pairs of cells that differ in one key of `execution` alone, and not in what the census saw of it."""
+    first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
     for key, trace in TRACES.items():
         groups: dict[str, list[MeasuredRun]] = defaultdict(list)
         for run in first_runs.values():
             groups[_without(run, key)].append(run)
         varied = [group for group in groups.values() if len({_value(run, key) for run in group}) > 1]
         # In a product of keys some cells have a key that says nothing to them; it is tried in the others.
-        matters = [group for group in varied if _matters(key, group[0])]
-        for group in matters or varied:
+        concerned = [group for group in varied if _matters(key, group[0])]
+        for group in concerned or varied:
             yield from _silent(key, trace, group)
 
 
 def _without(run: MeasuredRun, key: str) -> str:
-    """The configuration but for one key."""
+    """Return a run's configuration but for one key of `execution`, as a text that can be compared."""
     config = run.metrics.config
     execution = {name: value for name, value in config["execution"].items() if name != key}
     return repr((config["workload"], config["work"], execution))
@@ -95,13 +95,14 @@ def _value(run: MeasuredRun, key: str) -> Any:
 
 
 def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
-    """Pairs of cells with two values of `key` and one `trace` in the census; `group` differs in nothing else."""
+    """Flag each run of `group` that has another value of `key` than the first one, but the same `trace`.
+
+    `group`: runs whose configurations differ in `key` alone; `trace`: returns what the census saw of the key in a run.
+    """
     reference = group[0]
     for run in group[1:]:
-        a, b = (_value(r, key) for r in (reference, run))
-        if a == b:
-            continue
-        if trace(reference) == trace(run):
+        a, b = _value(reference, key), _value(run, key)
+        if a != b and trace(reference) == trace(run):
             yield Flag(
                 f"execution.{key} is {a} in {reference.metrics.cell} and {b} "
                 f"in {run.metrics.cell}, and the census sees no difference",
@@ -110,7 +111,7 @@ def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredR
 
 
 def _matters(key: str, run: MeasuredRun) -> bool:
-    """Whether a key can matter to a run's strategy on as many devices."""
+    """Return whether a key of `execution` can change anything with a run's strategy on as many devices."""
     strategies = MATTERS_TO.get(key)
     strategy = run.metrics.training_config.strategy.removesuffix("-offload")
     return strategies is None or (strategy in strategies and run.n_devices > 1)

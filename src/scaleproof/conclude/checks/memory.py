@@ -21,7 +21,7 @@ NEAR_MEMORY_CLIFF = Code(
 
 @of_run.check(NEAR_MEMORY_CLIFF)
 def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
-    """Reserved memory is below 95 % of the device and the allocator did not retry."""
+    """Flag a run whose allocator retried, or reserved more than 95 % of a device's memory."""
     memory = run.metrics.memory
     if memory.cuda_alloc_retries:
         yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
@@ -34,6 +34,6 @@ def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def device_bytes(text: str) -> float:
-    """The memory of a GPU as nvidia-smi prints it, "81559 MiB", in bytes; 0 where it is something else."""
+    """Return in bytes the memory of a GPU that nvidia-smi prints as "81559 MiB"; 0 where `text` is something else."""
     number, _, unit = text.partition(" ")
     return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0

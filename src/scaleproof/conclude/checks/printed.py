@@ -42,11 +42,11 @@ LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
     ),
 )
 def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
-    """The printed times of the window are the time in which it was printed."""
-    cover = _covered(run)
-    if cover is None:
+    """Flag a run whose printed step times add up to more, or much less, than the time between their lines."""
+    window_s = _window_by_two_clocks(run)
+    if window_s is None:
         return
-    printed_s, launcher_s = cover
+    printed_s, launcher_s = window_s
     both = f"its steps took {seconds(printed_s)} as printed, and {seconds(launcher_s)} passed between their lines"
     if printed_s > TOO_LONG * launcher_s + TOO_LONG_S:
         yield Flag(both, code="printed-time-too-long")
@@ -55,10 +55,10 @@ def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
         yield Flag(f"{both}: {share} of it is in the figures", code="printed-time-incomplete")
 
 
-def _covered(run: TimedRun) -> tuple[float, float] | None:
-    """Seconds of the window by the program and by the launcher, from its first line to its last.
+def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
+    """Return the seconds from the window's first printed line to its last: as the program says, and the launcher.
 
-    None where lines do not tell: not every step was printed, or all of them arrived at once.
+    None where the lines do not tell: not every step was printed, or all lines arrived at once.
     """
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
@@ -84,12 +84,13 @@ def _covered(run: TimedRun) -> tuple[float, float] | None:
     )
 )
 def loss_moves(run: TimedRun) -> Iterator[Flag]:
-    """The printed loss is not one number throughout."""
+    """Flag a run whose printed loss is one number throughout."""
     losses = run.window["loss"]
     if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all() or np.ptp(losses) > 0:
         return
     loss = float(losses[0])
-    if round(loss, FEWEST_DIGITS - 1) != loss:
+    has_enough_digits = round(loss, FEWEST_DIGITS - 1) != loss
+    if has_enough_digits:
         yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")
 
 
@@ -106,18 +107,19 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
     )
 )
 def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Printed times cover the same part of the launcher's time in all cells."""
+    """Flag the cells whose printed times cover the least and the most of the launcher's time, where these differ."""
     parts: dict[str, list[float]] = defaultdict(list)
     for run in runs:
-        if cover := _covered(run):
-            parts[run.metrics.cell].append(cover[0] / cover[1])
-    middle = {cell: median(values) for cell, values in parts.items()}
-    if len(middle) < 2:
+        if window_s := _window_by_two_clocks(run):
+            printed_s, launcher_s = window_s
+            parts[run.metrics.cell].append(printed_s / launcher_s)
+    share = {cell: median(values) for cell, values in parts.items()}
+    if len(share) < 2:
         return
-    least, most = min(middle, key=middle.__getitem__), max(middle, key=middle.__getitem__)
-    if middle[most] > APART * middle[least]:
+    least, most = min(share, key=share.__getitem__), max(share, key=share.__getitem__)
+    if share[most] > APART * share[least]:
         yield Flag(
-            f"printed times cover {percent(middle[least])} of the time of {least} and {percent(middle[most])} of that "
+            f"printed times cover {percent(share[least])} of the time of {least} and {percent(share[most])} of that "
             f"of {most}",
             cells=[least, most],
             about=[run for run in runs if run.metrics.cell in (least, most)],
@@ -136,6 +138,6 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def start_up_is_left_out(run: TimedRun) -> Iterator[Flag]:
-    """Rates are not of whole runs."""
+    """Flag a run that was timed as a whole, its start-up included."""
     if run.metrics.unit == "runs":
         yield Flag(f"the whole run of {seconds(run.metrics.window.wall_time_s)} was timed, its start-up with it")

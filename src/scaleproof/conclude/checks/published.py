@@ -18,7 +18,7 @@ from scaleproof.ground.records.run import MeasuredRun
 
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
 RECOMPUTED = 4 / 3  # FLOPs with full activation checkpointing over those without: the forward pass is made twice
-Figures = Iterator[tuple[str, float | None, float | None]]
+Figures = Iterator[tuple[str, float | None, float | None]]  # name, recorded value, value computed again
 
 
 @of_run.check(
@@ -33,7 +33,7 @@ Figures = Iterator[tuple[str, float | None, float | None]]
     )
 )
 def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
-    """Each figure is what its inputs give."""
+    """Flag a run with figures that their inputs do not give, or settings that it states differently in two places."""
     wrong = [
         f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
         for name, recorded, computed in figures(run)
@@ -41,7 +41,9 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     ]
     wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
     if wrong:
-        evidence = "; ".join(wrong[:4]) + (f"; and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+        evidence = "; ".join(wrong[:4])
+        if len(wrong) > 4:
+            evidence += f"; and {len(wrong) - 4} more"
         yield Flag(evidence)
 
 
@@ -50,14 +52,14 @@ def _printed(figure: float | None) -> str:
 
 
 def same(recorded: float | None, computed: float | None) -> bool:
-    """Whether both are one figure, or both are missing."""
+    """Return whether both are one figure within rounding, or both are missing."""
     if recorded is None or computed is None:
         return recorded is computed
     return abs(recorded - computed) <= SAME * max(abs(computed), 1e-12)
 
 
 def figures(run: MeasuredRun) -> Figures:
-    """Name, recorded value and value computed again of everything that can be."""
+    """Yield name, recorded value and value computed again of every figure of a run that can be."""
     parts = (
         _of_window,
         _of_work,
@@ -73,7 +75,7 @@ def figures(run: MeasuredRun) -> Figures:
 
 
 def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
-    """Settings that the record states twice, and differently: name, value, where it stands otherwise, and how."""
+    """Yield settings that a record states twice, and differently: name, value, other place, value there."""
     metrics = run.metrics
     training, config = metrics.training_config, metrics.config
     execution, work = config["execution"], config["work"]
@@ -90,23 +92,28 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     for census in (metrics.census or [])[:1]:
         for name in ("products", "gradients", "reduced"):
             pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
-    engine = (metrics.engine_config or {}) if execution["strategy"].startswith("zero") else {}
+    engine: dict[str, Any] = {}
+    if execution["strategy"].startswith("zero"):
+        engine = metrics.engine_config or {}
     expected = {
         "train_batch_size": work["global_batch"],
         "train_micro_batch_size_per_gpu": work["micro_batch"],
         "gradient_accumulation_steps": work["accumulation"],
         "gradient_clipping": work["optimizer"]["max_grad_norm"],
     }
-    for name, value in expected.items() if engine else ():
-        pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
     if engine:
+        for name, value in expected.items():
+            pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
         stage = engine.get("zero_optimization", {}).get("stage")
-        pairs.append(("engine_config.zero_optimization.stage", stage, "config", int(execution["strategy"][4])))
-    yield from (pair for pair in pairs if pair[1] != pair[3])
+        configured_stage = int(execution["strategy"].removeprefix("zero")[0])  # of "zero1-offload" 1
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", configured_stage))
+    for name, stated, source, actual in pairs:
+        if stated != actual:
+            yield name, stated, source, actual
 
 
 def _of_window(run: MeasuredRun) -> Figures:
-    """Rates and step statistics, from steps.csv."""
+    """Yield the window's rates and step statistics, computed again from steps.csv."""
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
     for name, computed in vars(run.recomputed).items():
         yield f"window.{name}", getattr(window, name), computed
@@ -117,7 +124,7 @@ def _of_window(run: MeasuredRun) -> Figures:
 
 
 def _of_work(run: MeasuredRun) -> Figures:
-    """The ledger, from steps.csv and the configuration."""
+    """Yield the ledger's samples and tokens, computed again from steps.csv and the configuration."""
     rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
     work = run.metrics.config["work"]
@@ -133,7 +140,7 @@ def _of_work(run: MeasuredRun) -> Figures:
 
 
 def _of_configuration(run: MeasuredRun) -> Figures:
-    """What the record says of the run in the words of older files, from the configuration."""
+    """Yield what the record's `training_config` says of the run, computed again from the configuration."""
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
     yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
@@ -152,7 +159,7 @@ def _of_configuration(run: MeasuredRun) -> Figures:
 
 
 def _of_validation(run: MeasuredRun) -> Figures:
-    """Perplexity, accuracy and the number of targets, from the loss, its sums over ranks and the configuration."""
+    """Yield the validation's perplexity, accuracy, loss and targets, computed again from loss and sums over ranks."""
     validation = run.metrics.validation
     if validation is None:
         return
@@ -168,12 +175,12 @@ def _of_validation(run: MeasuredRun) -> Figures:
 
 
 def _whole(share: float, total: float) -> float:
-    """The share of a whole number of `total` that is nearest to `share`."""
+    """Return the nearest number to `share` that is a whole number over `total`."""
     return round(share * total) / total
 
 
 def _of_model(run: MeasuredRun) -> Figures:
-    """Parameters and FLOPs, by the formulas."""
+    """Yield the model's parameters and FLOPs, computed again by the formulas."""
     model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
     yield "model.flops_per_token", model.flops_per_token, counts.flops_per_token
@@ -181,7 +188,7 @@ def _of_model(run: MeasuredRun) -> Figures:
 
 
 def _of_devices(run: MeasuredRun) -> Figures:
-    """Memory by the formula, utilization from rate and FLOPs, energy from the ranks' own records."""
+    """Yield memory by its formula, utilization from rate and FLOPs, and energy from the ranks' own records."""
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
@@ -195,10 +202,11 @@ def _of_devices(run: MeasuredRun) -> Figures:
     if use.peak_flops_per_s:
         share = per_device / use.peak_flops_per_s
         causal = metrics.model.flops_per_token_causal
-        again = RECOMPUTED if metrics.config["execution"]["activation_checkpointing"] else None
-        yield "utilization.mfu", use.mfu, metrics.model.flops_per_token * share
+        mfu = metrics.model.flops_per_token * share
+        checkpointing = metrics.config["execution"]["activation_checkpointing"]
+        yield "utilization.mfu", use.mfu, mfu
         yield "utilization.mfu_causal", use.mfu_causal, causal * share if causal else None
-        yield "utilization.hfu", use.hfu, metrics.model.flops_per_token * share * again if again else None
+        yield "utilization.hfu", use.hfu, mfu * RECOMPUTED if checkpointing else None
     joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if metrics.energy.joules is not None:
         yield "energy.joules", metrics.energy.joules, sum(j for j in joules if j is not None)
@@ -206,7 +214,7 @@ def _of_devices(run: MeasuredRun) -> Figures:
 
 
 def _of_ranks(run: MeasuredRun) -> Figures:
-    """Load, memory and devices: what stands in the summary is of the ranks' own records."""
+    """Yield load, memory and devices in the summary, computed again from the ranks' own records."""
     memory, ranks = run.metrics.memory, run.metrics.ranks
     for number, rank in enumerate(ranks):
         length = window_length(rank)
@@ -232,7 +240,7 @@ def _of_ranks(run: MeasuredRun) -> Figures:
 
 
 def _of_census(run: MeasuredRun) -> Figures:
-    """The probed steps are those before and after the window; the collectives in the summary are those of rank 0."""
+    """Yield the probed steps' numbers by the configuration; threads and rank 0's collectives by the census."""
     censuses, work = run.metrics.census or [], run.metrics.config["work"]
     for number, census in enumerate(censuses):
         yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2
@@ -240,20 +248,22 @@ def _of_census(run: MeasuredRun) -> Figures:
             yield f"census.{number}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
         if "threads" in run.metrics.ranks[number]:
             yield f"ranks.{number}.threads", run.metrics.ranks[number]["threads"], census.threads
-    for name, entry in run.metrics.collectives.items() if censuses else ():
+    if not censuses:
+        return
+    for name, entry in run.metrics.collectives.items():
         counted = censuses[0].before.collectives.get(name, {})
         yield f"collectives.{name}.calls", entry["calls"], counted.get("calls")
         yield f"collectives.{name}.bytes", entry["bytes"], counted.get("bytes")
 
 
 def _of_startup(run: MeasuredRun) -> Figures:
-    """Times outside the window, from the times of day at which they began and ended."""
+    """Yield the times outside the window, computed again from the times of day at which they began and ended."""
     startup, ranks = run.metrics.startup, run.metrics.ranks
     began, program = startup.launcher_epoch_s, startup.program_epoch_s
     if began is None or program is None or any("ready_epoch_s" not in rank for rank in ranks):
         return
-    ready = max(rank["ready_epoch_s"] for rank in ranks)
-    warm = max(rank["warm_epoch_s"] for rank in ranks)
+    ready = max(rank["ready_epoch_s"] for rank in ranks)  # the end of the set-up
+    warm = max(rank["warm_epoch_s"] for rank in ranks)  # the end of the warm-up
     yield "startup.launch_s", startup.launch_s, program - began
     yield "startup.setup_s", startup.setup_s, ready - program
     yield "startup.warmup_s", startup.warmup_s, warm - ready
@@ -261,7 +271,8 @@ def _of_startup(run: MeasuredRun) -> Figures:
     yield "startup.first_step_s", startup.first_step_s, float(first.max())
     if all("closing_epoch_s" in rank for rank in ranks):
         closing = max(rank["closing_epoch_s"] for rank in ranks)
-        before = None if run.metrics.closing_s is None else run.metrics.total_wall_time_s - run.metrics.closing_s
-        yield "total_wall_time_sec less closing_s", before, closing - began
+        closing_s = run.metrics.closing_s
+        before_closing = None if closing_s is None else run.metrics.total_wall_time_s - closing_s
+        yield "total_wall_time_sec less closing_s", before_closing, closing - began
     else:  # older records give the time of each rank
         yield "closing_s", run.metrics.closing_s, max((rank["closing_s"] for rank in ranks), default=None)

@@ -28,18 +28,21 @@ FEWEST_STEPS = 100  # of a window
 
 
 def lag_one(values: np.ndarray) -> float:
-    """Correlation of each value with the one before it, a straight line through all of them taken out; 0 if there is
-    no variation. Source: Box and Jenkins, Time Series Analysis, chapter 2."""
+    """Return the correlation of each value with the one before it, after a straight line through all is taken out.
+
+    0 if there is no variation. Source: Box and Jenkins, Time Series Analysis, chapter 2.
+    """
     places = np.arange(len(values), dtype=float)
     places -= places.mean()
-    residual = values - values.mean()
-    residual = residual - places * float((places * residual).sum() / (places**2).sum())
+    centred = values - values.mean()
+    slope = float((places * centred).sum() / (places**2).sum())
+    residual = centred - places * slope
     total = float((residual**2).sum())
     return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
 
 
 def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
-    """Repeat -> logarithms of the rates relative to their cell's mean, of cells with several repeats."""
+    """Return repeat -> logarithms of its rates, each relative to the mean of its cell, of cells with enough repeats."""
     cells: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(run)
@@ -65,7 +68,10 @@ def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     )
 )
 def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Rates relative to their cell's mean do not change from round to round."""
+    """Flag a campaign whose rates, relative to their cell's mean, rise or fall from repeat to repeat.
+
+    A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
+    """
     deviations = _deviations(runs)
     repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
     values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
@@ -95,7 +101,7 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Rates relative to the best of their cell have one centre."""
+    """Flag a campaign whose runs lie in two groups of rates, relative to the best of their cell, with none between."""
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
@@ -104,10 +110,10 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     if len(values) < FEWEST_RUNS:
         return
     gaps = [after - before for before, after in pairwise(values)]
-    place = int(np.argmax(gaps)) + 1
+    place = int(np.argmax(gaps)) + 1  # of the first value above the largest gap
     slow = np.array(values[:place])
     fast = np.array(values[place:])
-    if min(len(slow), len(fast)) < len(values) / 4:
+    if min(len(slow), len(fast)) < len(values) / 4:  # some odd runs are no state
         return
     scatter = max(float(slow.std()), float(fast.std()), 1e-4)
     distance = float(fast.mean() - slow.mean())
@@ -131,7 +137,7 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Mean rates of the repeats, relative to their cells', do not follow each other."""
+    """Flag a campaign whose repeats resemble the one before: their mean rates, relative to their cells', correlate."""
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return
@@ -153,16 +159,17 @@ def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Fla
     )
 )
 def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
-    """Step times within the window are not correlated."""
+    """Flag a run whose step times correlate with the step before them."""
     times = run.step_times
     if len(times) < FEWEST_STEPS:
         return
-    correlation = lag_one(np.clip(times, *np.quantile(times, (0.05, 0.95))))
+    low, high = np.quantile(times, (0.05, 0.95))
+    correlation = lag_one(np.clip(times, low, high))  # no single stall may decide
     if correlation >= CORRELATED and correlation * np.sqrt(len(times)) > CONFIDENT:
         half = len(times) // 2
-        low, high = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
+        faster, slower = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
         yield Flag(
             f"its {len(times)} steps correlate with the step before them: {fixed(correlation, 2)}; median "
-            f"{significant(np.median(times) * 1e3)} ms, of its halves {significant(low * 1e3)} and "
-            f"{significant(high * 1e3)} ms"
+            f"{significant(np.median(times) * 1e3)} ms, of its halves {significant(faster * 1e3)} and "
+            f"{significant(slower * 1e3)} ms"
         )

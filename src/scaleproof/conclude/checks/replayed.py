@@ -38,7 +38,7 @@ MODULUS = 2**64
 
 @lru_cache(maxsize=AT_A_TIME)
 def reference_for(run: MeasuredRun) -> Reference | None:
-    """The reference of a run's workload, beside its campaign's runs; None where there is none that can be read."""
+    """Return the replay of a run's workload, kept beside its campaign's runs; None where there is no readable one."""
     try:
         return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError:  # a damaged file says nothing of the run: `replay_is_whole` notes it
@@ -46,7 +46,7 @@ def reference_for(run: MeasuredRun) -> Reference | None:
 
 
 def _overflowed(run: MeasuredRun) -> bool:
-    """Whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
+    """Return whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
     metrics = run.metrics
     return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
 
@@ -69,7 +69,7 @@ DIFFER = Code(
 
 
 def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
-    """Allowed relative difference of each step that run and replay have both made."""
+    """Return the allowed relative difference of losses at each step that run and replay have both made."""
     precision = run.metrics.training_config.precision
     classes = run.metrics.config["workload"]["task"] == "classification"
     n = min(len(run.losses), len(reference.losses))
@@ -80,7 +80,7 @@ def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
 
 @of_run.check(DIFFER)
 def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Each step has the loss of the replay, warm-up included."""
+    """Flag a run that has other losses than its replay in some step, warm-up included, or on average."""
     reference = reference_for(run)
     if reference is None or _overflowed(run):
         return
@@ -104,13 +104,17 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
-    """Differences that are each within the tolerance of a low precision, but not on average."""
+    """Flag losses of a low precision that are each within its tolerance, but not on average.
+
+    `apart`: relative differences from the replay, one of each step; `allowed`: of their mean.
+    """
     n, bias = len(apart), float(apart.mean())
-    errors = abs(bias) / max(float(apart.std(ddof=1)) / n**0.5, 1e-12)
-    if abs(bias) > allowed and errors > ERRORS:
+    standard_error = max(float(apart.std(ddof=1)) / n**0.5, 1e-12)
+    n_errors = abs(bias) / standard_error
+    if abs(bias) > allowed and n_errors > ERRORS:
         yield Flag(
             f"over {n} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on average, "
-            f"{fixed(errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
+            f"{fixed(n_errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
             severity="suspect",
             advice="Rounding has no such bias: compare the run with one in fp32, and look at model and dropout.",
         )
@@ -118,7 +122,7 @@ def _bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
 
 @of_run.check(DIFFER)
 def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Before it is wrapped and cast, the model has the replay's losses of some samples, in strict fp32."""
+    """Flag the first sample whose fp32 loss in the model as built, not yet wrapped or cast, is not the replay's."""
     reference = reference_for(run)
     if reference is None:
         return
@@ -140,7 +144,7 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 @of_run.check(DIFFER)
 def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """In a probed step that the replay made, the norm of all gradients is that of the replay."""
+    """Flag the first rank whose norm of all gradients in a probed step is not that of the replay."""
     reference = reference_for(run)
     if reference is None or _overflowed(run):
         return
@@ -153,7 +157,7 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
             if step is None or norm is None or step.step >= len(reference.gradient_norms):
                 continue
             expected, tolerance = reference.gradient_norms[step.step], tolerances[step.step]
-            if tolerance > MEANINGLESS_NORM:
+            if tolerance > MEANINGLESS_NORM:  # rounding is amplified too far to compare
                 continue
             if not abs(norm - expected) <= tolerance * expected:
                 yield Flag(
@@ -166,22 +170,22 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 @of_run.check(SETTINGS_DIFFER)
 def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Weight decay applies to as many elements as in the replay."""
+    """Flag the first rank on which weight decay applies to another number of elements than in the replay."""
     reference = reference_for(run)
     decay = run.metrics.config["work"]["optimizer"]["weight_decay"]
     if reference is None or reference.decayed is None or reference.parameters is None or not decay:
         return
-    expected = reference.decayed, reference.parameters
+    expected_decayed, expected_total = reference.decayed, reference.parameters
     for rank, census in enumerate(run.metrics.census or []):
         for step in (census.before, census.after):
             if step is None or any(group.elements is None for group in step.groups):
                 continue
             decayed = sum(group.elements or 0 for group in step.groups if group.weight_decay)
             total = sum(group.elements or 0 for group in step.groups)
-            if (decayed, total) != expected:
+            if (decayed, total) != (expected_decayed, expected_total):
                 yield Flag(
                     f"rank {rank}: weight decay applies to {integer(decayed)} of the {integer(total)} elements that "
-                    f"the optimizer updates; in the replay to {integer(expected[0])} of {integer(expected[1])}"
+                    f"the optimizer updates; in the replay to {integer(expected_decayed)} of {integer(expected_total)}"
                 )
                 return
 
@@ -199,7 +203,10 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """What entered the model is what the token file has for these steps."""
+    """Flag a run whose model was given other tokens than the token file has: probed steps, window and validation.
+
+    Checksums of the ranks are added up: the sum does not depend on which rank had which sample.
+    """
     reference = reference_for(run)
     if reference is None:
         return
@@ -234,7 +241,7 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """The validation loss is that of the replay."""
+    """Flag a run whose validation loss is not that of the replay."""
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
@@ -263,7 +270,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """As many steps are held against the replay as it usually makes."""
+    """Flag runs of which fewer steps are compared with the replay than usual, once for each reason."""
     about: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for problem in _not_compared(run):
@@ -273,7 +280,7 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _not_compared(run: MeasuredRun) -> Iterator[str]:
-    """Which steps are not compared with the replay, and why."""
+    """Yield in words which steps of a run are not compared with its replay, and why."""
     try:
         reference = reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError as error:

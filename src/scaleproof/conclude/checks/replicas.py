@@ -23,12 +23,12 @@ from scaleproof.measure.machine.network import short_host
     )
 )
 def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
-    """Ranks with one kind of device make equal updates from equal gradients, bit by bit."""
+    """Flag ranks whose weights are not, bit by bit, those of the first rank with the same kind of device."""
     by_device: dict[str, dict[int, str]] = defaultdict(dict)
     for rank, census in enumerate(run.metrics.census or []):
         if census.weights is not None:
             by_device[_kind_of_device(run, run.metrics.ranks[rank])][rank] = census.weights
-    for checksums in by_device.values():
+    for checksums in by_device.values():  # of the weights, by rank
         first, *others = checksums
         different = [rank for rank in others if checksums[rank] != checksums[first]]
         if different:
@@ -37,9 +37,12 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
             return
 
 
-def _kind_of_device(run: MeasuredRun, place: Rank) -> str:
-    """Two models of CPU may round one sum in two ways; where nodes do not say theirs, each host is a kind."""
-    device, host = str(place["device_name"]), str(place["host"])
+def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:
+    """Return the name of a rank's GPU, or the model of its CPU; where nodes do not record theirs, the host's name.
+
+    Two models of CPU may round one sum in two ways.
+    """
+    device, host = str(rank["device_name"]), str(rank["host"])
     if device != "cpu":
         return device
     node = run.metrics.hardware.get("nodes", {}).get(short_host(host), {})

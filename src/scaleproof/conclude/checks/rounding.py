@@ -22,26 +22,32 @@ MEANINGLESS, MEANINGLESS_NORM = 0.1, 0.5  # relative; of a tolerance with which 
 
 @dataclass(frozen=True)
 class Amplification:
-    """Factors of tolerances, 1 where nothing is amplified: of each replayed step, and of what comes after them."""
+    """Factors by which tolerances are multiplied, 1 where training amplifies no rounding.
+
+    `replayed`: of each replayed step; `later`: of all steps after them; `validation`: of the validation loss.
+    """
 
     replayed: np.ndarray
     later: float = 1.0
     validation: float = 1.0
 
     def of(self, steps: int) -> np.ndarray:
-        """Of as many steps from the first one on."""
+        """Return the factors of the first `steps` steps."""
         known = self.replayed[:steps]
         return np.concatenate([known, np.full(steps - len(known), self.later)])
 
 
 def amplification(reference: Reference | None) -> Amplification:
-    """What the repetitions of a reference show; nothing is amplified where there is none, or none of them."""
+    """Return by how much training amplifies rounding, from how far the repetitions of a replay come apart.
+
+    Nothing is amplified where there is no reference, or it has no repetitions.
+    """
     if reference is None or not reference.repetitions or not reference.losses:
         return Amplification(np.ones(0))
-    series: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
-    losses = _apart([made.losses for made in series], SMALL_LOSS)
-    norms = _apart([made.gradient_norms for made in series], 0.0)
-    scored = [[made.validation_loss] for made in series if made.validation_loss is not None]
+    replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
+    losses = _apart([replay.losses for replay in replays], SMALL_LOSS)
+    norms = _apart([replay.gradient_norms for replay in replays], 0.0)
+    scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
     validation = float(_apart(scored, SMALL_LOSS)[0]) if scored else 0.0
     later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
     replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
@@ -49,13 +55,16 @@ def amplification(reference: Reference | None) -> Amplification:
 
 
 def _apart(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """How far apart some series have come up to each step, relative to the first one."""
-    values = np.array(series)
+    """Return for each step the largest spread of some series up to it, relative to the first series.
+
+    `least`: values of the first series below it are taken as it.
+    """
+    values = np.array(series)  # (series, steps)
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
     return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
 
 
 def comparable(tolerance: np.ndarray) -> int:
-    """Steps from the first one on in which a comparison within `tolerance` means something."""
+    """Return how many steps, from the first one on, can be compared: up to the first meaningless `tolerance`."""
     too_far = np.flatnonzero(tolerance > MEANINGLESS)
     return int(too_far[0]) if len(too_far) else len(tolerance)

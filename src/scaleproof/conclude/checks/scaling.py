@@ -18,19 +18,23 @@ of_series: Register[ScalingSeries] = Register(lambda series: [series.name], conc
 
 
 def _flag(point: ScalingPoint, evidence: str, advice: str | None = None) -> Flag:
+    """Return a flag about all runs of the cell at one size of a series."""
     runs = [f"{point.cell}/rep{k}" for k in point.repeats]
     return Flag(evidence, about=runs, cells=[point.cell], advice=advice)
 
 
 @of_series.check(SUPER_LINEAR)
 def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
-    """No efficiency is above 1 beyond its interval."""
+    """Flag each size whose scaling efficiency is above 1 beyond its interval."""
     for point in series.points:
-        e = point.scaling_efficiency
-        if e and e.low is not None and e.high is not None and e.above() and e.value > ABOVE:
+        efficiency = point.scaling_efficiency
+        if efficiency is None or efficiency.low is None or efficiency.high is None:
+            continue
+        if efficiency.above() and efficiency.value > ABOVE:
+            interval = f"{fixed(efficiency.low, 3)} to {fixed(efficiency.high, 3)}"
             yield _flag(
                 point,
-                f"efficiency {fixed(e.value, 3)}, 95 % interval {fixed(e.low, 3)} to {fixed(e.high, 3)}",
+                f"efficiency {fixed(efficiency.value, 3)}, 95 % interval {interval}",
                 "More than N times the rate of one Nth: the baseline was disturbed, or its working set does not fit "
                 "where that of the larger size does. Run the baseline again before quoting it.",
             )
@@ -38,14 +42,15 @@ def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
 
 @of_series.check(SLOWER_WITH_MORE)
 def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
-    """No rate falls from one size to the next beyond both intervals."""
+    """Flag each size whose rate is below that of the next smaller one, beyond both intervals."""
     for smaller, larger in pairwise(series.points):
-        a = smaller.tokens_per_sec_global
-        b = larger.tokens_per_sec_global
-        if larger.devices > smaller.devices and a.low is not None and b.below(a.low):
+        before = smaller.tokens_per_sec_global
+        after = larger.tokens_per_sec_global
+        if larger.devices > smaller.devices and before.low is not None and after.below(before.low):
             yield _flag(
                 larger,
-                f"{integer(b.value)} tokens/s on {larger.devices} devices, {integer(a.value)} on {smaller.devices}",
+                f"{integer(after.value)} tokens/s on {larger.devices} devices, "
+                f"{integer(before.value)} on {smaller.devices}",
                 "Communication or a shared resource is the limit; a trace of this cell shows which.",
             )
 
@@ -61,7 +66,7 @@ def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
     )
 )
 def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
-    """Each size has the provenance of the baseline."""
+    """Flag each size whose provenance differs from the baseline's, with the fields that do."""
     for point in series.points:
         fields = point.incomparable
         if fields:

@@ -29,11 +29,11 @@ SEPARATE = 0.05  # part of the steps of either side that may be out of its place
     )
 )
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
-    """Each rank has each configured step once, those of the warm-up first."""
+    """Flag the first rank that does not have each configured step once, those of the warm-up first."""
     work, rows = run.metrics.config["work"], run.steps
     warmup, total = work["warmup_steps"], work["warmup_steps"] + work["steps"]
     n_ranks = len(run.metrics.ranks)
-    if len(rows) == total * n_ranks:  # as a run writes them: nearly always, and told at once
+    if len(rows) == total * n_ranks:  # the fast path: rows in the order in which a run writes them
         written, ranks = np.divmod(np.arange(len(rows)), n_ranks)
         in_window = (rows["phase"] == "window") == (written >= warmup)
         if (rows["step"] == written).all() and (rows["rank"] == ranks).all() and in_window.all():
@@ -62,7 +62,7 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
-    """All steps of a run do the same work; none can do it in a tenth of the time."""
+    """Flag a run with a step that is far too short: all do the same work, none can in a tenth of the time."""
     times, middle = run.step_times, run.median_step_s
     shortest = float(times.min())
     if shortest <= SHORT * min(middle, computing_s(run) or middle):
@@ -83,7 +83,7 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
-    """There is no step from which on all others are of another length."""
+    """Flag a run with a step from which on all others take a different time."""
     times = run.step_times
     place = shift_of(times)
     if place is not None:
@@ -95,7 +95,10 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _cause(run: MeasuredRun) -> str:
-    """What the use of the cores says: a program that never waits and takes another time runs at another speed."""
+    """Return the end of the evidence that names the likely cause; "" where the use of the cores does not tell.
+
+    A program that never waits for its cores and takes another time runs on a machine of another speed.
+    """
     used = cores_used(run)
     if used is None or used < FULL:
         return ""
@@ -105,19 +108,22 @@ def _cause(run: MeasuredRun) -> str:
 
 
 def shift_of(times: np.ndarray) -> int | None:
-    """Where a series steps to another level, which it keeps; None if nowhere."""
+    """Return the index from which on step times stay on another level, SHIFT times higher or lower; None if nowhere."""
     if len(times) < 2 * SIDE:
         return None
     logs = np.log(np.maximum(times, 1e-9))
     # The place that leaves the least squares about two means: the largest between-group sum.
-    sums, n = logs.cumsum()[:-1], len(logs)
-    left = np.arange(1, n)
-    gain = (sums - left * logs.mean()) ** 2 / (left * (n - left))
+    n = len(logs)
+    left_sums = logs.cumsum()[:-1]  # of the first 1 to n - 1 steps
+    n_left = np.arange(1, n)
+    gain = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (n - n_left))
     place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
     before, after = median(times[:place]), median(times[place:])
     if not max(before, after) >= SHIFT * min(before, after):
         return None
-    sides = (times[:place], times[place:]) if before <= after else (times[place:], times[:place])
-    lower, upper = map(np.sort, sides)
-    apart = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
-    return place if apart else None
+    lower, upper = np.sort(times[:place]), np.sort(times[place:])
+    if before > after:
+        lower, upper = upper, lower
+    # Nearly all of one side is below nearly all of the other: a few odd steps may be out of place.
+    are_separate = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
+    return place if are_separate else None

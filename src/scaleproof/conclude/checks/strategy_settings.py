@@ -17,17 +17,19 @@ OF_GPUS = "nccl"
 
 @of_run.check(SETTINGS_DIFFER)
 def the_wrapper_has_the_settings(run: MeasuredRun) -> Iterator[Flag]:
-    """What the strategy's wrapper says of itself, or did in a probed step, is what the cell says."""
+    """Flag a run whose strategy's wrapper reports other settings than its cell has, or acted otherwise when probed."""
     problems = [*_deepspeed_problems(run), *_fsdp_problems(run), *_bucket_problems(run), *_backend_problems(run)]
     if problems:
         yield Flag("; ".join(problems))
 
 
 def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
-    """DeepSpeed's effective configuration of ZeRO."""
+    """Yield in words which of DeepSpeed's effective settings of ZeRO are not the configured ones."""
     execution = run.metrics.config["execution"]
     strategy = execution["strategy"]
-    zero = (run.metrics.engine_config or {}).get("zero_optimization", {}) if strategy.startswith("zero") else {}
+    zero: dict[str, Any] = {}
+    if strategy.startswith("zero"):
+        zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     offloaded = _offloaded(zero)
     expected = {"offload_optimizer"} if strategy.endswith("-offload") else set()
     if zero and offloaded != expected:
@@ -37,7 +39,7 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         return
     largest = _bucket(run, DEEPSPEED_BUCKET)
     elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
-    buckets = {elements, elements + elements % 2}
+    buckets = {elements, elements + elements % 2}  # as it is, or rounded up to an even number
     if largest == execution.get("bucket_elements"):
         buckets.add(largest)
     overlap = execution.get("overlap_comm", "auto")
@@ -54,19 +56,22 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _bucket(run: MeasuredRun, default: int) -> int:
-    """Elements of a bucket of gradients: as configured, or the library's `default`."""
+    """Return the number of elements in a bucket of gradients: as configured, or the library's `default`."""
     elements = run.metrics.config["execution"].get("bucket_elements", "auto")
     return default if elements == "auto" else elements
 
 
 def _offloaded(zero: dict[str, Any]) -> set[str]:
-    """What the engine keeps on the host."""
+    """Return the keys of what ZeRO's settings `zero` keep on the host: optimizer state, parameters or none."""
     names = ("offload_optimizer", "offload_param")
     return {name for name in names if (zero.get(name) or {}).get("device", "none") not in (None, "none")}
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Blocks that FSDP2 gathers ahead (none are set for torch's own order), and its replicas; older runs lack some."""
+    """Yield in words where FSDP2's replicas, or the blocks that it gathers ahead, are not the configured ones.
+
+    No blocks are set for torch's own order; older runs lack some of these settings.
+    """
     execution = run.metrics.config["execution"]
     settings = (run.metrics.engine_config or {}).get("fsdp", {})
     recorded = settings.get("forward_prefetch")
@@ -83,7 +88,10 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
-    """All-reduces of a step of DDP: a bucket is full when a gradient brings it to the configured size, or beyond."""
+    """Yield in words that DDP made too few or too many all-reduces in a probed step for the configured bucket.
+
+    A bucket is full when a gradient brings it to the configured size, or beyond.
+    """
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
@@ -92,7 +100,8 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     calls = sum(
         entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
     )
-    least, most = parameters / (size + inventory_of_run(run).largest_tensor), parameters / size + SMALL_BUCKETS
+    least = parameters / (size + inventory_of_run(run).largest_tensor)
+    most = parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
             f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
@@ -101,7 +110,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _backend_problems(run: MeasuredRun) -> Iterator[str]:
-    """The backend of the process group."""
+    """Yield in words the first rank whose process group has another backend than its kind of device."""
     for rank in run.metrics.ranks:
         backend = BACKENDS.get(rank["device_name"], OF_GPUS)
         if rank.get("backend", backend) != backend:

@@ -28,13 +28,13 @@ SUMMARISED = (  # figures of the window that a summary of another series would h
 
 
 def near(a: float, b: float) -> bool:
-    """The same figure computed twice; never true of what is not a number."""
+    """Return whether `a` and `b` are the same figure computed twice; never true of what is not a number."""
     return abs(a - b) <= SAME * abs(b)
 
 
 @of_run.check(RATE_TIMES_TIME)
 def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
-    """tokens/s x wall time = tokens: those of the ledger, and those of the raw series."""
+    """Flag a run whose tokens/s x wall time is not the number of tokens in its ledger, or in its raw series."""
     window = run.metrics.window
     product = window.tokens_per_s * window.wall_time_s
     counts = {"the ledger": window.tokens, "steps.csv": int(run.window["tokens"].sum())}
@@ -57,7 +57,7 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
-    """The steps of the slowest rank add up to the wall time of the window: none is left out, none is counted twice."""
+    """Flag a run unless the steps of its slowest rank add up to the window's wall time: none missing, none twice."""
     wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall:
@@ -78,7 +78,7 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
-    """Step statistics and rate of the summary, computed again from the raw series."""
+    """Flag a run whose summary has other step statistics, rate, total time or perplexity than its series give."""
     window = run.metrics.window
     wrong = [
         f"{name} is {significant(getattr(window, name), 6)}, the series gives "
@@ -115,7 +115,7 @@ def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
-    """The slowest rank of each step, added up, is little more than the window: otherwise ranks are slow by turns."""
+    """Flag a run whose ranks are slow by turns: the slowest rank's time of each step, added up, exceeds the window."""
     wall = run.metrics.window.wall_time_s
     total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall:
@@ -133,7 +133,7 @@ def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-    """The window takes long enough."""
+    """Flag a run whose window is too short."""
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {seconds(wall, 2)}")
@@ -150,10 +150,11 @@ def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
-    """The ranks do not wait for their tokens: the time from request to arrival is a small part of a step."""
+    """Flag a run whose ranks wait for their tokens, from request to arrival, for more than a small part of a step."""
     window = run.metrics.window
     share = window.data_wait_mean_s / window.step_time_mean_s
-    if share > (WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING):
+    most = WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING
+    if share > most:
         wait_ms = window.data_wait_mean_s * 1e3
         step_ms = window.step_time_mean_s * 1e3
         yield Flag(
@@ -173,10 +174,10 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     ),
 )
 def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
-    """No two ranks share a core."""
-    places = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
-    if len(places) != len(set(places)):
-        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(places))} cores")
+    """Flag a run of which two ranks share a core."""
+    cores = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
+    if len(cores) != len(set(cores)):
+        yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")
 
 
 @of_run.check(
@@ -190,7 +191,7 @@ def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
-    """No GPU was slowed down by heat or by its power supply for more than a moment; a power cap alone is a note."""
+    """Flag each GPU that heat or its power supply slowed down for more than a moment; a power cap alone is a note."""
     for rank in run.metrics.ranks:
         for gpu in rank.get("gpus") or []:
             slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}

@@ -36,7 +36,7 @@ def traced_cells(profiles: Iterable[Profile], runs: list[MeasuredRun]) -> list[T
 
 
 def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
-    """Mean step times in ms of the timed runs of the traced cell, configured as it was."""
+    """Return the mean step time in ms of each timed run that was configured as the traced one."""
     windows = [run.metrics.window for run in runs if run.metrics.fingerprint == profile.fingerprint]
     return [1e3 * window.wall_time_s / window.step_time_n for window in windows]
 
@@ -52,7 +52,7 @@ def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
     )
 )
 def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
-    """The capture succeeded."""
+    """Flag a cell whose trace was not taken."""
     if traced.profile.status != "ok":
         yield Flag(f"there is no trace: {traced.profile.reason}")
 
@@ -76,7 +76,7 @@ def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
     ),
 )
 def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
-    """Kernels are of known classes, no events are lost, all ranks are in it."""
+    """Flag a trace with much device time in kernels of no known class, with lost events, or without some ranks."""
     profile = traced.profile
     coverage = profile.coverage
     if profile.status != "ok" or coverage is None:
@@ -110,7 +110,7 @@ def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
-    """As many collectives in a traced step as the dispatcher counted in a probed one of the same run."""
+    """Flag a trace with more or fewer collectives in a step than the dispatcher counted in a probed one of the run."""
     profile = traced.profile
     if profile.status != "ok" or not profile.expected_calls or not profile.steps:
         return
@@ -122,7 +122,9 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     calls = sum(c.calls for c in profile.collectives.values())
     # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
     # dispatcher and so unseen by the probe.
-    unseen = (2 if profile.precision == "fp16" else 1) if profile.strategy in ("fsdp", "hsdp") else 0
+    unseen = 0
+    if profile.strategy in ("fsdp", "hsdp"):
+        unseen = 2 if profile.precision == "fp16" else 1
     if not expected - 0.5 < calls < expected + unseen + 0.5:
         kinds = ", ".join(f"{n} {name}" for name, n in profile.expected_calls.items())
         yield Flag(
@@ -142,11 +144,11 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
-    """The ranges of the traced steps take as long as the trainer's own clock says."""
+    """Flag a trace whose steps are not as many, or not as long, as the trainer's own clock says."""
     profile = traced.profile
     if profile.status != "ok" or not profile.per_step or not profile.step_time_ms:
         return
-    longest_ms: dict[int, float] = {}
+    longest_ms: dict[int, float] = {}  # step -> time of its slowest rank
     for row in profile.per_step:
         longest_ms[row.step] = max(longest_ms.get(row.step, 0.0), row.wall_ms)
     traced_ms = sum(longest_ms.values())
@@ -170,7 +172,7 @@ def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def profiler_was_light(traced: TracedCell) -> Iterator[Flag]:
-    """Step time under the profiler against that of the timed runs of the cell."""
+    """Flag a trace whose steps take much longer under the profiler than in the timed runs of the cell."""
     profile = traced.profile
     if profile.status != "ok" or not traced.timed_ms or not profile.step_time_ms:
         return

@@ -13,26 +13,30 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 
 
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
-    """2-norm of all gradients in a probed step (`when`: before or after the window), as `rank` has it."""
+    """Return the 2-norm of all gradients in a probed step, as `rank` has it; None where it was not recorded.
+
+    `when`: "before" or "after" the window. FSDP's ranks have a part of the gradients each, whose norms are combined.
+    """
     steps = [getattr(census, when) for census in run.metrics.census or []]
     strategy = run.metrics.training_config.strategy
     if strategy not in ("fsdp", "hsdp"):
         norm = steps[rank].gradient_norm if steps[rank] else None
         return None if norm is None else float(norm)
     nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
-    parts = steps[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all
+    parts = steps[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all parts
     norms = [step.gradient_norm for step in parts if step and step.gradient_norm is not None]
     return math.hypot(*norms) if len(norms) == len(parts) else None
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Whether the gradients that AdamW used are those of the step, clipped as configured."""
+    """Yield in words where AdamW's gradients in a probed step of `rank` are not the step's, clipped as configured."""
     limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
     for when in ("before", "after"):
-        step, norm = getattr((run.metrics.census or [])[rank], when), gradient_norm(run, rank, when)
+        step = getattr((run.metrics.census or [])[rank], when)
+        norm = gradient_norm(run, rank, when)
         if step is None or step.scaled_by is None or norm is None:
             continue
-        factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
+        factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0  # as torch.nn.utils.clip_grad_norm_ has it
         if not abs(step.scaled_by - factor) <= SCALED * factor:
             clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
             yield (
@@ -42,13 +46,16 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
 
 
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
-    """Whether every update of the window was made with the schedule's learning rate and the configured settings."""
+    """Yield in words where updates of the window had other learning rates or settings than configured.
+
+    Learning rates are compared by one sum, in which each is weighted by the number of its step.
+    """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None or run.metrics.window.skipped_optimizer_steps:  # the calls are those of some steps alone
         return
     steps = range(work["warmup_steps"], work["warmup_steps"] + work["steps"])
     expected = sum((step + 1) * learning_rate(work, step) for step in steps) / len(steps)
-    if not abs(updates.weighted_rate - expected) <= 1e-9 * max(expected, 1e-30):
+    if not abs(updates.weighted_rate - expected) <= 1e-9 * max(expected, 1e-30):  # flags NaN as well
         ratio = updates.weighted_rate / expected if expected else math.inf
         yield (
             f"the learning rates in the window are not those of the schedule: "
@@ -66,7 +73,10 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 
 def learning_rate(work: RecordedWork, step: int) -> float:
-    """Learning rate of a step by the schedule: a ramp, then constant, linear or cosine down to the final fraction."""
+    """Return the learning rate of a step by the schedule of `work`.
+
+    A ramp up to the peak, then constant, or linear or cosine down to the final fraction of the peak.
+    """
     peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
     if step < schedule["ramp_steps"]:
         return peak * (step + 1) / schedule["ramp_steps"]
@@ -74,5 +84,6 @@ def learning_rate(work: RecordedWork, step: int) -> float:
         return peak
     length = max(1, work["warmup_steps"] + work["steps"] - schedule["ramp_steps"])
     progress = min(1.0, (step - schedule["ramp_steps"]) / length)
-    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    cosine = (1 + math.cos(math.pi * progress)) / 2
+    remaining = 1 - progress if schedule["name"] == "linear" else cosine
     return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)

@@ -16,7 +16,10 @@ WARM_UP = 2  # steps that are in no rate: the first, and the one in which operat
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """All ranks of one watched run; `name` is that of its folder, or of a campaign's run of the cell in `cells`."""
+    """The records of all ranks of one watched run.
+
+    `name`: of its folder, or of a campaign's run; `cells`: then the one cell that it is of.
+    """
 
     name: str
     ranks: Sequence[WatchedRank]
@@ -24,7 +27,7 @@ class WatchedRun:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens of all ranks over the slowest rank's time, after the warm-up; None without tokens or steps."""
+        """Tokens/s of all ranks, by the slowest rank's time after the warm-up; None without tokens or steps."""
         tokens = sum(sum(rank.tokens[WARM_UP:]) for rank in self.ranks)
         slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
         return tokens / slowest if tokens and slowest else None
@@ -45,7 +48,7 @@ of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: 
     )
 )
 def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
-    """Some look at an update saw weights change, on every rank."""
+    """Flag the first rank that trains no parameter, or on which no update that was looked at changed the weights."""
     for rank in run.ranks:
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
@@ -71,7 +74,7 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
-    """Whole weights are the same on all ranks."""
+    """Flag a run whose ranks have different weights after the last step; not where weights are sharded."""
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
     if len(checksums) > 1:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
@@ -88,7 +91,7 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
-    """All ranks of the world are there, and made as many steps."""
+    """Flag a run with fewer records than ranks in its world, or whose ranks made different numbers of steps."""
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
         return
@@ -109,7 +112,7 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
-    """No rank trains on one batch several steps in a row."""
+    """Flag the first rank that trained on one batch several steps in a row."""
     for rank in run.ranks:
         longest = _longest_repetition(rank.batches)
         if longest >= FEWEST_STEPS:
@@ -118,10 +121,14 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _longest_repetition(batches: Sequence[list[int]]) -> int:
-    """Steps in a row that have equal batches; 1 where each has another than the one before it."""
+    """Return the most steps in a row that have equal batches; 1 where each has another than the one before it.
+
+    `batches`: the checksums of what entered the model, a list for each step; empty: unknown.
+    """
     longest = length = 1
     for before, after in pairwise(batches):
-        length = length + 1 if after and after == before else 1
+        is_repeated = bool(after) and after == before
+        length = length + 1 if is_repeated else 1
         longest = max(longest, length)
     return longest
 
@@ -138,12 +145,12 @@ def _longest_repetition(batches: Sequence[list[int]]) -> int:
     )
 )
 def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
-    """No two ranks take the same batches throughout."""
-    seen: dict[str, int] = {}
+    """Flag the first two ranks that take the same batches throughout."""
+    first_rank_with: dict[str, int] = {}
     for rank in run.ranks:
-        if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):
+        if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):  # too few, or some are unknown
             continue
-        first = seen.setdefault(str(rank.batches), rank.rank)
+        first = first_rank_with.setdefault(str(rank.batches), rank.rank)
         if first != rank.rank:
             yield Flag(f"ranks {first} and {rank.rank} trained on the same batches in all {len(rank.batches)} steps")
             return
@@ -160,7 +167,7 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
-    """Steps add up to the time that passed."""
+    """Flag the first rank whose steps add up to more than the time that passed."""
     for rank in run.ranks:
         total = sum(rank.step_s)
         # What follows the last step, such as an evaluation, is in the host's time alone.
@@ -170,7 +177,7 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
 
 
 def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
-    """Why the rates of two watched runs do not compare: one sentence each; none where the work is the same."""
+    """Return why the rates of two watched runs do not compare, a text for each reason; empty where work is the same."""
     first, second = a.ranks[0], b.ranks[0]
     pairs = {
         "parameters": (first.parameters, second.parameters),

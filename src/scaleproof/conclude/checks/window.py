@@ -25,14 +25,14 @@ PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make 
     )
 )
 def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
-    """No step is far longer than the others."""
-    times, middle = run.step_times, run.median_step_s
-    lost = float(times.max()) - middle
+    """Flag a run with a step that is far longer than the others and takes a noticeable part of the window."""
+    times, median_s = run.step_times, run.median_step_s
+    lost = float(times.max()) - median_s
     wall = run.metrics.window.wall_time_s
-    if times.max() > STALL * middle and lost > STALL_SHARE * wall:
+    if times.max() > STALL * median_s and lost > STALL_SHARE * wall:
         step = int(run.window["step"][times.argmax()])
         yield Flag(
-            f"step {step} took {seconds(times.max())}, the median is {seconds(middle)}: {seconds(lost)} of "
+            f"step {step} took {seconds(times.max())}, the median is {seconds(median_s)}: {seconds(lost)} of "
             f"{seconds(wall)} lost"
         )
 
@@ -49,7 +49,7 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
-    """Slow steps, where there are some, stand in no regular pattern."""
+    """Flag a run in which every n-th step is slow, and these take a noticeable part of the window."""
     times = run.step_times
     period = period_of(times)
     if period is None:
@@ -65,20 +65,21 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def period_of(times: np.ndarray) -> int | None:
-    """The period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
+    """Return the period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
 
     Slow is above SLOW times the median, or, where other steps are disturbed as well, nearer to the slowest than to it.
     """
     middle = median(times)
-    if (times > SLOW * middle).sum() < PERIODIC_STEPS:  # nearly always
+    slow_s = SLOW * middle
+    if (times > slow_s).sum() < PERIODIC_STEPS:  # nearly always
         return None
-    for level in (SLOW * middle, max(SLOW * middle, (middle + float(times.max())) / 2)):
+    for level in (slow_s, max(slow_s, (middle + float(times.max())) / 2)):
         places = np.flatnonzero(times > level)
         if len(places) < PERIODIC_STEPS:
             continue
         gaps = np.diff(places)
         period = int(gaps[0])
-        whole = places[0] < period and len(times) - places[-1] <= period  # from the first step to the last
-        if period > 1 and (gaps == period).all() and whole:
+        is_throughout = places[0] < period and len(times) - places[-1] <= period  # from the first step to the last
+        if period > 1 and (gaps == period).all() and is_throughout:
             return period
     return None

@@ -25,7 +25,7 @@ from scaleproof.measure.trainer.world import world_mismatch
     )
 )
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
-    """The ranks consumed the samples of the plan, which is computed again here from the configuration."""
+    """Flag a run whose ranks did not consume the samples of the plan, which is made again from the configuration."""
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
@@ -39,6 +39,7 @@ def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _planned_digest(run: MeasuredRun) -> str:
+    """Return the digest of the samples that a run's configuration plans for its window."""
     work = run.metrics.config["work"]
     samples = run.metrics.training_config.dataset_subset_sizes["train"]
     return _digest_of_plan(samples, work["global_batch"], work["seed"], work["warmup_steps"], work["steps"])
@@ -46,8 +47,9 @@ def _planned_digest(run: MeasuredRun) -> str:
 
 @lru_cache  # most runs of a campaign have the same plan
 def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, steps: int) -> str:
+    """Return the digest of the planned samples of `steps` steps from `first` on, out of a corpus of `samples`."""
     plan = SamplePlan(samples, global_batch, seed)
-    return digest([plan.step(s) for s in range(first, first + steps)])
+    return digest([plan.step(step) for step in range(first, first + steps)])
 
 
 def _classifies(run: MeasuredRun) -> bool:
@@ -56,9 +58,9 @@ def _classifies(run: MeasuredRun) -> bool:
 
 @of_run.check(TOKENS_DIFFER_FROM_BATCHES)
 def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
-    """Tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
+    """Flag a run unless tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
 
-    Documents have as many tokens as they have; `padding_is_no_work` looks at them.
+    Not of documents, whose lengths differ: `padding_is_no_work` looks at them.
     """
     if _classifies(run):
         return
@@ -84,7 +86,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
 
 @of_run.check(TOKENS_DIFFER_FROM_BATCHES)
 def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
-    """Of documents, samples are global batch x steps, and tokens those of the plan's documents."""
+    """Flag a classifier's run unless samples = global batch x steps, and tokens are those of the planned documents."""
     if not _classifies(run):
         return
     ledger = run.metrics.ledger
@@ -100,7 +102,7 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
 
 @of_run.check(BATCH_ARITHMETIC)
 def batch_arithmetic(run: MeasuredRun) -> Iterator[Flag]:
-    """global batch = micro-batch x accumulation x devices, with the devices that came up."""
+    """Flag a run unless global batch = micro-batch x accumulation x devices, with the devices that came up."""
     config = run.metrics.training_config
     factors = (config.micro_batch, config.accumulation, run.n_devices)
     product = math.prod(factors)
@@ -122,7 +124,7 @@ def batch_arithmetic(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """The corpus was UTF-8 throughout."""
+    """Flag runs whose corpus was not UTF-8 throughout."""
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if damaged:
         data = damaged[0].metrics.data
@@ -142,7 +144,7 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
-    """The ranks ran on as many nodes and devices as the cell has, each device once."""
+    """Flag a run unless its ranks ran on as many nodes and devices as the cell has, each device once."""
     execution = run.metrics.config["execution"]
     nodes, per_node = geometry_of(run)
     ranks_per_node = 1 if execution["strategy"] == "dp" else per_node

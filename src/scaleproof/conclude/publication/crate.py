@@ -36,13 +36,17 @@ MEDIA = {
 def crate_metadata(
     folder: Path, title: str, runs: list[RawRun], authors: tuple[str, ...], licence: str, version: str
 ) -> dict[str, Any]:
-    """The content of ro-crate-metadata.json for the files that are in `folder`."""
+    """Return the content of ro-crate-metadata.json for the files that are in `folder`.
+
+    `runs`: those with numbers; `licence`: its address; `version`: of scaleproof.
+    """
     crate = ROCrate(version="1.1")
     root = crate.root_dataset
     crate.name = title
     crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
     crate.datePublished = _start(runs[0])
-    crate.license = crate.add(ContextEntity(crate, licence, {"@type": "CreativeWork", "name": licence.split("/")[-3]}))
+    licence_name = licence.split("/")[-3]  # "by" of https://creativecommons.org/licenses/by/4.0/
+    crate.license = crate.add(ContextEntity(crate, licence, {"@type": "CreativeWork", "name": licence_name}))
     root["author"] = [
         crate.add(ContextEntity(crate, f"#author{i}", _author(name))) for i, name in enumerate(authors, 1)
     ]
@@ -53,11 +57,11 @@ def crate_metadata(
         "description": "Trains, measures and checks; its commit is in each run's metrics.",
     }
     instrument = crate.add(ContextEntity(crate, "#scaleproof", software))
-    files = {
-        path.relative_to(folder).as_posix(): _add(crate, path, path.relative_to(folder).as_posix())
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            files[name] = _add(crate, path, name)
     profiles = WORKFLOW_RUN if WORKFLOW in files else (PROCESS_RUN,)
     root["conformsTo"] = [crate.add(_profile(crate, *profile)) for profile in profiles]
     actions = [crate.add(ContextEntity(crate, f"#{run.name}", _run(run, instrument, files))) for run in runs]
@@ -68,7 +72,7 @@ def crate_metadata(
 
 
 def _add(crate: ROCrate, path: Path, name: str) -> Any:
-    """A file of the publication; the workflow is the crate's main entity."""
+    """Add the file at `path` to a crate as `name` and return its entity; the workflow is the crate's main entity."""
     if name != WORKFLOW:
         return crate.add_file(str(path), name, properties=_properties(path))
     properties = _properties(path) | {"name": "scaleproof"}
@@ -84,7 +88,7 @@ def _author(name: str) -> dict[str, str]:
 
 
 def _properties(path: Path) -> dict[str, str]:
-    """What the crate says of a file."""
+    """Return what a crate says of a file: its name, media type and size in bytes."""
     return {
         "name": path.name,
         "encodingFormat": MEDIA.get(path.suffix, "text/plain"),
@@ -93,23 +97,29 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
-    """The action that made a run's files. `files`: entity of each published file by its name."""
-    here = run.path.rsplit("/", 1)[0]
+    """Return the action that made a run's files, with `instrument`, the entity of the software.
+
+    `files`: entity of each published file by its name.
+    """
+    run_folder = run.path.rsplit("/", 1)[0]
     return {
         "@type": "CreateAction",
         "name": f"Run {run.name}",
-        "description": f"Trains and measures the cell {run.name.rsplit('/', 1)[0]} once.",
+        "description": f"Trains and measures the cell {run.cell} once.",
         "instrument": instrument,
         "startTime": _start(run),
         "endTime": _end(run),
         "actionStatus": DONE,
         "agent": {"@id": "#author1"},
-        "result": [entity for name, entity in files.items() if name.startswith(f"{here}/")],
+        "result": [entity for name, entity in files.items() if name.startswith(f"{run_folder}/")],
     }
 
 
 def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
-    """The action of the whole workflow, from the first run's start to the last one's end."""
+    """Return the action of the whole workflow, from the first run's start to the last one's end.
+
+    `files`: entity of each published file by its name.
+    """
     return {
         "@type": "CreateAction",
         "name": "The campaign",

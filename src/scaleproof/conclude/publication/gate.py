@@ -30,7 +30,10 @@ Rates = dict[str, float]  # cell -> tokens/s, all tokens over all time
 
 @dataclass(frozen=True)
 class RateChange:
-    """`change`: new over the mean of the earlier sessions, less 1. `bound`: a loss below it is an alarm."""
+    """The change of one rate since the earlier sessions; `name`: the cell, or all cells together.
+
+    `change`: new over the mean of the earlier sessions, less 1. `bound`: a loss below it is an alarm.
+    """
 
     name: str
     change: float
@@ -49,32 +52,40 @@ class RateChange:
 
 
 def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
-    """All cells together, then each one. `sessions`: rates of the same cells in earlier results, at least three.
+    """Return the change of the rates of all cells together, then of each one, with the bound of an alarm.
 
-    The geometric mean over cells finds a loss that all share; Bonferroni's bound over cells, a loss of one of them.
-    One-sided prediction bounds of Student's t over sessions, on logarithms.
+    `sessions`: rates of the same cells in earlier results, at least three. The geometric mean over cells finds a loss
+    that all share; Bonferroni's bound over cells, a loss of one of them. One-sided prediction bounds of Student's t
+    over sessions, on logarithms.
     """
     cells = sorted(new)
     together = [statistics.fmean(math.log(session[cell]) for cell in cells) for session in sessions]
     own = statistics.fmean(math.log(new[cell]) for cell in cells)
     verdicts = [_verdict(f"{len(cells)} cells together", own, together, ALPHA / 2)]
-    for cell in cells if len(cells) > 1 else ():
+    if len(cells) == 1:
+        return verdicts
+    for cell in cells:
         logs = [math.log(session[cell]) for session in sessions]
         verdicts.append(_verdict(cell, math.log(new[cell]), logs, ALPHA / 2 / len(cells)))
     return verdicts
 
 
 def _verdict(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
-    """`new`: logarithm of a rate; `logs`: those of the earlier sessions; `alpha`: probability of a false alarm."""
+    """Return the change of a rate against earlier sessions, with the lower prediction bound of Student's t.
+
+    `new`: logarithm of the rate; `logs`: those of the earlier sessions; `alpha`: probability of a false alarm.
+    """
     n = len(logs)
-    spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)
+    spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)  # of one new session from the mean of n others
     bound = float(student.ppf(alpha, n - 1)) * spread
     return RateChange(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
 
 
 @dataclass(frozen=True)
 class Gate:
-    """`faults`: why the new result is no pass whatever its rates are: cells that are gone, failed or changed, and what
+    """The outcome of a gate. `verdicts`: the changes of rates, where any could be compared.
+
+    `faults`: why the new result is no pass whatever its rates are: cells that are gone, failed or changed, and what
     is wrong with its own numbers. `left_out`: what was not compared and why; `new`: cells that no earlier result has.
     """
 
@@ -89,7 +100,11 @@ class Gate:
 
 
 def gate(results: Path, baselines: Sequence[Path]) -> Gate:
-    """A new result against earlier ones. Raises UserError where nothing can be compared, or a baseline is damaged."""
+    """Compare a new result with earlier ones.
+
+    `results`: the folder of the new one; `baselines`: those of the earlier ones. Raises UserError where nothing can be
+    compared, or a baseline is damaged.
+    """
     if len(baselines) < LEAST_SESSIONS:
         raise UserError(
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
@@ -99,7 +114,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     earlier = [measured_cells(path) for path in baselines]
     faults = faults_of(folder)
     runs, _ = read_runs(folder)
-    new = {cell: ok for cell, group in by_cell(runs).items() if (ok := [run for run in group if run.ok])}
+    new = _cells_with_numbers(runs)
     if not new and not faults and not any(earlier):
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
@@ -109,30 +124,36 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     for cell in new:
         before = [session[cell][0] for session in earlier if cell in session]
         own = circumstances(new[cell][0])
-        machine = sorted({key for run in before for key in differing_keys(own, circumstances(run))})
-        if changed := next((text for run in before if (text := changed_keys(run, new[cell][0]))), ""):
-            faults.append(f"{cell}: its configuration is not that of the earlier results: {changed}")
-        elif machine:
-            left_out.append(f"{cell}: incomparable: {', '.join(machine)}")
+        differing = sorted({key for run in before for key in differing_keys(own, circumstances(run))})
+        changes = [text for run in before if (text := changed_keys(run, new[cell][0]))]
+        if changes:
+            faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
+        elif differing:
+            left_out.append(f"{cell}: incomparable: {', '.join(differing)}")
         elif 0 < len(before) < len(earlier):
             left_out.append(f"{cell}: not in {len(earlier) - len(before)} of {len(earlier)} earlier results")
         elif before:
             common.append(cell)
     if not common and not faults:
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
-    sessions = [{cell: rate_of(session[cell]) for cell in common} for session in earlier]
-    verdicts = judge({cell: rate_of(new[cell]) for cell in common}, sessions) if common else []
+    verdicts: list[RateChange] = []
+    if common:
+        sessions = [{cell: rate_of(session[cell]) for cell in common} for session in earlier]
+        verdicts = judge({cell: rate_of(new[cell]) for cell in common}, sessions)
     return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
 
 
 def faults_of(folder: Path) -> list[str]:
-    """What is wrong with a result itself: that it does not verify, and `invalid` findings about its runs."""
-    # Where no report was made there are raw files alone.
-    differences = verify(folder)[0] if (folder / MANIFEST).is_file() else read_runs(folder)[1]
+    """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs."""
+    if (folder / MANIFEST).is_file():
+        differences, _, _ = verify(folder)
+    else:  # no report was made: there are raw files alone
+        _, differences = read_runs(folder)
     if differences:
         more = f" and {plural(len(differences) - 1, 'difference')} more" if len(differences) > 1 else ""
         return [f"{folder} does not verify: {differences[0]}{more}"]
-    runs = [read_run((folder / run.path).parent) for run in read_runs(folder)[0]]
+    raw_runs, _ = read_runs(folder)
+    runs = [read_run((folder / run.path).parent) for run in raw_runs]
     invalid = [finding for finding in audit(folder.name, runs).findings if finding.severity == "invalid"]
     cells: dict[str, list[str]] = {}
     for finding in invalid:
@@ -142,7 +163,7 @@ def faults_of(folder: Path) -> list[str]:
 
 
 def _gone(cell: str, runs: list[RawRun]) -> str:
-    """What became of a cell that has no numbers."""
+    """Return what became of a cell that has no numbers in the new result: it is gone, or all of its runs failed."""
     failures = [run.metrics["failure"] for run in runs if run.cell == cell]
     if not failures:
         return f"{cell}: is gone; earlier results have it"
@@ -152,7 +173,7 @@ def _gone(cell: str, runs: list[RawRun]) -> str:
 
 
 def changed_keys(before: RawRun, now: RawRun) -> str:
-    """The keys in which two configurations differ, with both values; "" where they are one."""
+    """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
     a, b = (dict(flat(run.metrics["config"])) for run in (before, now))
@@ -161,35 +182,43 @@ def changed_keys(before: RawRun, now: RawRun) -> str:
 
 
 def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
-    """One measurement under two names would narrow the spread between sessions to nothing. Raises UserError."""
-    seen: dict[tuple[str, float], Path] = {}
+    """Raise UserError where two results have one rate of a cell, to the last digit: they are one measurement.
+
+    It would narrow the spread between sessions to nothing. `sessions`: for each path, the runs of each cell.
+    """
+    path_of: dict[tuple[str, float], Path] = {}  # (cell, rate) -> the first result that has it
     for path, session in zip(paths, sessions, strict=True):
         rates = {cell: rate_of(runs) for cell, runs in session.items()}
         for cell, rate in rates.items():
-            if (cell, rate) in seen:
-                other = seen[(cell, rate)]
+            if (cell, rate) in path_of:
+                other = path_of[(cell, rate)]
                 same = "is given twice" if path.resolve() == other.resolve() else f"has the same runs as {other}"
                 raise UserError(f"{path} {same} (cell {cell}); each result must be a measurement of its own")
-        seen |= dict.fromkeys(rates.items(), path)
+        path_of |= dict.fromkeys(rates.items(), path)
 
 
 def measured_cells(results: Path) -> dict[str, list[RawRun]]:
-    """The runs with numbers of each cell of an earlier result. Raises UserError where its raw files are damaged."""
+    """Return the runs with numbers of each cell of a result. Raises UserError where its raw files are damaged."""
     folder = folder_of(results)
     runs, differences = read_runs(folder)
     if differences:
         raise UserError(f"{folder} cannot be compared with: {differences[0]}; see: scaleproof verify {folder}")
-    return {cell: ok for cell, group in by_cell(runs).items() if (ok := [run for run in group if run.ok])}
+    return _cells_with_numbers(runs)
+
+
+def _cells_with_numbers(runs: list[RawRun]) -> dict[str, list[RawRun]]:
+    """Return the runs with numbers of each cell that has some."""
+    return by_cell([run for run in runs if run.ok])
 
 
 def rate_of(runs: list[RawRun]) -> float:
-    """tokens/s: all tokens of the windows over all their time."""
+    """Return the tokens/s of some runs: all tokens of their windows over all their time."""
     seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
     return sum(step.tokens for run in runs for step in run.window) / seconds
 
 
 def circumstances(run: RawRun) -> dict[str, Any]:
-    """The configuration and the class of the machine; not versions, whose effect a gate is there to see."""
+    """Return the configuration and the kind of machine of a run; not versions, whose effect a gate is there to see."""
     metrics = run.metrics
     return {
         "configuration": metrics["fingerprint"],
@@ -200,5 +229,5 @@ def circumstances(run: RawRun) -> dict[str, Any]:
 
 
 def differing_keys(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    """What forbids a comparison of two cells' circumstances; empty where nothing does."""
+    """Return the keys in which two runs' `circumstances` differ: what forbids to compare them."""
     return [key for key in a if a[key] != b[key]]

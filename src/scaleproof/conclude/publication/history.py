@@ -45,7 +45,11 @@ class DatedResult:
 
 @dataclass(frozen=True)
 class RateStep:
-    """`session`: index of the first one after the step. `change`: the mean after over the mean before, less 1."""
+    """A change of a rate from one session on. `series`: the cell, or all cells together.
+
+    `session`: index of the first one after the step. `change`: the mean after over the mean before, less 1; `low` and
+    `high`: its 95 % interval.
+    """
 
     series: str
     session: int
@@ -56,7 +60,9 @@ class RateStep:
 
 @dataclass(frozen=True)
 class History:
-    """`left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
+    """The sessions in the order of their dates, the cells that were searched, and the steps of their rates.
+
+    `left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
     the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
     """
 
@@ -69,45 +75,51 @@ class History:
 
     @property
     def alarms(self) -> list[RateStep]:
-        """The series whose latest step is a loss."""
+        """The latest step of each series in which it is a loss."""
         latest = {step.series: step for step in sorted(self.steps, key=lambda step: step.session)}
         return [step for step in latest.values() if step.change < 0]
 
 
 def history(folders: Sequence[Path], cell: str | None = None) -> History:
-    """Steps over `folders`; of one `cell` where it is named. Raises UserError where too little can be compared."""
+    """Find the steps of rates over the results in `folders`, of one `cell` where it is named.
+
+    Raises UserError where too little can be compared.
+    """
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     places = [os.path.realpath(path) for path in folders]
-    if twice := next((path for i, path in enumerate(folders) if places[i] in places[:i]), None):
-        raise UserError(f"{twice} is given twice; each result must be a measurement of its own")
+    for i, path in enumerate(folders):
+        if places[i] in places[:i]:
+            raise UserError(f"{path} is given twice; each result must be a measurement of its own")
     in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
-    *_, (_, before), (_, newest) = in_order
+    *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
     left_out = []
+    chosen = [cell] if cell else list(newest)
     for session, runs in in_order:
-        for name in [cell] if cell else newest:
+        for name in chosen:
             if name not in runs:
                 left_out.append(f"{session.folder}: no cell {name}")
             elif keys := differing_keys(circumstances(runs[name]), circumstances(newest[name])):
                 left_out.append(f"{session.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del session.rates[name]
-    chosen = [cell] if cell else list(newest)
     cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
-    steps = steps_of([{c: s.rates[c][0] for c in cells if c in s.rates} for s in sessions])
+    rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
+    steps = steps_of(rates)
     gone = [] if cell else [name for name in before if name not in newest]
     changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
     return History(sessions, cells, steps, left_out, gone, changed)
 
 
 def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
-    """Steps in the rates of sessions in their order; a cell need not be in all of them.
+    """Return the steps in the rates of sessions, which are in the order of their dates.
 
-    Half of the false alarms is for all cells together, half for single ones.
+    `sessions`: cell -> rate, of each; a cell need not be in all of them. Half of the false alarms is for all cells
+    together, half for single ones.
     """
     cells = list(dict.fromkeys(cell for session in sessions for cell in session))
     steps = []
@@ -123,9 +135,10 @@ def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
 
 
 def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateStep]:
-    """The clearest step of a series, or a time that differs from those before and after it; then those of its parts.
+    """Return the clearest step of a series, or both steps around a time that differs; then the steps of its parts.
 
-    Circular binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split.
+    `logs`: logarithms of the rates; `places`: the session of each; `alpha`: probability of a false alarm. Circular
+    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split.
     """
     n = len(logs)
     if n < SHORTEST:
@@ -133,28 +146,28 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     first, last = _parts(n)
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
-    inside, outside = last - first, n - (last - first)
-    part = sums[last] - sums[first]
-    difference = part / inside + part / outside  # the sum of all is 0
-    squares_within = (centred**2).sum() - part**2 / inside - part**2 / outside
-    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / inside + 1 / outside))
+    n_inside, n_outside = last - first, n - (last - first)  # of each split, as all arrays from here on
+    sum_inside = sums[last] - sums[first]
+    difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
+    squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
+    error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
     splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # steps that stay, and times between two steps
-    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
+    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2  # two-sided; two kinds of splits
     best = int(np.argmin(p))
     if p[best] >= alpha:
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
     begin, end = int(first[best]), int(last[best])
     steps = [_step(series, places[begin], change, half)]
-    if end < n:
+    if end < n:  # the rate comes back
         steps.append(_step(series, places[end], -change, half))
-    for part_of in (slice(0, begin), slice(begin, end), slice(end, n)):
-        steps += _search(series, logs[part_of], places[part_of], alpha)
+    for part in (slice(0, begin), slice(begin, end), slice(end, n)):
+        steps += _search(series, logs[part], places[part], alpha)
     return steps
 
 
 def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """First place, and the one after the last, of each part of a series that begins after its first place.
+    """Return the first place, and the one after the last, of each part of a series of `n` values but those from 0 on.
 
     A part and the rest of the series are one split: none begins at the first place.
     """
@@ -164,12 +177,12 @@ def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _step(series: str, session: int, change: float, half: float) -> RateStep:
-    """The step as ratios; `change` and `half`, of its interval, are logarithms."""
+    """Return a step as ratios; `change`, and `half` the width of its interval, are logarithms."""
     return RateStep(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
 def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
-    """A result, and the first run of each of its cells."""
+    """Return the result in the folder `path`, and the first run of each of its cells. Raises UserError without runs."""
     folder = folder_of(path)
     measured = measured_cells(folder)
     if not measured:
@@ -181,8 +194,10 @@ def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
 
 
 def _rate(runs: list[RawRun]) -> Rate:
-    """The rate of a cell in a session, with its interval over runs."""
+    """Return the rate of a cell in a session, with its interval over runs; None, None of a single run."""
     value = rate_of(runs)
     windows = [run.metrics["window"] for run in runs]
     below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
-    return value, None if below is None else value * below, None if above is None else value * above
+    if below is None or above is None:
+        return value, None, None
+    return value, value * below, value * above

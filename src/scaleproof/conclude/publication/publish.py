@@ -36,7 +36,11 @@ LICENCES = {
 
 @dataclass(frozen=True)
 class Publication:
-    """What a publication is made with. `notes`: what a reader must know, e.g. the interconnect."""
+    """What a publication is made with.
+
+    `authors`: at least one name; `licence`: a key of LICENCES; `notes`: what a reader must know, e.g. the interconnect;
+    `anonymous`: whether names of hosts are replaced.
+    """
 
     authors: tuple[str, ...]
     licence: str = "CC-BY-4.0"
@@ -45,21 +49,25 @@ class Publication:
 
 
 def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
-    """Write `root`/<campaign>_<device>_<date>/ and return it. Raises UserError where the campaign does not verify."""
+    """Write the folder `root`/<campaign>_<device>_<date> and return it.
+
+    `results`: the campaign's; `version`: of scaleproof. Raises UserError where the campaign does not verify, has no
+    numbers, or is published there already.
+    """
     folder = folder_of(results)
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify(folder)
     if differences:
         raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scaleproof verify {folder}")
-    made = read_runs(folder)[0]
-    runs = [run for run in made if run.ok]
+    all_runs, _ = read_runs(folder)
+    runs = [run for run in all_runs if run.ok]
     if not runs:
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
     out = root / f"{folder.name}_{_device(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
     if out.exists():
         raise UserError(f"{out} exists; remove it to publish again")
-    _check_campaign(folder, made)
+    _check_campaign(folder, all_runs)
     part = root / f".{out.name}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -77,9 +85,12 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
 
 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
-    """Raises UserError where the campaign file, which would be packed, is not what the runs were made with."""
+    """Raise UserError where the campaign file, which would be packed, is not what the runs were made with."""
     path = _campaign_of(folder.resolve())
-    if path.is_file() and (differing := list(check_campaign_file(path, folder, runs))):
+    if not path.is_file():
+        return
+    differing = list(check_campaign_file(path, folder, runs))
+    if differing:
         edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
         raise UserError(
             f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
@@ -87,9 +98,10 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 
 def _check_copy(part: Path) -> None:
-    """Raises UserError where the copy does not verify, or is too large."""
-    if broken := verify(part)[0]:
-        raise UserError(f"the published copy does not verify: {broken[0]}")
+    """Raise UserError where the copy in the folder `part` does not verify, or is too large."""
+    differences, _, _ = verify(part)
+    if differences:
+        raise UserError(f"the published copy does not verify: {differences[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
     if size > MOST_BYTES:
         raise UserError(
@@ -98,7 +110,7 @@ def _check_copy(part: Path) -> None:
 
 
 def _copy(folder: Path, out: Path) -> None:
-    """The files of the manifest that are published, and the paper."""
+    """Copy the files of the manifest in `folder` that are published, and the PDF of the report, to `out`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     for name in [*listed, "report.pdf"]:
         source = folder / name
@@ -108,33 +120,34 @@ def _copy(folder: Path, out: Path) -> None:
 
 
 def _campaign_of(folder: Path) -> Path:
-    """The campaign file of the results in `folder`, where they lie in their project."""
+    """Return the path of the campaign file of the results in `folder`, where they lie in their project."""
     return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
 
 
 def _copy_workflow(folder: Path, out: Path) -> None:
-    """The workflow and the campaign that the results are of, where `folder` lies beside them as results/<campaign>."""
+    """Copy the workflow and the campaign file to `out`, where `folder` is results/<campaign> in their project."""
     project = folder.parents[1]
-    origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}
+    if not (project / "Snakefile").is_file():
+        return
+    origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}  # name in `out` -> file
     origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
-    if origins[WORKFLOW].is_file():
-        for name, origin in origins.items():
-            if origin.is_file():
-                (out / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(origin, out / name)
+    for name, origin in origins.items():
+        if origin.is_file():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(origin, out / name)
 
 
 def _device(runs: list[RawRun]) -> str:
-    """The device in a folder's name: of GPUs their model, else of the processor."""
-    rank = runs[0].metrics["ranks"][0]
-    name = rank["device_name"]
+    """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's."""
+    name = runs[0].metrics["ranks"][0]["device_name"]
     if name == "cpu":
         name = f"cpu-{runs[0].metrics['hardware']['cpu_model']}"
-    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((?:r|tm)\)", "", name.lower())).strip("-")[:40]
+    without_marks = re.sub(r"\((?:r|tm)\)", "", name.lower())
+    return re.sub(r"[^a-z0-9]+", "-", without_marks).strip("-")[:40]
 
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
-    """Replace host names everywhere, and the hashes of the files that this changes."""
+    """Replace the hosts' names in all texts in `out`, and the hashes and seals of the files that this changes."""
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
     if (out / "findings.json").is_file():
         hosts |= read_findings(out / "findings.json").hosts_left_out
@@ -154,7 +167,7 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
 
 
 def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
-    """Old hash -> new one in every text, where it is printed in full or by its first twelve digits."""
+    """Replace `hashes`, old -> new, in all texts in `out`, where printed in full or by their first twelve digits."""
     if not hashes:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
@@ -167,10 +180,11 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
 
 
 def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
-    """Seals of forecasts whose runs have other hashes now: the old one and the new one."""
+    """Yield the old and the new seal of each forecast in `out` whose runs have other hashes now."""
     for path in sorted(out.glob("forecasts/*.json")):
         data = json.loads(path.read_bytes())
-        if (seal := forecast_seal(data)) != data["sha256"]:
+        seal = forecast_seal(data)
+        if seal != data["sha256"]:
             yield data["sha256"], seal
 
 
@@ -183,7 +197,7 @@ def _sha256(text: str) -> str:
 
 
 def _describe(out: Path, campaign: str, request: Publication, version: str) -> None:
-    """README, licence, citation, environment and RO-Crate of a publication."""
+    """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
     runs = [run for run in read_runs(out)[0] if run.ok]
     title = read_scaling_report(out / "scaling_report.json").title
     write_json(out / "environment.json", _environment(runs))
@@ -194,19 +208,19 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
 
 
 def _environment(runs: list[RawRun]) -> dict[str, Any]:
-    """What all runs have in common, and of other keys all values."""
+    """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
     environment: dict[str, Any] = {}
     for part in ("env", "host", "hardware"):
         for key in runs[0].metrics[part]:
             values = [run.metrics[part].get(key) for run in runs]
-            unique = list({json.dumps(v, sort_keys=True): v for v in values}.values())
+            unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
             environment[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
     commits = sorted({run.metrics["git_commit"] for run in runs})
     return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 
 
 def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
-    """README.md of a publication: the facts that a reader asks for first, and how to check them."""
+    """Return README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
     strategies = sorted({run.metrics["training_config"]["strategy"] for run in runs})
@@ -230,7 +244,7 @@ def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication,
 
 
 def _citation(title: str, runs: list[RawRun], request: Publication, version: str) -> str:
-    """CITATION.cff of a publication. https://citation-file-format.github.io"""
+    """Return CITATION.cff of a publication. https://citation-file-format.github.io"""
     authors = "\n".join(f"  - name: {json.dumps(name)}" for name in request.authors)
     return (
         "cff-version: 1.2.0\nmessage: Please cite these results as below.\ntype: dataset\n"

@@ -15,7 +15,7 @@ Provenance = dict[str, frozenset[str]]
 
 
 def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
-    """Provenance of the runs of a cell, and what followed from their configuration: field -> all its values.
+    """The provenance of a cell's runs, and what followed from their configuration: field -> all its values, as text.
 
     Code, versions, environment variables, hardware, operating system, launcher; then of the trainer the number of
     parameters and the dtypes that ran, of a command its files, its git state and the versions of its interpreter.

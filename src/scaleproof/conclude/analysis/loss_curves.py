@@ -49,12 +49,13 @@ class Curve:
 
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
-    """The curves of each cell's measured runs."""
+    """The curves of each cell's measured runs. `groups`: cell -> these."""
     runs = [run for of_cell in groups.values() for run in of_cell]
-    losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
+    losses = [run.losses for run in runs]
     cells = [of_cell for of_cell in groups.values() if of_cell]
-    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])
-    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), ends)
+    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])  # of each run
+    # All runs at once, because smoothing is slow to start; then each cell takes its own, in the order of `runs`.
+    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), [run.elapsed for run in runs])
     return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
 
 
@@ -76,14 +77,19 @@ class _LastSteps(BaseIndexer):
         closed: str | None = None,
         step: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
+        """First row of each window, and the row after its last; of the arguments only `num_values` counts."""
         return self.begins, np.arange(1, num_values + 1)
 
 
 def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
-    """Means of the last `steps` of each series, all in one go: pandas takes as long for a single one."""
+    """Moving averages of each series over its last `steps[i]` values, or as many as there are.
+
+    The series are joined for one call of pandas, which takes as long for a single one.
+    """
     lengths = [len(values) for values in series]
     bounds = np.cumsum([0, *lengths])
     place = np.arange(bounds[-1])
+    # No window begins before its own series.
     begins = np.maximum(np.repeat(bounds[:-1], lengths), place - np.repeat(steps, lengths) + 1)
     values = pd.Series(np.concatenate([np.empty(0), *series]))
     means = values.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
@@ -91,7 +97,10 @@ def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
 
 
 def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
-    """`ends`: seconds at the end of each step of the window, which comes last."""
+    """The curve of a run. `loss`, `smoothed`: of each step; `ends`: seconds at the end of each step of the window.
+
+    The window is the last part of a run.
+    """
     step = np.arange(len(loss))
     timed = step >= len(step) - len(ends)
     seconds = np.full(len(step), np.nan)
@@ -153,7 +162,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
 
 
 def _lowest(curve: Curve) -> float:
-    """Of the smoothed losses of the window; infinite where the loss is no number any more."""
+    """The lowest smoothed loss of the window; infinite where the loss is no number any more."""
     lowest = float(curve.smoothed[curve.timed].min())
     return lowest if np.isfinite(lowest) else np.inf
 
@@ -167,6 +176,7 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
             continue
         learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
         typical = float(np.median(learnt))
+        # Where the median run got worse (typical < 0), half of that would be more than the median reaches.
         counts = learnt >= min(LEARNT * typical, typical)
         reached[kind] = max(_lowest(run) for run, counted in zip(same, counts, strict=True) if counted)
     return reached

@@ -87,7 +87,7 @@ class Family:
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def worst(self, count: int) -> np.ndarray:
-        """Of each of the first `count` cells the lowest ratio to any other of these that it may have.
+        """Lower bounds of the ratio of each of the first `count` cells to the fastest other of these; 1 at most.
 
         They hold together, one-sided: the cell that is truly best is shown to be slower by so much with at most 5 %.
         """
@@ -105,10 +105,10 @@ def compare_all(
     values: Mapping[str, float] | None = None,
     confidence: float = CONFIDENCE,
 ) -> Family | None:
-    """`rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie.
+    """Compare all pairs of cells, with simultaneous intervals of their ratios.
 
-    None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell. Without `values` ratios are those of
-    geometric means.
+    `rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie. None where a
+    cell has fewer than FEWEST_REPEATS runs, or there is one cell. Without `values` ratios are those of geometric means.
     """
     cells = list(rates)
     repeats = [sorted(rates[cell]) for cell in cells]
@@ -116,8 +116,8 @@ def compare_all(
     k = len(cells)
     if k < 2 or n < FEWEST_REPEATS:
         return None
-    logs = [np.log([rates[cell][k] for k in ks]) for cell, ks in zip(cells, repeats, strict=True)]
-    matched = all(ks == repeats[0] for ks in repeats)
+    logs = [np.log([rates[cell][repeat] for repeat in own]) for cell, own in zip(cells, repeats, strict=True)]
+    matched = all(own == repeats[0] for own in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
     tukey = studentized_range(confidence, k, noise.freedom) / math.sqrt(2) * noise.pooled
     half = np.maximum(tukey, noise.own_quantile((1 - confidence) / 2, k * (k - 1) // 2) * noise.own)
@@ -128,7 +128,10 @@ def compare_all(
 
 
 def _noise_in_blocks(logs: np.ndarray) -> Noise:
-    """`logs`: cells x rounds. What is left after the means of cells and rounds; of a pair, of its differences."""
+    """The noise of cells whose repeats match. `logs`: logarithms of rates, cells x rounds.
+
+    Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
+    """
     k, n = logs.shape
     residual = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     squares = (residual**2).sum(axis=1)
@@ -140,7 +143,10 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
-    """`logs`: of each cell. What is left after the means of cells; of a pair, Welch's with Satterthwaite's freedom."""
+    """The noise of cells whose repeats do not match. `logs`: of each cell, the logarithms of its rates.
+
+    Pooled, it is what is left after the means of cells; of a pair, Welch's with Satterthwaite's degrees of freedom.
+    """
     n = np.array([len(x) for x in logs])
     squares = np.array([float(((x - x.mean()) ** 2).sum()) for x in logs])
     freedom = int(n.sum()) - len(logs)
@@ -154,7 +160,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 
 
 def letters(family: Family, count: int) -> dict[str, str]:
-    """Compact letter display of the first `count` cells: those that share a letter cannot be told apart.
+    """Compact letter display of the first `count` cells, cell -> letters: those that share one are not told apart.
 
     Source: Piepho 2004, insert and absorb.
     """
@@ -162,7 +168,11 @@ def letters(family: Family, count: int) -> dict[str, str]:
     for i, j in zip(*np.nonzero(np.triu(family.differ[:count, :count])), strict=True):
         split: list[set[int]] = []
         for group in groups:
-            split += [group - {int(i)}, group - {int(j)}] if {int(i), int(j)} <= group else [group]
+            if {int(i), int(j)} <= group:
+                split += [group - {int(i)}, group - {int(j)}]
+            else:
+                split.append(group)
+        # Groups within another one say nothing.
         unique = [set(g) for g in {frozenset(g) for g in split}]
         groups = [g for g in unique if not any(g < other for other in unique)]
     order = sorted(range(count), key=lambda i: -family.log_ratio[i, 0])
@@ -206,10 +216,11 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
 
 
 def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
-    """`shown_by`: difference that so many repeats show at a level with a probability of POWER.
+    """What `n` repeats show, what more would, and how many would show `effect`.
 
-    Further repeats are added in rounds, so they are judged at the level of such a look, and their numbers are those of
-    looks. The probabilities count in that the noise is an estimate (`detectable`).
+    `shown_by(n, confidence)`: difference that n repeats show at a level with a probability of POWER. Further repeats
+    are added in rounds, so they are judged at the level of such a look, and their numbers are those of looks. The
+    probabilities count in that the noise is an estimate (`detectable`).
     """
     looks = [k for k in takewhile(lambda k: k <= MOST_REPEATS, rounds(n)) if k > n]
     in_reach = max((k for k in looks if k <= MOST_TIMES * n), default=n)
@@ -271,7 +282,10 @@ def detectable(
 
 @lru_cache(maxsize=4096)
 def detectable_ratio(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """As `detectable`, of one ratio by the rule of `pooled_variance`, with the noise of so many `others`."""
+    """Log ratio, in units of the sd of a pair of runs, that n repeats of two cells show with a probability of POWER.
+
+    By the rule of `pooled_variance`; `others`: how many cells lend their noise. `freedom`: as of `detectable`.
+    """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
     own = random.chisquare(own_freedom, DRAWS)

@@ -67,9 +67,10 @@ def largest_message(loaded: LoadedCampaign) -> float:
 def measure(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
 ) -> Sweep:
-    """`launches` launches of `group`; logs and attempts in `out`. Waits while a run uses the same devices.
+    """Sweep a group: so many `launches` of it, with logs and attempts in `out`.
 
-    Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
+    `cell`: stands for the processes of the group; `link`: what its link is said to carry. Waits while a run uses the
+    same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)

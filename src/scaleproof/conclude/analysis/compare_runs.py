@@ -33,6 +33,7 @@ def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     Raises UserError where there are none.
     """
     if not path.exists():
+        # The folder of a campaign or a cell may have been given by its name alone.
         places = [Path("results"), *Path("results").glob("*/runs")]
         runs_of_cell = [folder for folder in places if (folder / path.name).is_dir()]
         near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell

@@ -24,7 +24,7 @@ def next_level(decided: Sequence[bool]) -> float:
     found_at = [k for k, one in enumerate(decided, start=1) if one]
     level = FIRST * _part(place)
     for nth, earlier in enumerate(found_at):
-        earned = ALPHA - FIRST if nth == 0 else ALPHA
+        earned = ALPHA - FIRST if nth == 0 else ALPHA  # FIRST was spent in advance
         level += earned * _part(place - earlier)
     return level
 

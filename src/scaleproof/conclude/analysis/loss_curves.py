@@ -118,6 +118,7 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
         # series that lacks steps is a finding; it must not end the report.
         first = runs[0]
         steps = min(len(run.step) for run in runs)
+        # Every so many steps, and the last.
         rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
         columns["cell"].append(np.full(len(rows), cell, dtype=object))
         columns["n"].append(np.full(len(rows), len(runs)))
@@ -135,30 +136,35 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
     runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps of the warm-up
     train as well, but their time is not comparable, so a target that is met in them has no time.
     """
-    lowest = {cell: [_lowest(c) for c in runs] for cell, runs in curves.items()}
-    slowest = _reached_by_all([run for runs in curves.values() for run in runs])
+    reached_by_all = _reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
     for cell, runs in curves.items():
         if not runs:
             times[cell] = TimeToLoss(None, None, "no run has numbers")
-            continue
-        if any(np.isnan(run.loss).all() for run in runs):
+        elif any(np.isnan(run.loss).all() for run in runs):
             times[cell] = TimeToLoss(None, None, "no loss was printed")
-            continue
-        reached = slowest[runs[0].kind]
-        target = reached + SLACK * max(reached, 1.0) if target_loss == "derive" else target_loss
-        missed = [x for x in lowest[cell] if x > target]
-        if missed:
-            why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
-            times[cell] = TimeToLoss(target, None, why)
-        elif early := sum(bool(np.any(~c.timed & (c.smoothed <= target))) for c in runs):
-            times[cell] = TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
+        elif target_loss == "derive":
+            reached = reached_by_all[runs[0].kind]
+            times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
         else:
-            first = [int(np.argmax(c.timed & (c.smoothed <= target))) for c in runs]
-            seconds = [float(c.seconds[step]) for c, step in zip(runs, first, strict=True)]
-            steps = [step - int(np.argmax(c.timed)) + 1 for c, step in zip(runs, first, strict=True)]
-            times[cell] = TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
+            times[cell] = _time_to_loss(runs, target_loss)
     return times
+
+
+def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
+    """The mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
+    lowest = [_lowest(run) for run in runs]
+    missed = [loss for loss in lowest if loss > target]
+    if missed:
+        why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
+        return TimeToLoss(target, None, why)
+    early = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
+    if early:
+        return TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
+    first = [int(np.argmax(run.timed & (run.smoothed <= target))) for run in runs]  # step that reaches it
+    seconds = [float(run.seconds[step]) for run, step in zip(runs, first, strict=True)]
+    steps = [step - int(np.argmax(run.timed)) + 1 for run, step in zip(runs, first, strict=True)]
+    return TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
 
 
 def _lowest(curve: Curve) -> float:

@@ -118,10 +118,11 @@ def _entry(
 def answer_question(
     question: Mapping[str, str | float] | None, cells: Mapping[str, MeasuredCell], resolve: float | None = None
 ) -> AnsweredQuestion | None:
-    """The campaign's formal question. `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02).
+    """The answer to a campaign's formal question; None without one.
 
-    It was stated before the runs, so its interval is a single one. `status`: yes, no (shown to be less), near (shown to
-    differ from what is asked by less than `resolve`), undecided, incomparable, unmeasured.
+    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). It was stated before the runs, so its
+    interval is a single one. `status`: yes, no (shown to be less), near (shown to differ from what is asked by less
+    than `resolve`), undecided, incomparable, unmeasured.
     """
     if not question:
         return None

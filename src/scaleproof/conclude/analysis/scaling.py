@@ -81,7 +81,7 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Wall time of whole jobs, start-up with it: the mean of each cell, added up. None where no run recorded one."""
+    """Seconds of one repeat of all cells: means of the wall times of their whole jobs. None where none was recorded."""
     seconds: dict[str, list[float]] = {}
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
@@ -168,7 +168,10 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """strong: one global batch for all sizes. weak: one batch per device. None: neither, unknown, or a single size."""
+    """How the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
+
+    None: neither, unknown, or a single size. `cells`: their configurations.
+    """
     if len({c["devices"] for c in cells}) < 2 or any(c["global_batch"] is None for c in cells):
         return None
     if len({c["global_batch"] for c in cells}) == 1:

@@ -51,9 +51,10 @@ class Noise:
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Student's, of the pair alone; at the Bonferroni level of `claims` where the cells are not equally noisy.
+        """Student's quantile for each pair alone, as a matrix.
 
-        `probability`: by which the quantile may be missed.
+        It is at the Bonferroni level of `claims` where the cells are not equally noisy. `probability`: by which the
+        quantile may be missed.
         """
         part = probability / claims if self.unequal else probability
         return np.asarray(stdtrit(self.own_freedom, 1 - part))
@@ -204,7 +205,7 @@ def resolution(family: Family, effect: float) -> Resolution:
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
     """What further repeats would show of a single ratio. `confidence`: of its interval."""
-    assert ratio.variance is not None
+    assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
     sd = math.sqrt(ratio.variance * ratio.n)
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)  # cells whose noise counts beside that of the pair

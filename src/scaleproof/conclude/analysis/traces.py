@@ -80,7 +80,7 @@ def _per_rank(profile: Profile) -> list[RankParts]:
 
 
 def _phases(profile: Profile) -> dict[str, float]:
-    """Mean of each phase on the host over steps and ranks."""
+    """Mean milliseconds of each phase on the host, over steps and ranks."""
     names = dict.fromkeys(name for row in profile.per_step for name in row.ranges_ms)
     return {
         name: sum(row.ranges_ms.get(name, 0.0) for row in profile.per_step) / len(profile.per_step) for name in names

@@ -132,7 +132,10 @@ def _local_batch(cell: Row, ideal: float, cells: Mapping[str, Row]) -> Waterfall
 
 
 def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
-    """Exposed communication in its two parts; as one where the trace does not tell them apart."""
+    """Exposed communication in its two parts; as one where the trace does not tell them apart.
+
+    `own`: shares of the cell's traced step; `measured`: milliseconds of its timed one.
+    """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
         why = "needs a trace of this cell"
@@ -147,7 +150,10 @@ def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
 
 
 def _gaps(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
-    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included."""
+    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included.
+
+    `scale`: of the baseline's times to those that the cell would have.
+    """
     if own is None or of_base is None:
         return _part("host gaps", None, "needs traces of this cell and of its baseline")
     idle = own.idle * _step_ms(cell) - _data_ms(cell)

@@ -62,14 +62,14 @@ class ForecastEvidence:
 
     @property
     def backend(self) -> str:
-        """As the ranks recorded it; runs of older versions did not, and had gloo on a CPU and NCCL elsewhere."""
+        """The backend that the ranks recorded; those of older versions did not, and had gloo on CPUs, else NCCL."""
         run = self.any_run
         recorded = run.metrics.ranks[0].get("backend") if run else None
         return str(recorded or ("gloo" if self.device == "cpu" else "nccl"))
 
     @property
     def machine(self) -> str:
-        """Device and backend: residuals of one class are comparable, those of CPUs and GPUs never."""
+        """The class of the machine, device and backend: residuals of one class are comparable."""
         run = self.any_run
         if run is None:
             return "unknown"

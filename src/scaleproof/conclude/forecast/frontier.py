@@ -126,14 +126,16 @@ def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> fl
 
 
 def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
-    """What the trials of a search say; `sizes`: all micro-batches that were allowed, ascending."""
+    """The result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
     fitting = [t for t in trials.values() if t.fits]
     failed = min((size for size, t in trials.items() if not t.fits), default=None)
     made = tuple(trials.values())
     if not fitting:
         smallest = failed == sizes[0]
         certificate: Certificate = "ran out of memory" if smallest else "a larger one ran out of memory"
-        return FrontierResult(limit, made, None, None, certificate, False, failed)
+        return FrontierResult(
+            limit, made, largest=None, fastest=None, certificate=certificate, near_full=False, failed=failed
+        )
     best = max(fitting, key=lambda t: t.micro_batch)
     above = [s for s in sizes if s > best.micro_batch]
     if not above:
@@ -143,4 +145,6 @@ def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> Frontie
     else:
         certificate = "ran out of memory" if failed == above[0] else "a larger one ran out of memory"
     near = best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit
-    return FrontierResult(limit, made, best.micro_batch, None, certificate, near, failed)
+    return FrontierResult(
+        limit, made, largest=best.micro_batch, fastest=None, certificate=certificate, near_full=near, failed=failed
+    )

@@ -72,7 +72,10 @@ def sizes_to_try(most: int) -> list[int]:
 
 
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
-    """Bytes of a device. Raises UserError on a CPU without a given limit: all memory of a machine is no device's."""
+    """Bytes of a device that a trial may use: as `given`, else those of the smallest GPU.
+
+    Raises UserError on a CPU without a given limit: all memory of a machine is no device's.
+    """
     if given is not None:
         return given
     known = [gpu.memory for gpu in gpus if gpu.memory]

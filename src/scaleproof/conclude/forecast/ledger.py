@@ -163,7 +163,7 @@ def read_ledger(path: Path) -> list[Score]:
 
 
 def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
-    """The ledger with `scores` added; a forecast of a cell is scored once."""
+    """Add `scores` to the ledger's file, and return all of its rows; a forecast of a cell is scored once."""
     known = {(s.forecast_sha256, s.cell): s for s in read_ledger(path)}
     for score in scores:
         known.setdefault((score.forecast_sha256, score.cell), score)
@@ -173,9 +173,9 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """One residual a campaign, its largest: cells of a campaign share their errors.
+    """Residuals of past forecasts, one a campaign, its largest: cells of a campaign share their errors.
 
-    Of one machine class, law and model.
+    They are of one class of machines, one `level` of links, and this version of the law.
     """
     largest: dict[str, float] = {}
     for score in scores:

@@ -51,7 +51,7 @@ def models(loaded: LoadedCampaign) -> str:
 
 
 def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """What the column of the state says and leaves out, and which cells it rules out here."""
+    """A note on the table's column state/device: what it leaves out, and which cells it rules out on these `gpus`."""
     note = (
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
@@ -66,7 +66,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 
 def corpora(loaded: LoadedCampaign) -> str:
-    """A line for each corpus: what is downloaded for it, its licence, and what stands in the way."""
+    """A list with a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus(name, corpus) for name, corpus in loaded.corpora.items()]
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")

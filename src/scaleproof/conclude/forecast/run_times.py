@@ -132,7 +132,8 @@ def run_times(results: Path, campaign: str) -> RunTimes:
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
-    return RunTimes(tuple(runs), tuple(usable(cuda_devices)[0]))
+    gpus, _ = usable(cuda_devices)
+    return RunTimes(tuple(runs), tuple(gpus))
 
 
 def _changed(path: Path) -> float:

@@ -43,7 +43,7 @@ def held_of(cell: Cell) -> Held:
 
 
 def series_key(cell: Cell) -> str:
-    """Equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
+    """A key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
     workload, execution = cell.config["workload"], dict(cell.config["execution"])
     del execution["geometry"]
     return repr((sorted(workload.items(), key=str), sorted(execution.items(), key=str), str(cell.work.optimizer)))

@@ -34,7 +34,10 @@ LIMIT_S = 2.0  # for the calls of one size
 
 
 def sizes_up_to(nbytes: float) -> list[int]:
-    """4 KiB, then times 4, above 16 MiB times 2, until a size is `nbytes` or more; 1 MiB at least, 1 GiB at most."""
+    """Message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, until one is `nbytes` or more.
+
+    The largest has 1 MiB at least and 1 GiB at most.
+    """
     sizes = [SMALLEST]
     largest = min(max(nbytes, 2**20), LARGEST)
     while sizes[-1] < largest:

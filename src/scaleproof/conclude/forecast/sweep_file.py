@@ -97,7 +97,7 @@ class SweptSize(SweepSection):
 
 
 def sweep_rows(sweep: Sweep) -> list[SweptSize]:
-    """One row a collective and size, in that order.
+    """The rows of a sweep, one a collective and size, in that order.
 
     Bandwidths are never averaged over sizes: latency rules the small.
     """

@@ -31,7 +31,7 @@ def campaign_findings(
     `audit_log`: what is wrong in a log, as of anybody's program; asked of each run of a command.
     """
     series = scaling_series(measured_cells(runs))
-    pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+    runs_of_pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
     traced = traced_cells(profiles, measured(runs))
     arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
     of_runs = audit(campaign, runs)
@@ -39,7 +39,7 @@ def campaign_findings(
         of_commands = [run for run in timed(runs) if run.metrics.evidence == "printed"]
         of_logs = [finding for run in of_commands for finding in _in_log(run, audit_log)]
         of_runs = of_runs.model_copy(update={"findings": [*of_runs.findings, *of_logs]})
-    return audit_campaign(of_runs, series, traced, pairs, arms, excluded)
+    return audit_campaign(of_runs, series, traced, runs_of_pairs, arms, excluded)
 
 
 def _in_log(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:

@@ -47,13 +47,13 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
     n_cells, n_repeats = logs.shape
     # Without the means of cells and of repeats.
     total = float((residual(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
-    halves = []
+    differences = []  # of the halves of a window, in logarithms
     for run in (run for runs in repeats for run in runs):
         middle = len(run.step_times) // 2
         first, second = run.step_times[:middle], run.step_times[middle : 2 * middle]
         if middle:
-            halves.append(math.log(float(first.mean()) / float(second.mean())))
-    steps = float(np.mean(np.square(halves))) / 4 if halves else 0.0
+            differences.append(math.log(float(first.mean()) / float(second.mean())))
+    steps = float(np.mean(np.square(differences))) / 4 if differences else 0.0
     return VarianceParts(run=max(total - steps, 0.0), steps=min(steps, total))
 
 
@@ -72,6 +72,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     step_s = float(np.mean([run.metrics.window.wall_time_s for run in runs])) / steps
     jobs_s = [run.metrics.total_wall_time_s for run in runs]
     run_s = float(np.mean([seconds for seconds in jobs_s if seconds is not None] or [0.0]))
+    # What a run takes outside of its steps.
     start_s = max(run_s - (steps + warmup) * step_s, 0.0)
     repeats = len(runs) // len(cells)
 

@@ -37,7 +37,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     floor = _quantile(freedom) * pooled / math.sqrt(n)
     claimed = abs(mean) > max(half, floor)
     smallest, largest = sd_interval(pooled, freedom) if pooled > 0 else (0.0, 0.0)
-    unit = detectable(n, len(null))
+    unit = detectable(n, len(null))  # in standard deviations of a pair
     return Paired(
         n=n,
         ratio=math.exp(mean),

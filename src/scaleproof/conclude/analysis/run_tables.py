@@ -84,7 +84,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs_table` with the A/B comparison of each run, its pair and its arm: compare/NAME/pair1/a in its path."""
+    """The table `runs` with the comparison, pair and arm of each run, from its path: compare/NAME/pair1/a."""
     places = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
     named = places.set_axis(["comparison", "pair", "arm"], axis="columns")
     named["pair"] = named["pair"].astype("Int64")

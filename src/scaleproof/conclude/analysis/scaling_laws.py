@@ -51,6 +51,7 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
         return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {POINTS}")
     if min(rates) != 1:
         return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
+    # Of each repeat: devices -> S.
     speedups = [{n: rates[n][k] / rates[1][k] for n in sorted(rates) if n > 1} for k in range(repeats)]
     slower = [n for n in sorted(rates)[1:] if np.mean([s[n] for s in speedups]) <= 1]
     if slower:

@@ -167,6 +167,7 @@ def letters(family: Family, count: int) -> dict[str, str]:
     """
     groups: list[set[int]] = [set(range(count))]
     for i, j in zip(*np.nonzero(np.triu(family.differ[:count, :count])), strict=True):
+        # Cells that differ share no group: each that holds both is split into one without either.
         split: list[set[int]] = []
         for group in groups:
             if {int(i), int(j)} <= group:
@@ -257,8 +258,7 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
 def detectable(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with a
-    probability of POWER.
+    """Log ratio, in units of the sd of a pair of runs, that n repeats of k cells show with a probability of POWER.
 
     Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. With z
     the error of the mean and t the threshold that a draw has, the claim is made from an effect of t - z on; its POWER

@@ -201,7 +201,7 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
     try:
         data = json.loads(read_regular(path))
         version, program = data["version"], Path(data["args"][0]).name
-        results = [{key: row[key] for key in row} for row in data["results"]]
+        results = [{key: row[key] for key in row} for row in data["results"]]  # fails on what is no object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None

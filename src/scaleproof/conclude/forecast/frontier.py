@@ -57,9 +57,9 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
     """Search the largest micro-batch that fits into `limit` bytes of a device.
 
     `run`: makes one trial at a micro-batch; `allowed`: micro-batches that the work divides into; `start`: where to
-    begin, best near a quarter of the answer. The second trial goes near the end by the
-    line from the first one's base through its peak, the third to where the line through both peaks meets the limit, the
-    fourth to its neighbour. A forecast is never the answer: `largest` is always a micro-batch that was run.
+    begin, best near a quarter of the answer. The second trial goes near the end by the line from the first one's base
+    through its peak, the third to where the line through both peaks meets the limit, the fourth to its neighbour. A
+    forecast is never the answer: `largest` is always a micro-batch that was run.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}

@@ -49,7 +49,7 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
     """
 
     def arm(entry: dict[str, Any], name: str) -> Run:
-        cell = b if name == "b" and not entry["null"] else a
+        cell = b if name == "b" and not entry["null"] else a  # both arms of an A/A pair are runs of A
         return _labelled(Path(entry[name]), cell, int(entry["pair"]))
 
     def pairs(data: bytes) -> list[Pair]:
@@ -70,6 +70,7 @@ def damaged_of(pairs: list[Pair]) -> list[Run]:
 
 
 def _labelled(folder: Path, cell: Cell, pair: int) -> Run:
+    """The run in a folder, labelled by the last three parts of its path; unreadable where its metrics are damaged."""
     label = "/".join(folder.parts[-3:])
     try:
         run = read_run(folder)
@@ -84,7 +85,9 @@ def comparison_report(
     findings: Findings,
     cells: Sequence[Cell] = (),
 ) -> ComparisonReport:
-    """`comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
+    """The A/B comparisons of a campaign with their estimates.
+
+    `comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
 
     `arms`: tokens/s of A and of B over all of their runs, those of A/A pairs included, and the cells of the campaign
     that do the same work: what the machine does differently between the pairs and these is seen there.
@@ -96,7 +99,10 @@ def comparison_report(
 def _describe(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
-    """`status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable."""
+    """The comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
+
+    `status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable.
+    """
     ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
     own = findings.of_comparison(name)
     status, why = _status(ratios, pairs, findings, name)
@@ -116,14 +122,17 @@ def _describe(
 
 
 def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
+    """Tokens/s of an arm over all of its runs, and which of `cells` do the same work."""
     runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     alike = [other.slug for other in cells if same(cell, other)]
     return ArmRate(tokens_per_s=Estimated.of(throughput(runs)), same_work=alike)
 
 
 def same(a: Cell, b: Cell) -> bool:
-    """Whether two cells do the same work in the same way; on one device their strategies may differ, because nothing
-    is spread there."""
+    """Whether two cells do the same work in the same way.
+
+    On one device their strategies may differ, because nothing is spread there.
+    """
     differing = set(differences(a.config, b.config))
     return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 
@@ -131,6 +140,7 @@ def same(a: Cell, b: Cell) -> bool:
 def _status(
     ratios: dict[bool, list[float]], pairs: list[Pair], findings: Findings, name: str
 ) -> tuple[Status, str | None]:
+    """Status of a comparison, and why it is not ok. `ratios`: of A/A pairs under True, of A and B under False."""
     own = findings.of_comparison(name)
     if min(len(values) for values in ratios.values()) < 2:
         failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
@@ -144,9 +154,10 @@ def _status(
 
 
 def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
-    """Keys of two effective configurations that differ, with both values.
+    """Keys of two effective configurations that differ, with both values: "section.key" -> [of a, of b].
 
-    None stands for a key that one side lacks: records of an older version do not say what it was.
+    `at`: prefix of the keys. None stands for a key that one side lacks: records of an older version do not say what it
+    was.
     """
     differing: dict[str, list] = {}
     for name in dict.fromkeys((*a, *b)):

@@ -25,32 +25,32 @@ def campaign_findings(
     excluded: Sequence[ExcludedNode] = (),
     audit_log: Callable[[Path], list[Finding]] | None = None,
 ) -> Findings:
-    """All findings. `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out.
+    """The findings of all checks on a campaign.
 
+    `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out.
     `audit_log`: what is wrong in a log, as of anybody's program; asked of each run of a command.
     """
     series = scaling_series(measured_cells(runs))
-    pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+    runs_of_pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
     traced = traced_cells(profiles, measured(runs))
     arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-    own = audit(campaign, runs)
+    of_runs = audit(campaign, runs)
     if audit_log:
-        logs = [
-            finding for run in timed(runs) if run.metrics.evidence == "printed" for finding in _in_log(run, audit_log)
-        ]
-        own = own.model_copy(update={"findings": [*own.findings, *logs]})
-    return audit_campaign(own, series, traced, pairs, arms, excluded)
+        of_commands = [run for run in timed(runs) if run.metrics.evidence == "printed"]
+        of_logs = [finding for run in of_commands for finding in _in_log(run, audit_log)]
+        of_runs = of_runs.model_copy(update={"findings": [*of_runs.findings, *of_logs]})
+    return audit_campaign(of_runs, series, traced, runs_of_pairs, arms, excluded)
 
 
 def _in_log(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
-    """What is wrong in the log of a run; notes are about what its author could print besides."""
+    """What is wrong in the log of a run. Notes are left out: they are about what its author could print besides."""
     serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=of_run) for finding in serious]
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:
-    """The pairs of a comparison as the checks see them; those without numbers make no ratio."""
+    """The pairs of a comparison as the checks see them: A and B, then A twice; those without numbers are left out."""
     of_kind = {
         null: tuple((pair.a, pair.b) for pair in pairs if pair.null == null and pair.ratio is not None)
         for null in (False, True)

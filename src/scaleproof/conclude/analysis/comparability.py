@@ -7,7 +7,7 @@ from scaleproof.ground.errors import damaged, first_fault
 from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS, TimedRun
 
-PROGRAM = "dtype of "
+DTYPE_OF = "dtype of "  # begins the names of fields of the program that ran
 # The reduced dtype is none on one device, so it may differ between sizes.
 DTYPES = ("parameters", "products", "gradients", "optimizer_state", "float32_matmul")
 
@@ -15,7 +15,7 @@ Provenance = dict[str, frozenset[str]]
 
 
 def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
-    """Provenance of the runs of a cell, and what followed from their configuration: field -> all its values.
+    """The provenance of a cell's runs, and what followed from their configuration: field -> all its values, as text.
 
     Code, versions, environment variables, hardware, operating system, launcher; then of the trainer the number of
     parameters and the dtypes that ran, of a command its files, its git state and the versions of its interpreter.
@@ -28,7 +28,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
             raise damaged(run.folder / METRICS, first_fault(error)) from None
         if isinstance(run.metrics, Measured):
             fields["parameters"] = run.metrics.model.parameters
-            fields |= {f"{PROGRAM}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
+            fields |= {f"{DTYPE_OF}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
         else:
             fields["unit"] = run.metrics.unit
         for field, value in fields.items():
@@ -43,5 +43,5 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     """
     if a is b or a == b:  # nearly always, and this is asked of each pair of cells
         return []
-    fields = {f for f in a | b if same_program or not f.startswith(PROGRAM)}
-    return sorted(f for f in fields if a.get(f) != b.get(f))
+    fields = {field for field in a | b if same_program or not field.startswith(DTYPE_OF)}
+    return sorted(field for field in fields if a.get(field) != b.get(field))

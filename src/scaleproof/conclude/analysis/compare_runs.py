@@ -14,7 +14,7 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 def all_own(*paths: Path) -> bool:
-    """Whether every path that exists holds runs of schema 3; what does not exist is reported by whoever reads it."""
+    """Whether every path that exists holds runs of schema 3. Missing ones are reported by whoever reads them."""
     return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
 
 
@@ -33,6 +33,7 @@ def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     Raises UserError where there are none.
     """
     if not path.exists():
+        # The folder of a campaign or a cell may have been given by its name alone.
         places = [Path("results"), *Path("results").glob("*/runs")]
         runs_of_cell = [folder for folder in places if (folder / path.name).is_dir()]
         near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell
@@ -47,9 +48,10 @@ def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
 
 
 def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
-    """Cells of B against those of A with the same name; one cell against one, whatever their names.
+    """Compare the cells of B with those of A of the same name; where both have one cell, these, whatever their names.
 
-    `vary`: fields that are meant to differ, e.g. strategy. Returns also the cells that are on one side alone.
+    `vary`: fields that are meant to differ, e.g. strategy. Returns the comparisons, and names of cells that are on one
+    side alone. Raises UserError where nothing can be compared.
     """
     runs_a = measured_runs(a)
     runs_b = measured_runs(b)
@@ -64,15 +66,21 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
     _check_fields(vary, [run for group in (*runs_a.values(), *runs_b.values()) for run in group])
-    return at_once([_compare(str(a), str(b), x, y, set(vary)) for x, y in pairs]), alone
+    return at_once([_compare(str(a), str(b), of_a, of_b, set(vary)) for of_a, of_b in pairs]), alone
 
 
-def _compare(a: str, b: str, x: list[TimedRun], y: list[TimedRun], vary: set[str]) -> Compared:
-    configured = list(differences(x[0].metrics.config, y[0].metrics.config))
-    provenance = unintended_differences(cell_provenance(x), cell_provenance(y), same_program=not configured)
+def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
+    """The rate of one cell of B over one of A, from their runs; without a ratio where `why` says what forbids it.
+
+    `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
+    """
+    first_a = runs_a[0].metrics
+    first_b = runs_b[0].metrics
+    configured = list(differences(first_a.config, first_b.config))
+    provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
-    unexpected = [f for f in differing if not vary & {f, f.rpartition(".")[2]}]
-    findings = audit("compare", [*x, *y]).findings
+    unexpected = [field for field in differing if not vary & {field, field.rpartition(".")[2]}]
+    findings = audit("compare", [*runs_a, *runs_b]).findings
     expected = _expected_codes(configured)
     invalid = {f.code: f.evidence for f in findings if f.severity == "invalid" and f.code not in expected}
     why = None
@@ -81,15 +89,15 @@ def _compare(a: str, b: str, x: list[TimedRun], y: list[TimedRun], vary: set[str
     elif invalid:
         evidence = shortened(next(iter(invalid.values())), 300)
         why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
-    rate_a = throughput(x)
-    rate_b = throughput(y)
+    rate_a = throughput(runs_a)
+    rate_b = throughput(runs_b)
     b_over_a = ratio(rate_b, rate_a)
     return Compared(
-        a=_name(a, x[0].metrics.cell),
-        b=_name(b, y[0].metrics.cell),
-        runs=(len(x), len(y)),
-        unit=f"{x[0].metrics.unit}/s",
-        evidence=lowest(run.metrics.evidence for run in (*x, *y)),
+        a=_name(a, first_a.cell),
+        b=_name(b, first_b.cell),
+        runs=(len(runs_a), len(runs_b)),
+        unit=f"{first_a.unit}/s",
+        evidence=lowest(run.metrics.evidence for run in (*runs_a, *runs_b)),
         rates=(rate_a.value, rate_b.value),
         intended=sorted(set(differing) - set(unexpected)),
         why=why,
@@ -106,15 +114,19 @@ def _name(path: str, cell: str) -> str:
 
 
 def _expected_codes(configured: list[str]) -> set[str]:
-    """What the comparison says itself; and where workload or updates differ on purpose, losses do as well.
+    """Codes of findings that a comparison leaves out. `configured`: keys of the configurations that differ.
 
-    Two campaigns may call one configuration by two names, after the keys that differ in each.
+    The comparison lists what differs itself. Two campaigns may call one configuration by two names, after the keys that
+    differ in each. Where workload or updates differ on purpose, losses do as well.
     """
-    learning = any(not f.startswith("execution.") for f in configured)
-    return {"provenance-differs", "cells-alike"} | ({"losses-differ", "learns-differently"} if learning else set())
+    codes = {"provenance-differs", "cells-alike"}
+    if any(not key.startswith("execution.") for key in configured):
+        codes |= {"losses-differ", "learns-differently"}
+    return codes
 
 
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
+    """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     config = runs[0].metrics.config
     keys = {f"{section}.{key}" for section, keys in config.items() if isinstance(keys, dict) for key in keys}
     known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))

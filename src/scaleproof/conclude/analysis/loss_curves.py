@@ -49,12 +49,13 @@ class Curve:
 
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
-    """The curves of each cell's measured runs."""
+    """The curves of each cell's measured runs. `groups`: cell -> these."""
     runs = [run for of_cell in groups.values() for run in of_cell]
-    losses, ends = [run.losses for run in runs], [run.elapsed for run in runs]
+    losses = [run.losses for run in runs]
     cells = [of_cell for of_cell in groups.values() if of_cell]
-    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])
-    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), ends)
+    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])  # of each run
+    # All runs at once, because smoothing is slow to start; then each cell takes its own, in the order of `runs`.
+    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), [run.elapsed for run in runs])
     return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
 
 
@@ -76,14 +77,19 @@ class _LastSteps(BaseIndexer):
         closed: str | None = None,
         step: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
+        """First row of each window, and the row after its last; of the arguments only `num_values` counts."""
         return self.begins, np.arange(1, num_values + 1)
 
 
 def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
-    """Means of the last `steps` of each series, all in one go: pandas takes as long for a single one."""
+    """Moving averages of each series over its last `steps[i]` values, or as many as there are.
+
+    The series are joined for one call of pandas, which takes as long for a single one.
+    """
     lengths = [len(values) for values in series]
     bounds = np.cumsum([0, *lengths])
     place = np.arange(bounds[-1])
+    # No window begins before its own series.
     begins = np.maximum(np.repeat(bounds[:-1], lengths), place - np.repeat(steps, lengths) + 1)
     values = pd.Series(np.concatenate([np.empty(0), *series]))
     means = values.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
@@ -91,7 +97,10 @@ def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
 
 
 def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
-    """`ends`: seconds at the end of each step of the window, which comes last."""
+    """The curve of a run. `loss`, `smoothed`: of each step; `ends`: seconds at the end of each step of the window.
+
+    The window is the last part of a run.
+    """
     step = np.arange(len(loss))
     timed = step >= len(step) - len(ends)
     seconds = np.full(len(step), np.nan)
@@ -109,6 +118,7 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
         # series that lacks steps is a finding; it must not end the report.
         first = runs[0]
         steps = min(len(run.step) for run in runs)
+        # Every so many steps, and the last.
         rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
         columns["cell"].append(np.full(len(rows), cell, dtype=object))
         columns["n"].append(np.full(len(rows), len(runs)))
@@ -126,34 +136,39 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
     runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps of the warm-up
     train as well, but their time is not comparable, so a target that is met in them has no time.
     """
-    lowest = {cell: [_lowest(c) for c in runs] for cell, runs in curves.items()}
-    slowest = _reached_by_all([run for runs in curves.values() for run in runs])
+    reached_by_all = _reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
     for cell, runs in curves.items():
         if not runs:
             times[cell] = TimeToLoss(None, None, "no run has numbers")
-            continue
-        if any(np.isnan(run.loss).all() for run in runs):
+        elif any(np.isnan(run.loss).all() for run in runs):
             times[cell] = TimeToLoss(None, None, "no loss was printed")
-            continue
-        reached = slowest[runs[0].kind]
-        target = reached + SLACK * max(reached, 1.0) if target_loss == "derive" else target_loss
-        missed = [x for x in lowest[cell] if x > target]
-        if missed:
-            why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
-            times[cell] = TimeToLoss(target, None, why)
-        elif early := sum(bool(np.any(~c.timed & (c.smoothed <= target))) for c in runs):
-            times[cell] = TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
+        elif target_loss == "derive":
+            reached = reached_by_all[runs[0].kind]
+            times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
         else:
-            first = [int(np.argmax(c.timed & (c.smoothed <= target))) for c in runs]
-            seconds = [float(c.seconds[step]) for c, step in zip(runs, first, strict=True)]
-            steps = [step - int(np.argmax(c.timed)) + 1 for c, step in zip(runs, first, strict=True)]
-            times[cell] = TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
+            times[cell] = _time_to_loss(runs, target_loss)
     return times
 
 
+def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
+    """The mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
+    lowest = [_lowest(run) for run in runs]
+    missed = [loss for loss in lowest if loss > target]
+    if missed:
+        why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
+        return TimeToLoss(target, None, why)
+    early = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
+    if early:
+        return TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
+    first = [int(np.argmax(run.timed & (run.smoothed <= target))) for run in runs]  # step that reaches it
+    seconds = [float(run.seconds[step]) for run, step in zip(runs, first, strict=True)]
+    steps = [step - int(np.argmax(run.timed)) + 1 for run, step in zip(runs, first, strict=True)]
+    return TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
+
+
 def _lowest(curve: Curve) -> float:
-    """Of the smoothed losses of the window; infinite where the loss is no number any more."""
+    """The lowest smoothed loss of the window; infinite where the loss is no number any more."""
     lowest = float(curve.smoothed[curve.timed].min())
     return lowest if np.isfinite(lowest) else np.inf
 
@@ -167,6 +182,7 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
             continue
         learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
         typical = float(np.median(learnt))
+        # Where the median run got worse (typical < 0), half of that would be more than the median reaches.
         counts = learnt >= min(LEARNT * typical, typical)
         reached[kind] = max(_lowest(run) for run, counted in zip(same, counts, strict=True) if counted)
     return reached

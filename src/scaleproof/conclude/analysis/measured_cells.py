@@ -32,16 +32,19 @@ class MeasuredCell:
         return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
 
     def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
-        """Ratio of the rates: paired by repeat where repeats match, else of independent runs.
+        """Rate of this cell over that of `other`: paired by repeat where repeats match, else of independent runs.
 
         Without bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
         """
         level = confidence or self.confidence
         value = self.rate.value / other.rate.value
         paired = paired_ratio(self.rates, other.rates, value, level, self._others(other))
+        if paired:
+            return paired
         independent = ratio(throughput(self.runs), throughput(other.runs), level)
-        few = independent.n < FEWEST_REPEATS
-        return paired or (Estimate(value, None, None, independent.n, None, None) if few else independent)
+        if independent.n < FEWEST_REPEATS:
+            return Estimate(value, None, None, independent.n, None, None)
+        return independent
 
     def _others(self, other: "MeasuredCell") -> list[dict[int, float]]:
         """Rates of the other cells of the campaign: how much their runs scatter counts as well."""
@@ -49,10 +52,13 @@ class MeasuredCell:
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """By slug, in the order of the campaign; cells without numbers are left out."""
+    """The cells that have runs with numbers, by slug, in the order of the campaign.
+
+    `confidence`: of the ratios of two cells.
+    """
     cells = {}
     same: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
-    all_rates: dict[str, dict[int, float]] = {}
+    all_rates: dict[str, dict[int, float]] = {}  # shared by the cells, and complete when the last is made
     by_cell = measured_by_cell(runs)
     rates = rates_of_cells(by_cell)
     for name, repeats in by_cell.items():

@@ -18,7 +18,7 @@ DRAWS = 20_000  # of the Monte Carlo behind a power
 
 
 def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
-    """Estimate from B/A ratios of pairs (two or more) and from A/A ratios (two or more).
+    """The mean ratio B/A with its interval, and what it allows to claim; from two or more ratios B/A and A/A each.
 
     Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
     Student's t over the logarithms. A claim needs an interval without 1 and a mean above the noise floor: what the
@@ -37,7 +37,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     floor = _quantile(freedom) * pooled / math.sqrt(n)
     claimed = abs(mean) > max(half, floor)
     smallest, largest = sd_interval(pooled, freedom) if pooled > 0 else (0.0, 0.0)
-    unit = detectable(n, len(null))
+    unit = detectable(n, len(null))  # in standard deviations of a pair
     return Paired(
         n=n,
         ratio=math.exp(mean),
@@ -76,7 +76,10 @@ def detectable(n: int, nulls: int) -> float:
 
 
 def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
-    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects `effect`; None above MOST_PAIRS."""
+    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects `effect`; None above MOST_PAIRS.
+
+    `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs; `effect`: 0.02 for 2 %.
+    """
     log_effect = math.log1p(effect)
     if detectable(MOST_PAIRS, nulls) * sd > log_effect:
         return None

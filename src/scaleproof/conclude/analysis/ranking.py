@@ -40,10 +40,10 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
 def family_of_size(
     members: Sequence[MeasuredCell], references: Mapping[str, MeasuredCell], confidence: float
 ) -> Family | None:
-    """One family of comparisons: of the comparable cells of a size with each other, and with their `references`.
+    """The comparable cells of a size compared with each other and with their references, in one family.
 
-    These are the first of the family. `references`: cell -> the single device, or the baseline, that it is held
-    against. Two families of 5 % each would make false claims in up to 10 % of campaigns. None for a single cell.
+    The family begins with the cells of the size. `references`: cell -> the single device, or the baseline, that it is
+    held against. Two families of 5 % each would make false claims in up to 10 % of campaigns. None for a single cell.
     """
     comparable = [cell for cell in members if not _differing(members[0], cell)]
     if len(comparable) < 2:
@@ -97,6 +97,7 @@ def _entry(
     family: Family | None,
     groups: Mapping[str, str],
 ) -> RankedCell:
+    """A cell of a ranking. `differing`: the fields that forbid a ratio; `groups`: cell -> its letters."""
     relative = None
     if cell is not fastest and not differing:
         n = min(len(cell.runs), len(fastest.runs))
@@ -117,10 +118,11 @@ def _entry(
 def answer_question(
     question: Mapping[str, str | float] | None, cells: Mapping[str, MeasuredCell], resolve: float | None = None
 ) -> AnsweredQuestion | None:
-    """The campaign's formal question. `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02).
+    """The answer to a campaign's formal question; None without one.
 
-    It was stated before the runs, so its interval is a single one. `status`: yes, no (shown to be less), near (shown to
-    differ from what is asked by less than `resolve`), undecided, incomparable, unmeasured.
+    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). It was stated before the runs, so its
+    interval is a single one. `status`: yes, no (shown to be less), near (shown to differ from what is asked by less
+    than `resolve`), undecided, incomparable, unmeasured.
     """
     if not question:
         return None

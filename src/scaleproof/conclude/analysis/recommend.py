@@ -39,8 +39,10 @@ def recommend(
         advice.why = "too-few-repeats"
         return advice
     codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED
-    advice.disturbed = disturbed = [c.cell for c in cells if codes & set(codes_above_note(findings.of(c.cell)))]
+    disturbed = [c.cell for c in cells if codes & set(codes_above_note(findings.of(c.cell)))]
+    advice.disturbed = disturbed
     sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
+    # Bounds of the ratio of each cell to the fastest of the others.
     lows = family.worst(len(cells))
     highs = np.exp((family.log_ratio + family.half)[: len(cells), : len(cells)].min(axis=1))
     simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
@@ -64,7 +66,10 @@ def recommend(
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
-    """What sorts cells from simple to involved; nothing is known of a command's settings."""
+    """Key that sorts cells from simple to involved: place in SIMPLICITY, and whether the cell offloads.
+
+    Nothing is known of a command's settings: these come last.
+    """
     strategy = cell.values["strategy"]
     plain = strategy.removesuffix("-offload")
     place = SIMPLICITY.index(plain) if plain in SIMPLICITY else len(SIMPLICITY)

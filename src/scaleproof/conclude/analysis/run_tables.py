@@ -84,7 +84,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """`runs_table` with the A/B comparison of each run, its pair and its arm: compare/NAME/pair1/a in its path."""
+    """The table `runs` with the comparison, pair and arm of each run, from its path: compare/NAME/pair1/a."""
     places = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
     named = places.set_axis(["comparison", "pair", "arm"], axis="columns")
     named["pair"] = named["pair"].astype("Int64")
@@ -97,15 +97,18 @@ def _times_steps(metrics: Timed) -> bool:
 
 
 def _figure(metrics: Timed | Failed, name: str) -> Any:
-    """A figure of runs.csv; None where the run has none."""
-    if name in TIMED:
-        known = isinstance(metrics, Timed) and (_times_steps(metrics) or not name.startswith("step"))
-        return TIMED[name](metrics) if isinstance(metrics, Timed) and known else None
-    return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
+    """A figure of runs.csv by its column; None where the run has none."""
+    if name not in TIMED:
+        return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
+    if not isinstance(metrics, Timed):
+        return None
+    if name.startswith("step") and not _times_steps(metrics):
+        return None
+    return TIMED[name](metrics)
 
 
 def configuration(run: Run) -> dict:
-    """The columns that say what was run; `devices` is the world size."""
+    """The columns that say what was run: name -> value, with the number of `nodes` and of `devices` (world size)."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
@@ -131,11 +134,11 @@ def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimat
         for cell, runs in cells.items()
         if runs
     }
-    together = {}
+    estimates = {}
     for cell, own in rates.items():
         others = [of_other for other, of_other in rates.items() if other != cell]
-        together[cell] = pooled_rate(throughput(cells[cell]), own, others)
-    return together
+        estimates[cell] = pooled_rate(throughput(cells[cell]), own, others)
+    return estimates
 
 
 def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
@@ -148,7 +151,7 @@ def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
 def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
     """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
 
-    `times`: of each cell, to the campaign's target; to the derived one where they are not given.
+    `times`: cell -> its time to the campaign's target loss; to the derived target where they are not given.
     """
     measured_runs = measured_by_cell(runs)
     times = times or times_to_loss(curves_of(measured_runs), "derive")
@@ -168,7 +171,10 @@ def _cell_row(
     reached: TimeToLoss,
     findings: Findings,
 ) -> dict[str, Any]:
-    """`group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s."""
+    """A row of cells.csv. `group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s.
+
+    `reached`: the time to the target loss; `findings`: of the campaign.
+    """
     config = configuration(group[0])
     failures = [run.metrics.failure for run in group if run.metrics.failure]
     loads = [load for run in repeats if (load := _figure(run.metrics, "device_load")) is not None]
@@ -208,17 +214,20 @@ def _cell_row(
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
-    """Quantiles over all steps of all runs; p95 needs 20. None where something was timed as a whole."""
+    """Quantiles of the step time over all steps of all runs, by column; p95 is None below 20 steps.
+
+    Runs that were timed as a whole have no steps; without any step all quantiles are None.
+    """
     times = [run.step_times for run in repeats if _times_steps(run.metrics)]
     steps = np.concatenate(times) if times else np.empty(0)
     percents = (5, 25, 50, 75, 95)
     quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
-    return {
-        **{f"step_time_p{p:02}_s": value for p, value in zip(percents, quantiles, strict=True)},
-        **({"step_time_p95_s": None} if len(steps) < 20 else {}),
-        "step_time_max_s": steps.max() if len(steps) else None,
-        "steps": len(steps),
+    columns: dict[str, float | None] = {
+        f"step_time_p{p:02}_s": value for p, value in zip(percents, quantiles, strict=True)
     }
+    if len(steps) < 20:
+        columns["step_time_p95_s"] = None
+    return {**columns, "step_time_max_s": steps.max() if len(steps) else None, "steps": len(steps)}
 
 
 def _largest(runs: Sequence[TimedRun], name: str) -> float | None:
@@ -255,7 +264,7 @@ def _load(metrics: Measured) -> float | None:
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
-    """MFU at the cell's rate: all tokens over all time, as everywhere; never a mean of ratios."""
+    """MFU of a cell, as a fraction, at its rate: all tokens over all time, never a mean of ratios. None if unknown."""
     if not runs or rate is None:
         return None
     first = runs[0].metrics

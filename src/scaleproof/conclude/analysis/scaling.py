@@ -34,7 +34,7 @@ def scaling_report(
     repeat_until: RepeatUntil | None = None,
     snakemake: str | None = None,
 ) -> ScalingReport:
-    """Each series of cells that differ in nothing but their devices, and the ranking of all cells of one size.
+    """The report of each series of cells that differ in nothing but their devices, and the ranking of each size.
 
     The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest
     measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
@@ -81,7 +81,7 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Wall time of whole jobs, start-up with it: the mean of each cell, added up. None where no run recorded one."""
+    """Seconds of one repeat of all cells: means of the wall times of their whole jobs. None where none was recorded."""
     seconds: dict[str, list[float]] = {}
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
@@ -130,10 +130,11 @@ def _set_intervals_of_answer(
     references: Mapping[str, MeasuredCell],
     families: Sequence[Family],
 ) -> None:
-    """Intervals of `speedup_vs_best_single` and `speedup_in_answer` that hold together with the ranking of the size.
+    """Set `speedup_vs_best_single` and `speedup_in_answer` to intervals that hold together with the ranking of a size.
 
-    Else the cell that is picked because it looks best would beat the device too often by chance. Without a ranking the
-    answer states each series at its largest size, so these hold together (Bonferroni).
+    With single ones the cell that is picked because it looks best would beat one device too often by chance. Without a
+    ranking the answer states each series at its largest size, so these hold together (Bonferroni). `references`: cell
+    -> what it is held against.
     """
     family_of = {name: family for family in families for name in family.cells if name in references}
     for one in series:
@@ -146,9 +147,9 @@ def _set_intervals_of_answer(
                 ratio = Estimated(value=value, low=family.low(i, j), high=family.high(i, j), n=family.n)
                 point.speedup_vs_best_single = ratio if point.best_single else None
                 point.speedup_in_answer = ratio if reference == one.baseline else None
-    several = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
     if families:
         return
+    several = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
     for one in several:
         last, base = cells[one.points[-1].cell], cells[one.baseline]
         level = 1 - (1 - last.confidence) / len(several)
@@ -167,7 +168,10 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """strong: one global batch for all sizes. weak: one batch per device. None: neither, unknown, or a single size."""
+    """How the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
+
+    None: neither, unknown, or a single size. `cells`: their configurations.
+    """
     if len({c["devices"] for c in cells}) < 2 or any(c["global_batch"] is None for c in cells):
         return None
     if len({c["global_batch"] for c in cells}) == 1:
@@ -183,7 +187,10 @@ def _work(values: dict[str, Any], batch: float) -> tuple:
 def _describe(
     name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
 ) -> ScalingSeries:
-    """`singles`: the cells with one device, by their work."""
+    """The series of `members`, smallest size first, with its law and each size's speed-up over the smallest.
+
+    `singles`: the cells with one device, by their work. `effect`: the difference that further repeats are planned for.
+    """
     kind = scaling_kind([c.values for c in members])
     base = members[0]
     protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
@@ -210,14 +217,18 @@ def _describe(
 def _point(
     cell: MeasuredCell, base: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> ScalingPoint:
+    """A cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
+
+    `singles`: the cells with one device, by their work.
+    """
     devices = cell.values["devices"]
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
-    related = kind and cell is not base and not incomparable
-    relative = cell.relative_to(base) if related else None
+    has_speedup = kind and cell is not base and not incomparable
+    relative = cell.relative_to(base) if has_speedup else None
     speedup = Estimated.of(relative) if relative else None
     efficiency = Estimated.of(scaled(relative, base.values["devices"] / devices)) if relative else None
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
-    by_job = Estimated.of(_job_ratio(cell, base)) if related and kind == "strong" else None
+    by_job = Estimated.of(_job_ratio(cell, base)) if has_speedup and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1
     single, single_incomparable = _best_single(cell, kind, singles)
     return ScalingPoint(
@@ -249,9 +260,11 @@ def _rates(cell: MeasuredCell) -> list[float]:
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
     """Jobs per second of a cell over those of its baseline."""
-    seconds, base_seconds = ({r.metrics.repeat: r.metrics.total_wall_time_s for r in c.runs} for c in (cell, base))
+    seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
+    base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
     base_jobs = times_per_second(list(base_seconds.values()))
+    # A ratio of rates is the inverse ratio of seconds.
     paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
     return paired or ratio(jobs, base_jobs, cell.confidence)
 
@@ -272,7 +285,8 @@ def _best_single(
     for one in singles.get(_work(values, batch), ()):
         differing = unintended_differences(one.provenance, cell.provenance, same_program=False)
         fields |= set(differing)
-        comparable += [] if differing else [one]
+        if not differing:
+            comparable.append(one)
     best = max(comparable, key=lambda one: one.rate.value, default=None)
     return best, [] if comparable else sorted(fields)
 
@@ -291,4 +305,6 @@ def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | No
 
 
 def _word(efficiency: float) -> str:
-    return "low" if efficiency < 0.7 else "good" if efficiency < 0.85 else "excellent"
+    if efficiency < 0.7:
+        return "low"
+    return "good" if efficiency < 0.85 else "excellent"

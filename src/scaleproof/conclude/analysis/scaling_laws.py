@@ -18,27 +18,28 @@ LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
     """The serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
 
-    Karp and Flatt, CACM 33(5), 1990. None where S is not above 1: a program that
-    gets slower has no serial fraction. It falls with S, so the bounds change places. None where S is above N as well;
-    the bounds are cut at 0 and 1.
+    Karp and Flatt, CACM 33(5), 1990. None where S is not above 1 (a program that gets slower has no serial fraction) or
+    above N. The fraction falls with S, so the bounds change places; they are cut at 0 and 1.
     """
     if devices < 2 or not speedup or speedup.value <= 1:
         return None
 
-    def of(s: float | None) -> float | None:
+    def fraction_at(s: float | None) -> float | None:
         return None if s is None else (1 / s - 1 / devices) / (1 - 1 / devices)
 
     def clipped(fraction: float | None) -> float | None:
         return None if fraction is None else min(max(fraction, 0.0), 1.0)
 
-    value = of(speedup.value)
+    value = fraction_at(speedup.value)
     if value is None or not 0 <= value <= 1:
         return None
-    return Estimated(value=value, low=clipped(of(speedup.high)), high=clipped(of(speedup.low)), n=speedup.n)
+    low = clipped(fraction_at(speedup.high))
+    high = clipped(fraction_at(speedup.low))
+    return Estimated(value=value, low=low, high=high, n=speedup.n)
 
 
 def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> ScalingLaw:
-    """The law of a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
+    """The law of scaling fitted to a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
     `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
@@ -50,6 +51,7 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
         return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {POINTS}")
     if min(rates) != 1:
         return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
+    # Of each repeat: devices -> S.
     speedups = [{n: rates[n][k] / rates[1][k] for n in sorted(rates) if n > 1} for k in range(repeats)]
     slower = [n for n in sorted(rates)[1:] if np.mean([s[n] for s in speedups]) <= 1]
     if slower:
@@ -71,8 +73,9 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
 def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
     """The size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
-    Residuals are of each repeat about its own fit, so what a repeat shares cancels; Student's t over repeats, at the
-    Bonferroni level of the sizes. A law that misses is no basis for a limit.
+    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Residuals are of each repeat about its own
+    fit, so what a repeat shares cancels; Student's t over repeats, at the Bonferroni level of the sizes. A law that
+    misses is no basis for a limit.
     """
     if len(speedups) < 3:
         return None

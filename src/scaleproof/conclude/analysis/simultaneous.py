@@ -51,9 +51,10 @@ class Noise:
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Student's, of the pair alone; at the Bonferroni level of `claims` where the cells are not equally noisy.
+        """Student's quantile for each pair alone, as a matrix.
 
-        `probability`: by which the quantile may be missed.
+        It is at the Bonferroni level of `claims` where the cells are not equally noisy. `probability`: by which the
+        quantile may be missed.
         """
         part = probability / claims if self.unequal else probability
         return np.asarray(stdtrit(self.own_freedom, 1 - part))
@@ -87,7 +88,7 @@ class Family:
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def worst(self, count: int) -> np.ndarray:
-        """Of each of the first `count` cells the lowest ratio to any other of these that it may have.
+        """Lower bounds of the ratio of each of the first `count` cells to the fastest other of these; 1 at most.
 
         They hold together, one-sided: the cell that is truly best is shown to be slower by so much with at most 5 %.
         """
@@ -105,10 +106,10 @@ def compare_all(
     values: Mapping[str, float] | None = None,
     confidence: float = CONFIDENCE,
 ) -> Family | None:
-    """`rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie.
+    """Compare all pairs of cells, with simultaneous intervals of their ratios.
 
-    None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell. Without `values` ratios are those of
-    geometric means.
+    `rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie. None where a
+    cell has fewer than FEWEST_REPEATS runs, or there is one cell. Without `values` ratios are those of geometric means.
     """
     cells = list(rates)
     repeats = [sorted(rates[cell]) for cell in cells]
@@ -116,8 +117,8 @@ def compare_all(
     k = len(cells)
     if k < 2 or n < FEWEST_REPEATS:
         return None
-    logs = [np.log([rates[cell][k] for k in ks]) for cell, ks in zip(cells, repeats, strict=True)]
-    matched = all(ks == repeats[0] for ks in repeats)
+    logs = [np.log([rates[cell][repeat] for repeat in own]) for cell, own in zip(cells, repeats, strict=True)]
+    matched = all(own == repeats[0] for own in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
     tukey = studentized_range(confidence, k, noise.freedom) / math.sqrt(2) * noise.pooled
     half = np.maximum(tukey, noise.own_quantile((1 - confidence) / 2, k * (k - 1) // 2) * noise.own)
@@ -128,7 +129,10 @@ def compare_all(
 
 
 def _noise_in_blocks(logs: np.ndarray) -> Noise:
-    """`logs`: cells x rounds. What is left after the means of cells and rounds; of a pair, of its differences."""
+    """The noise of cells whose repeats match. `logs`: logarithms of rates, cells x rounds.
+
+    Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
+    """
     k, n = logs.shape
     residual = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     squares = (residual**2).sum(axis=1)
@@ -140,7 +144,10 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
-    """`logs`: of each cell. What is left after the means of cells; of a pair, Welch's with Satterthwaite's freedom."""
+    """The noise of cells whose repeats do not match. `logs`: of each cell, the logarithms of its rates.
+
+    Pooled, it is what is left after the means of cells; of a pair, Welch's with Satterthwaite's degrees of freedom.
+    """
     n = np.array([len(x) for x in logs])
     squares = np.array([float(((x - x.mean()) ** 2).sum()) for x in logs])
     freedom = int(n.sum()) - len(logs)
@@ -154,15 +161,20 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 
 
 def letters(family: Family, count: int) -> dict[str, str]:
-    """Compact letter display of the first `count` cells: those that share a letter cannot be told apart.
+    """Compact letter display of the first `count` cells, cell -> letters: those that share one are not told apart.
 
     Source: Piepho 2004, insert and absorb.
     """
     groups: list[set[int]] = [set(range(count))]
     for i, j in zip(*np.nonzero(np.triu(family.differ[:count, :count])), strict=True):
+        # Cells that differ share no group: each that holds both is split into one without either.
         split: list[set[int]] = []
         for group in groups:
-            split += [group - {int(i)}, group - {int(j)}] if {int(i), int(j)} <= group else [group]
+            if {int(i), int(j)} <= group:
+                split += [group - {int(i)}, group - {int(j)}]
+            else:
+                split.append(group)
+        # Groups within another one say nothing.
         unique = [set(g) for g in {frozenset(g) for g in split}]
         groups = [g for g in unique if not any(g < other for other in unique)]
     order = sorted(range(count), key=lambda i: -family.log_ratio[i, 0])
@@ -194,7 +206,7 @@ def resolution(family: Family, effect: float) -> Resolution:
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
     """What further repeats would show of a single ratio. `confidence`: of its interval."""
-    assert ratio.variance is not None
+    assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
     sd = math.sqrt(ratio.variance * ratio.n)
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)  # cells whose noise counts beside that of the pair
@@ -206,10 +218,11 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
 
 
 def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
-    """`shown_by`: difference that so many repeats show at a level with a probability of POWER.
+    """What `n` repeats show, what more would, and how many would show `effect`.
 
-    Further repeats are added in rounds, so they are judged at the level of such a look, and their numbers are those of
-    looks. The probabilities count in that the noise is an estimate (`detectable`).
+    `shown_by(n, confidence)`: difference that n repeats show at a level with a probability of POWER. Further repeats
+    are added in rounds, so they are judged at the level of such a look, and their numbers are those of looks. The
+    probabilities count in that the noise is an estimate (`detectable`).
     """
     looks = [k for k in takewhile(lambda k: k <= MOST_REPEATS, rounds(n)) if k > n]
     in_reach = max((k for k in looks if k <= MOST_TIMES * n), default=n)
@@ -245,8 +258,7 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
 def detectable(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Log ratio of two cells, in units of the sd of a pair of runs, that n repeats of k cells tell apart with a
-    probability of POWER.
+    """Log ratio, in units of the sd of a pair of runs, that n repeats of k cells show with a probability of POWER.
 
     Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. With z
     the error of the mean and t the threshold that a draw has, the claim is made from an effect of t - z on; its POWER
@@ -271,7 +283,10 @@ def detectable(
 
 @lru_cache(maxsize=4096)
 def detectable_ratio(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """As `detectable`, of one ratio by the rule of `pooled_variance`, with the noise of so many `others`."""
+    """Log ratio, in units of the sd of a pair of runs, that n repeats of two cells show with a probability of POWER.
+
+    By the rule of `pooled_variance`; `others`: how many cells lend their noise. `freedom`: as of `detectable`.
+    """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
     own = random.chisquare(own_freedom, DRAWS)

@@ -21,7 +21,8 @@ from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, W
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none)."""
     looks = [0, *rule.looks()]
-    before, after = next((pair for pair in pairwise(looks) if pair[1] >= repeats), (looks[-2], looks[-1]))
+    last = (looks[-2], looks[-1])  # for repeats beyond the last look
+    before, after = next(((earlier, look) for earlier, look in pairwise(looks) if look >= repeats), last)
     spent_before, spent_after = ((n / looks[-1]) ** SPENDING_POWER for n in (before, after))
     return 1 - rule.chance * (spent_after - spent_before)
 
@@ -55,7 +56,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
     elif following is None:
         why = "at_most"
     else:
-        growth = following / repeats
+        growth = following / repeats  # of the time, too
         if rule.minutes is not None and seconds * growth > 60 * rule.minutes:
             why = "minutes"
         elif rule.device_hours is not None and device_seconds * growth > 3600 * rule.device_hours:
@@ -74,7 +75,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
 
 
 def _decided(report: ScalingReport, resolve: float) -> bool | None:
-    """None: there is nothing that repeats could decide."""
+    """Whether the comparison of the campaign is decided (`take_look`); None: there is nothing repeats could decide."""
     if report.question:
         status = report.question.status
         return None if status in ("incomparable", "unmeasured") else status != "undecided"
@@ -87,4 +88,6 @@ def _decided(report: ScalingReport, resolve: float) -> bool | None:
     else:
         largest = [series.points[-1] for series in report.series if len(series.runs) > 1]
         ratios = [point.speedup for point in largest if point.speedup]
-    return all(resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios) if ratios else None
+    if not ratios:
+        return None
+    return all(resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios)

@@ -61,9 +61,9 @@ def largest_of_others(confidence: float, k: int, freedom: int) -> float:
 
 
 def _solve(probability: Callable[[float], float], confidence: float, bound: float) -> float:
-    """Where a rising `probability` is `confidence`, between 0 and `bound`: by bisection, to a part in 10^9.
+    """The argument, between 0 and `bound`, at which a rising `probability` is `confidence`, to a part in 10^9.
 
-    scipy.optimize, which has better ways, takes most of a second to import.
+    By bisection: scipy.optimize, which has better ways, takes most of a second to import.
     """
     low, high = 0.0, bound
     while high - low > 1e-9 * bound:

@@ -28,6 +28,7 @@ def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run])
 
 
 def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
+    """A traced cell. `path`: the file of its profile; `runs`: those of the campaign."""
     return CellTrace(
         cell=profile.cell or "",
         strategy=profile.strategy,
@@ -70,7 +71,7 @@ def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
 
 
 def _per_rank(profile: Profile) -> list[RankParts]:
-    """Means over the steps of each rank; null where one of them is unknown."""
+    """The parts of a step of each rank, means over its steps; null where one of them is unknown."""
     means = []
     for rank in profile.ranks:
         own = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
@@ -79,7 +80,7 @@ def _per_rank(profile: Profile) -> list[RankParts]:
 
 
 def _phases(profile: Profile) -> dict[str, float]:
-    """Mean of each phase on the host over steps and ranks."""
+    """Mean milliseconds of each phase on the host, over steps and ranks."""
     names = dict.fromkeys(name for row in profile.per_step for name in row.ranges_ms)
     return {
         name: sum(row.ranges_ms.get(name, 0.0) for row in profile.per_step) / len(profile.per_step) for name in names

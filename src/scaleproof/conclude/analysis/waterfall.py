@@ -29,7 +29,7 @@ class Shares:
 
 
 def shares(per_step: Sequence[TracedStep]) -> Shares | None:
-    """From the steps of a profile; None where the trace does not carry it."""
+    """The parts of a traced step, from the steps of a profile; None where the trace does not carry them."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
     columns = {name: [getattr(row, name) for row in per_step] for name in names}
     if not per_step or any(None in values for values in columns.values()):
@@ -53,10 +53,10 @@ def shares(per_step: Sequence[TracedStep]) -> Shares | None:
 def waterfall_report(
     campaign: str, cells: pd.DataFrame, report: ScalingReport, traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallReport:
-    """`cells`: cells.csv; `traced`: cell -> the steps of its profile.
+    """The waterfall of each cell beyond the baseline of its series: ideal, parts and unexplained sum to the measured.
 
-    An entry for each cell beyond the baseline of its series: its parts sum to `measured_ms`, `unexplained_ms` among
-    them. Shares of the traced step are applied to the timed one, because a profiler makes steps longer.
+    `cells`: cells.csv; `traced`: cell -> the steps of its profile. Shares of the traced step are applied to the timed
+    one, because a profiler makes steps longer.
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
     entries = [
@@ -71,13 +71,17 @@ def waterfall_report(
 def _describe(
     cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
+    """The waterfall of a cell, from the ideal step time that its baseline `base` stands for to the measured one.
+
+    `cells`: all of the campaign, by name; `traced`: cell -> the steps of its profile.
+    """
     scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
     measured = _step_ms(cell)
     ideal = _step_ms(base) * scale
     own = shares(traced.get(cell["cell"], []))
     of_base = shares(traced.get(base["cell"], []))
-    parts = [
-        *([_local_batch(cell, ideal, cells)] if kind == "strong" else []),
+    parts = [_local_batch(cell, ideal, cells)] if kind == "strong" else []
+    parts += [
         *_communication(own, measured),
         _part("waiting for data", _data_ms(cell) - scale * _data_ms(base), "timed runs"),
         _gaps(own, of_base, cell, base, scale),
@@ -103,7 +107,7 @@ def _part(name: str, ms: float | None, source: str) -> WaterfallPart:
 
 
 def _step_ms(cell: Row) -> float:
-    """All time over all steps: a global batch at the cell's rate in samples, padded or not."""
+    """Mean time of a step: a global batch at the cell's rate in samples, padded or not."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
@@ -112,19 +116,26 @@ def _data_ms(cell: Row) -> float:
 
 
 def _local_batch(cell: Row, ideal: float, cells: Mapping[str, Row]) -> WaterfallPart:
-    """A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not."""
+    """What the smaller local batch costs: the step of the cell that has it on one device, minus the ideal step.
+
+    A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not.
+    """
     local = cell["global_batch"] / cell["devices"]
     same = [name for name in CONFIGURATION if name not in SPREAD]
     for other in cells.values():
-        if other["devices"] != 1 or other["global_batch"] != local:
-            continue
-        if all(other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same):
+        has_local_batch = other["devices"] == 1 and other["global_batch"] == local
+        if has_local_batch and all(
+            other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same
+        ):
             return _part("smaller local batch", _step_ms(other) - ideal, other["cell"])
     return _part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
 
 
 def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
-    """Exposed communication in its two parts; as one where the trace does not tell them apart."""
+    """Exposed communication in its two parts; as one where the trace does not tell them apart.
+
+    `own`: shares of the cell's traced step; `measured`: milliseconds of its timed one.
+    """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
         why = "needs a trace of this cell"
@@ -139,7 +150,10 @@ def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
 
 
 def _gaps(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
-    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included."""
+    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included.
+
+    `scale`: of the baseline's times to those that the cell would have.
+    """
     if own is None or of_base is None:
         return _part("host gaps", None, "needs traces of this cell and of its baseline")
     idle = own.idle * _step_ms(cell) - _data_ms(cell)

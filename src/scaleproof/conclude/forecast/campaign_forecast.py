@@ -20,7 +20,14 @@ from scaleproof.conclude.forecast.law import (
 )
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
 from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
-from scaleproof.conclude.forecast.settings import group_of, measured_of, series_key, step_seconds, target_of, usable
+from scaleproof.conclude.forecast.settings import (
+    check_usable,
+    group_of,
+    measured_of,
+    series_key,
+    step_seconds,
+    target_of,
+)
 from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -55,14 +62,14 @@ class ForecastEvidence:
 
     @property
     def backend(self) -> str:
-        """As the ranks recorded it; runs of older versions did not, and had gloo on a CPU and NCCL elsewhere."""
+        """The backend that the ranks recorded; those of older versions did not, and had gloo on CPUs, else NCCL."""
         run = self.any_run
         recorded = run.metrics.ranks[0].get("backend") if run else None
         return str(recorded or ("gloo" if self.device == "cpu" else "nccl"))
 
     @property
     def machine(self) -> str:
-        """Device and backend: residuals of one class are comparable, those of CPUs and GPUs never."""
+        """The class of the machine, device and backend: residuals of one class are comparable."""
         run = self.any_run
         if run is None:
             return "unknown"
@@ -76,7 +83,7 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
     for folder, cell, _ in loaded.planned(results):
         if not (folder / METRICS).is_file():
             continue
-        with contextlib.suppress(DamagedMetrics):  # a row of the report
+        with contextlib.suppress(DamagedMetrics):  # the report has a row about it
             for run in measured([read_run(folder)]):
                 if run.metrics.fingerprint == cell.fingerprint:
                     runs.setdefault(cell.slug, []).append(run)
@@ -90,11 +97,15 @@ def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
-    from_, held_out = ({str(g) for g in places} for places in (settings.from_, settings.hold_out))
+    from_ = {str(geometry) for geometry in settings.from_}
+    held_out = {str(geometry) for geometry in settings.hold_out}
     known = [c for c in cells if c.slug in evidence.runs and str(c.execution.geometry) not in held_out]
     if from_:
         known = [c for c in known if str(c.execution.geometry) in from_]
-    targets = [c for c in cells if (str(c.execution.geometry) in held_out if held_out else c.slug not in evidence.runs)]
+    if held_out:
+        targets = [c for c in cells if str(c.execution.geometry) in held_out]
+    else:
+        targets = [c for c in cells if c.slug not in evidence.runs]
     return known, targets
 
 
@@ -154,8 +165,9 @@ class Calibration:
         return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), construction, n)
 
     def _half_widths(self, sizes: list[MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
-        """Of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
+        """Half-widths of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
 
+        `sizes`: measured steps, the largest size last; `group`: of the cell that is forecast.
         From as many past campaigns of this class of machines as 95 % needs; else, on GPUs, from public series, and
         wider where the law was more wrong here; else from what it got wrong here alone. Raises Unsupported where
         nothing says how wrong it is.
@@ -180,13 +192,13 @@ class Calibration:
 
 
 def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
-    """The measured steps of all series, from the runs of the cells `known`."""
+    """The measured steps of all series, from the runs of the cells `known`; a cell that is no basis is left out."""
     steps: dict[str, list[MeasuredStep]] = {}
     unusable: dict[str, Unsupported] = {}
     for cell in known:
         key = series_key(cell)
         try:
-            usable(cell, evidence.findings)
+            check_usable(cell, evidence.findings)
         except Unsupported as reason:
             unusable.setdefault(key, reason)
         else:
@@ -220,7 +232,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 
 
 def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """Measured seconds of a step and the time of the first run of each cell; nodes of each cell."""
+    """What forecasts are scored by: cell -> (measured seconds of a step, time of its first run), and cell -> nodes."""
     seconds = {
         cell.slug: (
             measured_of(cell, evidence.runs[cell.slug]).seconds,
@@ -245,6 +257,7 @@ def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
 
 
 def _open_batch(cell: Cell) -> Unsupported:
+    """The refusal of a cell whose micro-batch no trial has found yet."""
     return Unsupported(
         "micro-batch-open",
         f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
@@ -253,7 +266,7 @@ def _open_batch(cell: Cell) -> Unsupported:
 
 
 def _check_cores(cell: Cell, backend: str) -> None:
-    """A CPU device is bound cores: ranks that share them are another machine."""
+    """Raise Unsupported where ranks on a CPU would share cores: a device there is its cores, shared it is another."""
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():

@@ -54,11 +54,12 @@ class FrontierResult:
 
 
 def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
-    """`run` makes one trial; `limit` in bytes for a device; `allowed` micro-batches that the work divides into.
+    """Search the largest micro-batch that fits into `limit` bytes of a device.
 
-    `start`: where to begin; near a quarter of the answer it is a good place. The second trial goes near the end by the
-    line from the first one's base through its peak, the third to where the line through both peaks meets the limit, the
-    fourth to its neighbour. A forecast is never the answer: `largest` is always a micro-batch that was run.
+    `run`: makes one trial at a micro-batch; `allowed`: micro-batches that the work divides into; `start`: where to
+    begin, best near a quarter of the answer. The second trial goes near the end by the line from the first one's base
+    through its peak, the third to where the line through both peaks meets the limit, the fourth to its neighbour. A
+    forecast is never the answer: `largest` is always a micro-batch that was run.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
@@ -72,8 +73,8 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
 def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
     """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
 
-    The largest is often not the fastest: a nearly full allocator
-    retries. `run` makes a trial that is long enough to time.
+    The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough to
+    time. Without any that fits the answer stays as it is.
     """
     if answer.largest is None:
         return answer
@@ -91,19 +92,22 @@ def _at_most(sizes: list[int], limit: float) -> int:
 
 
 def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
-    """The micro-batch of the next trial; None where the largest is certain."""
+    """The micro-batch of the next trial; None where the largest is certain.
+
+    `sizes`: all that are allowed, ascending; `trials`: those made, by micro-batch; `limit`: bytes of a device.
+    """
     failed = [size for size, trial in trials.items() if not trial.fits]
     fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
-    low = fitting[-1][0] if fitting else 0
-    between = [s for s in sizes if s > low and (not failed or s < min(failed))]
+    largest = max((size for size, _ in fitting), default=0)
+    between = [size for size in sizes if size > largest and (not failed or size < min(failed))]
     if not between:
         return None
     if not fitting:
         return _at_most(between, min(failed) / 4)
     if len(fitting) == 1:
-        end = NEAR_END * _meets((0, trials[low].base), fitting[0], limit)
+        end = NEAR_END * _meets((0, trials[largest].base), fitting[0], limit)
         if failed:  # a line that has already promised too much is not believed again: half of the way
-            end = (low + min(failed)) / 2
+            end = (largest + min(failed)) / 2
         return _at_most(between, max(end, between[0]))
     end = _meets(fitting[-2], fitting[-1], limit)
     if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
@@ -112,21 +116,26 @@ def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | Non
 
 
 def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
-    """The micro-batch at which the line through two trials meets the limit; twice the larger where it does not rise."""
+    """The micro-batch at which the line through two trials meets `limit`; twice the larger where it does not rise.
+
+    `one`, `other`: (micro-batch, bytes), the smaller first.
+    """
     (small, low), (large, high) = one, other
     slope = (high - low) / (large - small)
     return large + (limit - high) / slope if slope > 0 else 2.0 * large
 
 
 def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
-    """What the trials of a search say; `sizes`: all micro-batches that were allowed, ascending."""
+    """The result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
     fitting = [t for t in trials.values() if t.fits]
     failed = min((size for size, t in trials.items() if not t.fits), default=None)
     made = tuple(trials.values())
     if not fitting:
         smallest = failed == sizes[0]
         certificate: Certificate = "ran out of memory" if smallest else "a larger one ran out of memory"
-        return FrontierResult(limit, made, None, None, certificate, False, failed)
+        return FrontierResult(
+            limit, made, largest=None, fastest=None, certificate=certificate, near_full=False, failed=failed
+        )
     best = max(fitting, key=lambda t: t.micro_batch)
     above = [s for s in sizes if s > best.micro_batch]
     if not above:
@@ -136,4 +145,6 @@ def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> Frontie
     else:
         certificate = "ran out of memory" if failed == above[0] else "a larger one ran out of memory"
     near = best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit
-    return FrontierResult(limit, made, best.micro_batch, None, certificate, near, failed)
+    return FrontierResult(
+        limit, made, largest=best.micro_batch, fastest=None, certificate=certificate, near_full=near, failed=failed
+    )

@@ -24,7 +24,10 @@ STATM_DATA = 5  # column of /proc/self/statm: pages of data and stack, which RLI
 
 
 def tried(request: Request) -> Any:
-    """Some steps of the cell; memory is looked at until after their updates."""
+    """Make some steps of the cell under its limit of memory and write their peaks; returns the rank's session.
+
+    Raises MemoryError where the limit is too small.
+    """
     settings = json.loads((Path(request.out) / SETTINGS).read_text())
     if settings["limit_bytes"]:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
@@ -37,7 +40,10 @@ def tried(request: Request) -> Any:
 
 
 def _tried(request: Request, steps: int) -> Any:
-    """Some steps of the cell, and the file with the largest figures over ranks: bytes, retries, seconds of a step."""
+    """Make `steps` steps of the cell, and write the largest figures over ranks: bytes, retries, seconds of a step.
+
+    Memory is looked at until after the last update. Returns the rank's session.
+    """
     import torch
 
     from scaleproof.ground.files import write_json
@@ -79,7 +85,10 @@ def data_at_rest() -> int:
 
 @contextmanager
 def watched_data() -> Iterator[list[int]]:
-    """The largest size of this process' data in bytes, as its limit counts it; 0 where the system does not say."""
+    """Watch this process' data; yields a list of one number that follows its largest size in bytes.
+
+    The size is that which RLIMIT_DATA limits; 0 where the system does not say.
+    """
     peak, ended = [0], threading.Event()
     page = resource.getpagesize()
 

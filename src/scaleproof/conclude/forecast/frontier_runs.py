@@ -56,7 +56,7 @@ def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """Those that are tried with a corpus of so many samples: what the campaign's arithmetic allows, or any."""
+    """The micro-batches to try, with a corpus of so many samples: those that the campaign's batch allows, or any."""
     if cell.searched:
         return candidates(cell.work, cell.batch.n_devices)
     return sizes_to_try(samples // (cell.batch.n_devices * cell.batch.accumulation))
@@ -72,7 +72,10 @@ def sizes_to_try(most: int) -> list[int]:
 
 
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
-    """Bytes of a device. Raises UserError on a CPU without a given limit: all memory of a machine is no device's."""
+    """Bytes of a device that a trial may use: as `given`, else those of the smallest GPU.
+
+    Raises UserError on a CPU without a given limit: all memory of a machine is no device's.
+    """
     if given is not None:
         return given
     known = [gpu.memory for gpu in gpus if gpu.memory]
@@ -93,7 +96,8 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
     blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2
-    return state, blocks + 4 * 4 * tokens * held.vocabulary
+    logits = 4 * 4 * tokens * held.vocabulary  # four times, of four bytes
+    return state, blocks + logits
 
 
 def find_frontier(
@@ -133,7 +137,7 @@ def find_frontier(
             answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
             return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
         except TrialFailed:
-            try:
+            try:  # does the smallest run at all?
                 run(allowed[0], TRIAL_STEPS)
             except TrialFailed as broken:
                 raise NoTrial(str(broken)) from None
@@ -143,7 +147,10 @@ def find_frontier(
 def _trial(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """Peaks of one trial; None where it ran out of memory."""
+    """What rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where it ran out of memory.
+
+    Raises TrialFailed where it ended by another fault.
+    """
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, ())
     nodes = allocation()

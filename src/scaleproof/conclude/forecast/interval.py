@@ -44,7 +44,7 @@ class Interval:
 
     @classmethod
     def around(cls, value: float, half: HalfWidths, construction: str, n: int) -> "Interval":
-        """With bounds that lie equally far from `value`, in logarithms."""
+        """The interval whose bounds lie equally far from `value`, in logarithms."""
         low, high = value * math.exp(-half.nearly_all), value * math.exp(half.nearly_all)
         likely = (value * math.exp(-half.likely), value * math.exp(half.likely))
         return cls(value, low, high, LEVEL, construction, n, likely)
@@ -63,14 +63,20 @@ class Interval:
         return self.low <= measured <= self.high
 
     def inverse(self, numerator: float) -> "Interval":
-        """The interval of numerator / quantity."""
-        bounds = (numerator / self.value, numerator / self.high, numerator / self.low)
-        likely = (numerator / self.likely[1], numerator / self.likely[0]) if self.likely else None
-        return Interval(*bounds, self.level, self.construction, self.n, likely)
+        """The interval of numerator / quantity: the bounds change places."""
+        value, low, high = (numerator / bound for bound in (self.value, self.high, self.low))
+        likely = None
+        if self.likely:
+            likely_low, likely_high = self.likely
+            likely = (numerator / likely_high, numerator / likely_low)
+        return Interval(value, low, high, self.level, self.construction, self.n, likely)
 
 
 def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
-    """The half-widths with the variance of the logarithm of the measured mean that a forecast starts from."""
+    """The half-widths, widened by the noise of the measured mean that a forecast starts from.
+
+    `variance`: of the logarithm of that mean.
+    """
     error = math.sqrt(variance)
     return HalfWidths(
         math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -79,7 +85,7 @@ def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
 
 
 def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """From what the law gets wrong when the largest size of each series is forecast from the smaller ones.
+    """Half-widths by what the law gets wrong where the largest size of each series is forecast from the smaller ones.
 
     `residuals`: log(measured / forecast) per doubling, one a series. `distance`: doublings to the target. Student's t
     with as many degrees of freedom as there are series. None without residuals.
@@ -99,7 +105,7 @@ def conformal_rank(n: int, level: float) -> int | None:
 
 
 def conformal(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Split conformal, from past forecasts: 19 are needed for 95 %; None below that.
+    """Half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
 
     `residuals`: |log(measured / forecast)| per doubling, one a campaign (cells of a campaign share their errors: its
     largest). `distance`: doublings to the target.
@@ -112,9 +118,9 @@ def conformal(residuals: Sequence[float], distance: float) -> HalfWidths | None:
 
 
 def interval_score(interval: Interval, measured: float) -> float:
-    """Width, plus 2 / alpha for what lies outside; in logarithms, so in parts of the value. Smaller is better.
+    """Score of an interval: its width, plus 2 / alpha times what `measured` lies outside of it. Smaller is better.
 
-    Gneiting and Raftery 2007, section 6.2.
+    In logarithms, so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
     low, high, at = (math.log(v) for v in (interval.low, interval.high, measured))
     miss = max(0.0, low - at, at - high)
@@ -122,7 +128,7 @@ def interval_score(interval: Interval, measured: float) -> float:
 
 
 def clopper_pearson(inside: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Exact bounds of a proportion of which `inside` of `n` were seen (Clopper and Pearson 1934)."""
+    """Exact bounds of a proportion, of which `inside` of `n` were seen, at a level (Clopper and Pearson 1934)."""
     if n == 0:
         return 0.0, 1.0
     tail = (1 - level) / 2

@@ -97,7 +97,7 @@ def _loss(sizes: Sequence[MeasuredStep]) -> float:
 
 
 def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) -> None:
-    """Raises Unsupported where the measured sizes say nothing of the target."""
+    """Raise Unsupported where the measured sizes say nothing of the target. `sizes`: as `sizes_for` has them."""
     needed = f"run {strategy} on {target.group}"
     if not sizes:
         raise Unsupported("never-measured", f"{strategy} was measured on no number of devices", needed)
@@ -124,7 +124,7 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
 
 
 def _check_series(sizes: Sequence[MeasuredStep]) -> None:
-    """Raises Unsupported where a device of a larger group is much faster than one of a smaller group."""
+    """Raise Unsupported where a device of a larger group is much faster than one of a smaller group."""
     for before, after in pairwise(sizes):
         gain = after.rate / before.rate - 1
         alike = (before.micro_batch, before.accumulation) == (after.micro_batch, after.accumulation)
@@ -155,7 +155,7 @@ class HeldOut:
 
 
 def held_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
-    """The largest size of a series with two sizes or more; None of others."""
+    """The largest size of a series, with the smaller ones it is forecast from; None where there is one size."""
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None

@@ -31,14 +31,14 @@ class Entry(CellForecast):
 
     @property
     def interval(self) -> Interval | None:
-        """As it was forecast; None where it was refused."""
+        """The interval as it was forecast; None where the forecast was refused."""
         if self.value is None or self.low is None or self.high is None:
             return None
         likely = None
         if self.likely_low is not None and self.likely_high is not None:
             likely = (self.likely_low, self.likely_high)
-        bounds = (self.value, self.low, self.high)
-        return Interval(*bounds, self.level or 0.95, self.construction or "", self.n or 0, likely)
+        level = self.level or 0.95
+        return Interval(self.value, self.low, self.high, level, self.construction or "", self.n or 0, likely)
 
 
 class Forecasts(Record):
@@ -54,7 +54,7 @@ class Forecasts(Record):
     sha256: str = ""
 
     def content(self) -> dict[str, Any]:
-        """What is written, but for its seal. Files of before there were bounds of 80 % have no such fields."""
+        """The content of the file without its seal. Older files have no bounds of 80 %, so none are written as null."""
         content = self.model_dump(mode="json", exclude={"sha256"})
         for entry in content["entries"]:
             if entry["likely_low"] is None:
@@ -120,8 +120,8 @@ def now_utc() -> str:
 def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
     """Scores of the entries that were measured after the forecast was made.
 
-    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC). A run that was there before, or
-    that the forecast was calibrated on, tests nothing and is left out.
+    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A run that was
+    there before, or that the forecast was calibrated on, tests nothing and is left out.
     """
     scores = []
     for entry in forecasts.entries:
@@ -163,7 +163,7 @@ def read_ledger(path: Path) -> list[Score]:
 
 
 def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
-    """The ledger with `scores` added; a forecast of a cell is scored once."""
+    """Add `scores` to the ledger's file, and return all of its rows; a forecast of a cell is scored once."""
     known = {(s.forecast_sha256, s.cell): s for s in read_ledger(path)}
     for score in scores:
         known.setdefault((score.forecast_sha256, score.cell), score)
@@ -173,9 +173,9 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """One residual a campaign, its largest: cells of a campaign share their errors.
+    """Residuals of past forecasts, one a campaign, its largest: cells of a campaign share their errors.
 
-    Of one machine class, law and model.
+    They are of one class of machines, one `level` of links, and this version of the law.
     """
     largest: dict[str, float] = {}
     for score in scores:

@@ -51,18 +51,18 @@ def buffer_bytes(held: Held, devices: int) -> float:
     if devices < 2:
         return 0.0
     strategy = held.strategy.removesuffix("-offload")
-    p = held.parameters
-    b = held.width
-    bucket = min(held.bucket_elements or ZERO_BUCKET, p)
+    parameters = held.parameters
+    width = held.width
+    bucket = min(held.bucket_elements or ZERO_BUCKET, parameters)
     if strategy == "zero0":
-        return 4.0 * p
+        return 4.0 * parameters
     if strategy == "fsdp":
-        whole = 4.0 * p if held.accumulation > 1 else 0.0
-        return b * (2 * held.block + held.root) + 4.0 * held.block + whole
+        whole_gradients = 4.0 * parameters if held.accumulation > 1 else 0.0
+        return width * (2 * held.block + held.root) + 4.0 * held.block + whole_gradients
     if strategy in ("zero1", "zero2"):
-        return 2.0 * bucket * b
+        return 2.0 * bucket * width
     if strategy == "zero3":
-        return float(min(LIVE, p) * b + min(PREFETCH, p) * b)
+        return float(min(LIVE, parameters) * width + min(PREFETCH, parameters) * width)
     return 0.0
 
 
@@ -102,7 +102,7 @@ class MemoryModel:
         return max(peak.micro_batch for peak in self.measured)
 
     def at(self, micro_batch: int, devices: int) -> float:
-        """Peak bytes, of any number of devices.
+        """Peak bytes of one of `devices` devices, whose number need not be a measured one.
 
         Raises Unsupported for micro-batches below the smallest or above four times the largest measured, and, where
         one was measured, for any other.
@@ -125,10 +125,10 @@ class MemoryModel:
 
 
 def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
-    """From peaks at one micro-batch or more. Micro-batch 1 is left out where two others are there.
+    """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
-    (At 1 the peak is in the update, not in the activations: a line through it is 4 % off where one through 32 and 64 is
-    0.1 % off.)
+    Micro-batch 1 is left out where two others are there. (At 1 the peak is in the update, not in the activations: a
+    line through it is 4 % off where one through 32 and 64 is 0.1 % off.) Raises Unsupported for hsdp.
     """
     if held.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
@@ -138,11 +138,12 @@ def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
         usable = beyond_one
     rests = [p.nbytes - known_bytes(held, p.devices, p.micro_batch) for p in usable]
     sizes = [p.micro_batch for p in usable]
-    middle, mean = sum(sizes) / len(sizes), sum(rests) / len(rests)
-    squares = sum((size - middle) ** 2 for size in sizes)
-    products = sum((size - middle) * (rest - mean) for size, rest in zip(sizes, rests, strict=True))
+    mean_size = sum(sizes) / len(sizes)
+    mean_rest = sum(rests) / len(rests)
+    squares = sum((size - mean_size) ** 2 for size in sizes)
+    products = sum((size - mean_size) * (rest - mean_rest) for size, rest in zip(sizes, rests, strict=True))
     slope = products / squares if squares else 0.0
-    return MemoryModel(held, mean - slope * middle, slope, tuple(usable))
+    return MemoryModel(held, mean_rest - slope * mean_size, slope, tuple(usable))
 
 
 Verdict = Literal["fits", "undecided", "does not fit"]
@@ -155,4 +156,5 @@ def verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
     """
     if predicted > OVER * capacity:
         return "does not fit"
-    return "fits" if predicted <= (FULL_FAR if far else FULL) * capacity else "undecided"
+    full = FULL_FAR if far else FULL
+    return "fits" if predicted <= full * capacity else "undecided"

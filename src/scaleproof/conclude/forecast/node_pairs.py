@@ -18,9 +18,12 @@ def rounds(n: int) -> list[list[tuple[int, int]]]:
 
     n - 1 rounds of n / 2 pairs; with an odd number of nodes n rounds, in each of which one node rests.
     """
-    places: list[int | None] = [*range(n), *([None] if n % 2 else [])]
+    places: list[int | None] = list(range(n))
+    if n % 2:
+        places.append(None)  # whoever is paired with it rests
     schedule = []
     for turn in range(len(places) - 1):
+        # The first stays where it is, the others move on by one place a round.
         others = places[1:]
         circle = [places[0], *others[turn:], *others[:turn]]
         opposite = zip(circle[: len(circle) // 2], reversed(circle), strict=False)
@@ -77,6 +80,7 @@ def judge(rows: Sequence[PairRow]) -> PairVerdict:
     centre = statistics.median(away)
     sigma = TO_SIGMA * statistics.median(abs(value - centre) for value in away)
     deviations = DEVIATIONS * (1 + FEW_PAIRS / len(rows))
+    # Both must hold, so the lower bound counts.
     bound = math.exp(middle - max(-math.log(SLOW), deviations * sigma))
     slow = [row for row in rows if row.best_bus_bytes_per_s < bound]
     slow_nodes = tuple(node for node in nodes if _slow_pairs_of(node, slow) == len(nodes) - 1)

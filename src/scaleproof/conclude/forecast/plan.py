@@ -107,11 +107,23 @@ def make_plan(
         plan = None
         if seconds is not None:
             plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds)
-        used, fits, unknown = _memory(cell, evidence)
-        tokens = rate(cell, step) if step else None
-        size, power = group_of(cell).size, _power(cell, evidence, watts)
-        row = PlanRow(cell.slug, size, step, tokens, basis, reason, measure, used, fits, plan, len(runs), power)
-        rows.append(replace(row, no_memory=unknown))
+        memory_bytes, fits, no_memory = _memory(cell, evidence)
+        row = PlanRow(
+            cell=cell.slug,
+            devices=group_of(cell).size,
+            step=step,
+            tokens_per_s=rate(cell, step) if step else None,
+            basis=basis,
+            refusal=reason,
+            measure=measure,
+            memory_bytes=memory_bytes,
+            fits=fits,
+            plan=plan,
+            repeats_done=len(runs),
+            power=_power(cell, evidence, watts),
+            no_memory=no_memory,
+        )
+        rows.append(row)
     if count_memory:
         rows = _counted(evidence, rows)
     estimate = times.basis(estimated) if times and estimated else None
@@ -139,7 +151,6 @@ def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
 def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
-    hours = sum(p.device_hours for p in plans)
     remaining = sum(
         row.plan.run_seconds * (row.plan.repeats - min(row.repeats_done, row.plan.repeats)) for row in rows if row.plan
     )
@@ -150,15 +161,15 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
     ]
     measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
     unmeasured = {c.cell for c in candidates}
-    out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
-    undecided = [plan for plan in plans if plan.cell not in out]
+    leave_out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
+    undecided = [plan for plan in plans if plan.cell not in leave_out]
     return Plan(
         rows=tuple(rows),
         remaining_s=remaining,
-        device_hours=hours,
-        cost=sum(p.cost(price) for p in plans) if price else None,
+        device_hours=sum(plan.device_hours for plan in plans),
+        cost=sum(plan.cost(price) for plan in plans) if price else None,
         price=price,
-        leave_out=out,
+        leave_out=leave_out,
         measure_next=next_measurement(candidates),
         resolve=_resolve(evidence),
         split=best_split(evidence.runs),
@@ -174,7 +185,10 @@ def _resolve(evidence: ForecastEvidence) -> Resolution | None:
     runs = [run for runs in evidence.runs.values() for run in runs]
     try:
         report = scaling_report(
-            *(loaded.name, loaded.campaign.title, runs, findings),
+            loaded.name,
+            loaded.campaign.title,
+            runs,
+            findings,
             margin=loaded.campaign.margin,
             question=loaded.question,
             repeat_until=loaded.campaign.repeat_until,
@@ -187,13 +201,17 @@ def _resolve(evidence: ForecastEvidence) -> Resolution | None:
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:
+    """kWh of all planned runs; None where the power of one is not known."""
     planned = [(row.plan, row.power) for row in rows if row.plan]
     known = [plan.kwh(power) for plan, power in planned if power]
     return sum(known) if known and len(known) == len(planned) else None
 
 
 def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
-    """Of a device: as given; else as the counters of the cell's runs say; else as those of other cells on average."""
+    """Power of a device: as given, in watts; else by the counters of the cell's runs; else by those of other cells.
+
+    None where nothing says.
+    """
     if given is not None:
         return Power(given, "given")
     own = _watts(evidence.runs.get(cell.slug, []))
@@ -225,7 +243,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
-    """Seconds of a step, where they are from, and, where there are none, why and what would lift that."""
+    """Seconds of a step and their basis; where there are none, also why, and which measurement would lift that."""
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:
@@ -241,26 +259,26 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
 
     Around them: what the cell's own runs took; else the longest of those with the same engine; else of any.
     """
-    engine = cell.execution.strategy.startswith("zero")
+    has_deepspeed = cell.execution.strategy.startswith("zero")
     others = [
         run
         for slug, each in evidence.runs.items()
         for run in each
-        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == engine
+        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == has_deepspeed
     ]
     like = list(runs) or others or [run for each in evidence.runs.values() for run in each]
     if not like:
         return None
-    rest = [
+    around_s = [
         run.metrics.total_wall_time_s
         - run.metrics.window.wall_time_s
         - run.metrics.startup.warmup_s
         + run.metrics.startup.first_step_s
         for run in like
     ]
-    outside = float(np.mean(rest)) if runs else max(rest)
-    steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps  # the first step is in what was outside
-    return max(outside, 0.0) + steps * step.value
+    around = float(np.mean(around_s)) if runs else max(around_s)
+    steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps  # the first step is in what comes around
+    return max(around, 0.0) + steps * step.value
 
 
 def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
@@ -271,9 +289,8 @@ def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, 
     for other in evidence.loaded.cells:
         for run in evidence.runs.get(other.slug, []):
             reserved = run.metrics.memory.max_cuda_reserved_bytes
-            if reserved is None or series_key(other) != series_key(cell):
-                continue
-            peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
+            if reserved is not None and series_key(other) == series_key(cell):
+                peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
     model = fit_memory(held_of(cell), peaks)

@@ -83,8 +83,8 @@ def next_measurement(candidates: Sequence[Candidate]) -> str | None:
     The answer is which of the cells is fastest: of those that may be, the variance of the differences that vanishes
     when the cell's own part is known. None where one is certain already.
     """
-    out = set(dispensable(candidates))
-    contenders = [candidate for candidate in candidates if candidate.cell not in out]
+    beaten = set(dispensable(candidates))
+    contenders = [candidate for candidate in candidates if candidate.cell not in beaten]
     if len(contenders) < 2:
         return None
     return max(contenders, key=lambda candidate: candidate.variance / max(candidate.device_hours, 1e-9)).cell

@@ -20,7 +20,7 @@ A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "networ
 
 
 def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
-    """Of a forecast of `group` from the measured `sizes`, the largest last."""
+    """Half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
     if len(sizes) < 2:
         return FROM_ONE[group.level]
     distance = doublings(group.size, sizes[-1].group.size)

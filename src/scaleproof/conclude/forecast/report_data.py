@@ -21,7 +21,10 @@ from scaleproof.ground.findings.forecast_report import (
 
 
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
-    """Forecasts (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
+    """Forecasts (the newest of each cell) beside what was measured, scores, sweeps, and coverage.
+
+    `folder`: of the campaign's forecasts.
+    """
     measured, _ = outcomes(evidence)
     newest = _newest(read_forecasts(folder), {cell: when for cell, (_, when) in measured.items()})
     scores = [s for s in evidence.ledger if s.campaign == evidence.loaded.name]
@@ -31,6 +34,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
         if cell.slug not in newest:
             continue
         entry, made = newest[cell.slug]
+        measured_s, _ = measured.get(cell.slug, (None, ""))
         score = by_cell.get(cell.slug)
         rows.append(
             ForecastRow(
@@ -39,7 +43,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
                 tokens_per_step=_tokens_per_step(cell),
                 relatives=[c.slug for c in evidence.loaded.cells if series_key(c) == series_key(cell)],
                 wide=entry.interval is not None and entry.interval.wide,
-                measured_s=measured.get(cell.slug, (None, ""))[0],
+                measured_s=measured_s,
                 inside=score.inside if score else None,
                 error=score.error if score else None,
             )
@@ -76,7 +80,10 @@ def _tokens_per_step(cell: Cell) -> int | None:
 
 
 def _newest(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Cell -> its newest forecast and when it was made; of those from before its first run, where there are such."""
+    """Cell -> its newest forecast and when it was made; of those from before its first run, where there are such.
+
+    `made`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.
+    """
     newest: dict[str, tuple[Entry, str]] = {}
     before: dict[str, tuple[Entry, str]] = {}
     for forecasts in made:

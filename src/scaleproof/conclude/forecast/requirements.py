@@ -35,7 +35,7 @@ def state(cell: Cell) -> float | None:
 
 
 def models(loaded: LoadedCampaign) -> str:
-    """A line for each model: its parameters, and the work of a token."""
+    """A list with a line for each model of a campaign: its parameters, and the work of a token; empty without any."""
     lines = {}
     for cell in loaded.cells:
         counts, name = counts_of(cell), cell.workload.model
@@ -51,7 +51,7 @@ def models(loaded: LoadedCampaign) -> str:
 
 
 def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """What the column of the state says and leaves out, and which cells it rules out here."""
+    """A note on the table's column state/device: what it leaves out, and which cells it rules out on these `gpus`."""
     note = (
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
@@ -66,7 +66,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 
 def corpora(loaded: LoadedCampaign) -> str:
-    """A line for each corpus: what is downloaded for it, its licence, and what stands in the way."""
+    """A list with a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus(name, corpus) for name, corpus in loaded.corpora.items()]
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
@@ -88,9 +88,10 @@ def _corpus(name: str, corpus: Corpus) -> str:
     elif (CORPORA / folder_of(name, corpus) / "corpus.json").exists():
         parts.append("there already")
     else:
-        files, known = len(corpus.remote_files), size(corpus.size) if corpus.size else "of unknown size"
-        most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
-        parts.append(f"downloads {most}{files} file{'s' if files > 1 else ''}, {known}")
+        files = len(corpus.remote_files)
+        total = size(corpus.size) if corpus.size else "of unknown size"
+        at_most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
+        parts.append(f"downloads {at_most}{files} file{'s' if files > 1 else ''}, {total}")
     parts.append(f"licence {corpus.licence}")
     if corpus.gated:
         here = "is set" if os.environ.get("HF_TOKEN") else "is not set"

@@ -36,7 +36,7 @@ class StartKind(NamedTuple):
 
 @dataclass(frozen=True)
 class PastRun:
-    """An earlier run: what it is comparable by, its seconds, and the FLOP/s that a device reached in its steps."""
+    """An earlier run: what it is comparable by, its seconds, and `flops`: FLOP/s that a device reached in its steps."""
 
     campaign: str
     fingerprint: str
@@ -57,7 +57,7 @@ class RunTimes:
     gpus: tuple[Gpu, ...]
 
     def seconds(self, cell: Cell) -> float:
-        """From the launcher's start to the metrics: as the cell's own runs took, else start-up plus steps."""
+        """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
         kind = self._kind(cell)
         own = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
         return statistics.median(own) if own else self.outside(cell) + self._steps_s(cell)
@@ -128,11 +128,12 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
 
 
 def run_times(results: Path, campaign: str) -> RunTimes:
-    """From the newest runs below `results` that were made on this machine, and those of `campaign` from anywhere."""
+    """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere."""
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
-    return RunTimes(tuple(runs), tuple(usable(cuda_devices)[0]))
+    gpus, _ = usable(cuda_devices)
+    return RunTimes(tuple(runs), tuple(gpus))
 
 
 def _changed(path: Path) -> float:
@@ -155,7 +156,7 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
     nodes, per_node = execution["geometry"].split("x")
     device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
     total = float(metrics["total_wall_time_sec"])
-    flops = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
+    work = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
     return PastRun(
         campaign=metrics["campaign"],
         fingerprint=metrics["fingerprint"],
@@ -165,7 +166,7 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
         model=_model(metrics["config"]),
         total_s=total,
         outside_s=max(total - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
-        flops=flops / window["wall_time_sec"] / (int(nodes) * int(per_node)),
+        flops=work / window["wall_time_sec"] / (int(nodes) * int(per_node)),
     )
 
 

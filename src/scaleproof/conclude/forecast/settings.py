@@ -43,7 +43,7 @@ def held_of(cell: Cell) -> Held:
 
 
 def series_key(cell: Cell) -> str:
-    """Equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
+    """A key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
     workload, execution = cell.config["workload"], dict(cell.config["execution"])
     del execution["geometry"]
     return repr((sorted(workload.items(), key=str), sorted(execution.items(), key=str), str(cell.work.optimizer)))
@@ -55,15 +55,15 @@ def step_seconds(run: MeasuredRun) -> float:
 
 
 def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
-    """Geometric mean over repeats, with the variance of its logarithm."""
+    """The measured step of a cell: geometric mean of seconds over its `runs`, with the variance of its logarithm."""
     logs = np.log([step_seconds(run) for run in runs])
     target = target_of(cell)
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
     return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
 
 
-def usable(cell: Cell, findings: Findings | None) -> None:
-    """Raises Unsupported where a finding says that a run of the cell is no basis for a forecast."""
+def check_usable(cell: Cell, findings: Findings | None) -> None:
+    """Raise Unsupported where a finding says that a run of the cell is no basis for a forecast."""
     for finding in findings.of(cell.slug) if findings else ():
         if finding.severity == "invalid" or finding.code in DISTURBED:
             kind = "invalid-calibration" if finding.severity == "invalid" else "disturbed-calibration"

@@ -66,10 +66,15 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 
 
 def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """The oldest plan that runs followed, against these runs. Raises UserError on a damaged plan."""
+    """The oldest plan that runs followed, beside what these took; None where there is none.
+
+    `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
+    """
     for path in sorted(folder.glob("*.json")):
         record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
-        followed = {cell: _after(runs.get(cell, ()), record.made_utc)[: p.runs] for cell, p in record.cells.items()}
+        followed = {
+            cell: _after(runs.get(cell, ()), record.made_utc)[: planned.runs] for cell, planned in record.cells.items()
+        }
         if any(followed.values()):
             return _against(record, followed)
     return None

@@ -34,7 +34,10 @@ LIMIT_S = 2.0  # for the calls of one size
 
 
 def sizes_up_to(nbytes: float) -> list[int]:
-    """4 KiB, then times 4, above 16 MiB times 2, until a size is `nbytes` or more; 1 MiB at least, 1 GiB at most."""
+    """Message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, until one is `nbytes` or more.
+
+    The largest has 1 MiB at least and 1 GiB at most.
+    """
     sizes = [SMALLEST]
     largest = min(max(nbytes, 2**20), LARGEST)
     while sizes[-1] < largest:
@@ -67,9 +70,10 @@ def largest_message(loaded: LoadedCampaign) -> float:
 def measure(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
 ) -> Sweep:
-    """`launches` launches of `group`; logs and attempts in `out`. Waits while a run uses the same devices.
+    """Sweep a group: so many `launches` of it, with logs and attempts in `out`.
 
-    Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
+    `cell`: stands for the processes of the group; `link`: what its link is said to carry. Waits while a run uses the
+    same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)

@@ -97,7 +97,7 @@ class SweptSize(SweepSection):
 
 
 def sweep_rows(sweep: Sweep) -> list[SweptSize]:
-    """One row a collective and size, in that order.
+    """The rows of a sweep, one a collective and size, in that order.
 
     Bandwidths are never averaged over sizes: latency rules the small.
     """
@@ -105,8 +105,14 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
     for launch in sweep.launches:
         for calls in launch.calls:
             medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
+
+    def place(size: tuple[Collective, int]) -> tuple[int, int]:
+        collective, nbytes = size
+        return COLLECTIVES.index(collective), nbytes
+
     rows = []
-    for (collective, nbytes), values in sorted(medians.items(), key=lambda i: (COLLECTIVES.index(i[0][0]), i[0][1])):
+    for collective, nbytes in sorted(medians, key=place):
+        values = medians[collective, nbytes]
         seconds = statistics.median(values)
         carried = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
         rows.append(
@@ -135,7 +141,7 @@ def pair_rows(sweep: Sweep) -> list[PairRow]:
             medians.setdefault((first, second, pair.nbytes), []).append(statistics.median(pair.seconds))
     rows = []
     for (first, second, nbytes), values in sorted(medians.items()):
-        if len(values) < len(sweep.launches):
+        if len(values) < len(sweep.launches):  # a launch lacks this pair
             continue
         seconds = statistics.median(values)
         rows.append(
@@ -188,14 +194,14 @@ def weak_rows(sweep: Sweep) -> list[SweptSize]:
 
 
 def from_nccl_tests(path: Path, group: Group) -> Sweep:
-    """The file that `all_reduce_perf -J path` (and its sisters) writes, file version 3; times of out-of-place calls.
+    """The sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
 
-    Its environment is not copied. Raises UserError where the file is another one.
+    Times are of out-of-place calls. Its environment is not copied. Raises UserError where the file is another one.
     """
     try:
         data = json.loads(read_regular(path))
         version, program = data["version"], Path(data["args"][0]).name
-        results = [{key: row[key] for key in row} for row in data["results"]]
+        results = [{key: row[key] for key in row} for row in data["results"]]  # fails on what is no object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None
@@ -207,9 +213,9 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
         )
     calls = []
     for row in results:
-        timed = row.get("out_of_place_per_iter") or {}
-        once = row.get("out_of_place") or {}
-        microseconds = timed.get("times_us") or [once[key] for key in ("time", "cpu_time") if key in once]
+        of_calls = row.get("out_of_place_per_iter") or {}
+        mean = row.get("out_of_place") or {}
+        microseconds = of_calls.get("times_us") or [mean[key] for key in ("time", "cpu_time") if key in mean]
         if microseconds and row["size"]:
             calls.append(Calls(collective=name, nbytes=row["size"], seconds=[us / 1e6 for us in microseconds]))
     if not calls:

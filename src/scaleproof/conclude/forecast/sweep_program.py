@@ -16,7 +16,10 @@ ELEMENT = 4  # bytes: gradients travel in fp32
 
 
 def swept(request: Request) -> Any:
-    """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks."""
+    """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks.
+
+    Returns the rank's session.
+    """
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine import accelerator
     from scaleproof.measure.trainer.session import Session
@@ -26,11 +29,11 @@ def swept(request: Request) -> Any:
     calls = []
     for name in settings["collectives"]:
         for nbytes in settings["sizes"]:
-            operation, whole = prepared(name, nbytes, session.world_size, session.device)
+            operation, message_bytes = prepared(name, nbytes, session.world_size, session.device)
             for _ in range(settings["warmup"]):
                 operation()
-            times = timed(operation, session.device, settings["calls"], settings["limit_s"])
-            calls.append({"collective": name, "nbytes": whole, "seconds": times})
+            times = seconds_of_calls(operation, session.device, settings["calls"], settings["limit_s"])
+            calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
     places = session.gather(session.place)
     names = {short_host(host): host for host in request.hosts}  # as Slurm calls them
@@ -55,17 +58,17 @@ def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any
     nodes = list(ranks)
     measured = []
     for simultaneous in rounds(len(nodes)):
-        members = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
-        groups = [dist.new_group(each) for each in members]  # every rank makes every group, in the same order
-        for (a, b), each, group in zip(simultaneous, members, groups, strict=True):
-            if rank not in each:
+        ranks_of_pairs = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
+        groups = [dist.new_group(members) for members in ranks_of_pairs]  # every rank makes all, in the same order
+        for (a, b), members, group in zip(simultaneous, ranks_of_pairs, groups, strict=True):
+            if rank not in members:
                 continue
-            operation, whole = prepared("all_reduce", settings["pair_nbytes"], len(each), device, group)
+            operation, message_bytes = prepared("all_reduce", settings["pair_nbytes"], len(members), device, group)
             for _ in range(settings["warmup"]):
                 operation()
-            times = timed(operation, device, settings["calls"], settings["limit_s"], group)
-            if rank == each[0]:
-                measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": whole, "seconds": times})
+            times = seconds_of_calls(operation, device, settings["calls"], settings["limit_s"], group)
+            if rank == members[0]:
+                measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": message_bytes, "seconds": times})
         dist.barrier()  # the next round begins when all nodes are free
         for group in groups:
             dist.destroy_process_group(group)
@@ -73,9 +76,10 @@ def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any
 
 
 def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = None) -> tuple[Callable[[], None], int]:
-    """A call of the collective, and the bytes of its whole message, which is a multiple of the world size.
+    """A function that calls the collective `name` once, and the bytes of its whole message.
 
-    `group`: of `world_size` ranks; all ranks where none is given.
+    These are `nbytes`, made a multiple of the world size. `group`: of `world_size` ranks; all ranks where none is
+    given.
     """
     import torch
     import torch.distributed as dist
@@ -92,17 +96,19 @@ def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = 
     return operations[name], whole.numel() * ELEMENT
 
 
-def timed(operation: Callable[[], None], device: Any, calls: int, limit_s: float, group: Any = None) -> list[float]:
-    """Seconds of each call, the maximum over the ranks of `group`, or over all ranks.
+def seconds_of_calls(
+    operation: Callable[[], None], device: Any, calls: int, limit_s: float, group: Any = None
+) -> list[float]:
+    """Seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
 
-    A barrier stands before each; at least 3, then until `limit_s`. How many follows from the first call's time on the
-    first rank, so that all ranks make the same number.
+    A first call, which does not count, says how many fit into `limit_s`: at least 3, at most `calls`, the first rank's
+    number for all. A barrier stands before each.
     """
     import torch
     import torch.distributed as dist
 
-    one = _call(operation, device, group)
-    number = torch.tensor([max(3, min(calls, int(limit_s / max(one, 1e-9))))], device=device)
+    first = _call(operation, device, group)
+    number = torch.tensor([max(3, min(calls, int(limit_s / max(first, 1e-9))))], device=device)
     dist.broadcast(number, group=group, group_src=0)
     own = torch.tensor(
         [_call(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64

@@ -65,7 +65,7 @@ def forecast_table(path: Path, devices: Sequence[int], devices_per_node: int) ->
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
-    """As few nodes as so many devices need."""
+    """The group of so many devices, on as few nodes as they need."""
     if devices <= devices_per_node:
         return Group(1, devices)
     return Group(-(-devices // devices_per_node), devices_per_node)
@@ -88,7 +88,10 @@ def _forecast(name: str, steps: Sequence[MeasuredStep], group: Group) -> RateFor
 
 
 def _read(path: Path, devices_per_node: int) -> dict[str, list[MeasuredStep]]:
-    """The steps of each series, as if each device had one sample a step."""
+    """The steps of each series of a table, by its name, as if each device had one sample a step.
+
+    Raises UserError where the file is no such table.
+    """
     try:
         rows = list(csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"))))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -127,7 +130,7 @@ def _columns(path: Path, headings: list[str]) -> Columns:
 
 
 def _figure(path: Path, line: int, text: str) -> float:
-    """The number at the start of a field, as in "1,078 img/s"."""
+    """The number at the start of a field, as in "1,078 img/s". Raises UserError where there is none above 0."""
     match = FIGURE.match(text)
     value = float(match[1].replace(",", "")) if match else 0.0
     if value <= 0:
@@ -136,7 +139,7 @@ def _figure(path: Path, line: int, text: str) -> float:
 
 
 def table_text(forecasts: Sequence[RateForecast]) -> str:
-    """A row a forecast, then what was refused."""
+    """A table with a row a forecast, then a line for each that was refused."""
     rows, refused = [], []
     for forecast in forecasts:
         rate = forecast.rate

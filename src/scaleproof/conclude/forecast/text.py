@@ -118,7 +118,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     """The plan: a row a cell, totals, and what follows."""
     headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
     rows = [_plan_row(row) for row in plan.rows]
-    if plan.price:
+    if plan.price:  # the cost stands before the last column
         headers.insert(7, plan.price.currency)
         for row, cells in zip(plan.rows, rows, strict=True):
             cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
@@ -162,7 +162,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
 
 
 def _resolve(resolve: Resolution) -> str:
-    """The numbers of the report's "Next"."""
+    """A sentence with the numbers of the report's "Next": what further repeats would show."""
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
@@ -172,6 +172,7 @@ def _resolve(resolve: Resolution) -> str:
 
 
 def _split(now: Split, better: Split) -> str:
+    """A sentence about another number of repeats and steps in the same time."""
     return (
         f"in the same time {better.repeats} repeats of {better.steps} steps would show "
         f"{significant(100 * better.difference, 2)} %, the {now.repeats} of {now.steps} steps show "
@@ -180,10 +181,10 @@ def _split(now: Split, better: Split) -> str:
 
 
 def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
-    """Cells by what is said of them."""
+    """Group rows by the statement each is paired with: (statement, names of its cells)."""
     cells: dict[Any, list[str]] = {}
-    for row, what in pairs:
-        cells.setdefault(what, []).append(row.cell)
+    for row, statement in pairs:
+        cells.setdefault(statement, []).append(row.cell)
     return list(cells.items())
 
 
@@ -192,7 +193,7 @@ def _cells(names: list[str], plan: Plan) -> str:
 
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
-    """The answer first, then the trials."""
+    """The answer of a search for the largest micro-batch, then a table of its trials."""
     if frontier.largest is None:
         head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"
     else:
@@ -239,7 +240,7 @@ def _plan_row(row: PlanRow) -> list[str]:
 
 
 def _energy(plan: Plan) -> str:
-    """The line about energy."""
+    """The line about energy: kWh, watts of a device and where they are from, or why it is unknown."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]

@@ -48,9 +48,9 @@ def sharded(counted: Mapping[str, int], stage: int, devices: int, reduced: bool)
 
 
 def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
-    """One entry a cell, in about ten seconds for the imports and some for each. Raises UserError where it cannot start.
+    """The memory of each cell by torch's trackers, in another process: ten seconds, and some for each cell.
 
-    Counted on a fake CPU: kernels of a GPU may keep other activations.
+    Raises UserError where it cannot start. Counted on a fake CPU: kernels of a GPU may keep other activations.
     """
     empty = Path()
     requests = [
@@ -73,16 +73,18 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 
 
 def _of_cell(cell: Cell, answer: dict[str, Any]) -> Tracked:
-    """Buckets of ZeRO, which no tracker sees, are those of the formula at the peak.
+    """The memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
 
-    Before the update stages 1 and 2 have freed them; stage 3 has its reduce bucket, and small parameters gathered.
+    Buckets of ZeRO, which no tracker sees, are those of the formula at the peak. Before the update stages 1 and 2 have
+    freed them; stage 3 has its reduce bucket, and small parameters gathered.
     """
     if "reason" in answer:
         return Tracked(None, None, answer["reason"])
     peak, state = answer["peak"], answer["state"]
     if cell.execution.strategy not in SHARDED_AFTERWARDS:
         return Tracked(peak["Total"], state["Total"])
-    stage, devices = int(cell.execution.strategy[4]), cell.batch.n_devices
+    stage = int(cell.execution.strategy.removeprefix("zero"))
+    devices = cell.batch.n_devices
     held = held_of(cell)
     buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
     left = 0.0

@@ -66,9 +66,9 @@ def tracked(request: Request) -> dict[str, Any]:
         mesh = init_device_mesh("cpu", (cell.world_size,))
         with (
             FakeTensorMode(allow_non_fake_inputs=True),
-            patch("scaleproof.measure.strategy.fsdp.init_device_mesh") as made,
+            patch("scaleproof.measure.strategy.fsdp.init_device_mesh") as make_mesh,
         ):
-            made.return_value = mesh
+            make_mesh.return_value = mesh
             model = build(cell)
             small = sum(p.numel() * p.element_size() for p in model.parameters() if p.numel() <= PERSISTENT)
             patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
@@ -100,11 +100,13 @@ def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
 
 
 def _bytes(tracker: Any, kind: str, device: Any) -> dict[str, int]:
+    """Bytes by what they hold (parameters, gradients, ...). `kind`: "peak", or "current" for now."""
     snapshot = tracker.get_tracker_snapshot(kind)[device]
     return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}
 
 
 def main() -> None:
+    """Read requests from stdin and print one answer each: bytes, or the reason why a cell is not counted."""
     answers = []
     for fields in json.load(sys.stdin):
         request = Request(**fields)

@@ -26,7 +26,8 @@ def draw_history(
 ) -> None:
     """Write `out`.svg and .png: each cell's rate relative to its first session, with intervals over runs.
 
-    `labels`: of the sessions, in their order. `steps`: series -> places before which it changed.
+    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `steps`: series -> sessions before which its
+    rate changed.
     """
     write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, steps))
 

@@ -37,7 +37,7 @@ MOST_RANKS = 16
 
 
 def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Communication per step and rank: all of it, and what is exposed, by cell."""
+    """Draw communication per step and rank in ms, by cell: all of it, and what is exposed."""
     traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
@@ -57,7 +57,7 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
 
 
 def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Where a step goes, by cell: computing, exposed communication, idle."""
+    """Draw where a step goes in ms, by cell: computing, exposed communication, idle."""
     traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
@@ -90,7 +90,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
 
 
 def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
+    """Draw the kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
     traced = next((t for t in report.ok if t.kernels_top), None)
     if not traced:
         empty(axes, "no trace holds kernels")
@@ -111,7 +111,10 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
 
 
 def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """One step over ranks: program, computing and communication of each, on one axis of time."""
+    """Draw one step over ranks: program, computing and communication of each, on one axis of time.
+
+    `spans`: timeline.csv of each cell.
+    """
     rows = [(t.cell, rank) for t in report.ok if len(spans[t.cell]) for rank in t.ranks][:MOST_RANKS]
     if not rows:
         empty(axes, "no trace has steps")
@@ -157,11 +160,13 @@ ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "
 
 
 def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
-    """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
+    """Write the chart `name` as `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
     traced = report.ok
-    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t.ranks) for t in traced))}.get(
-        name, len(traced)
-    )
+    rows = len(traced)
+    if name == "trace-kernels":
+        rows = 10
+    elif name == "trace-timeline":
+        rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in traced))
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
 
 
@@ -176,7 +181,7 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
 
 
 def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
-    """An axis with a row for each traced cell, the first one on top."""
+    """Label a row for each traced cell, the first one on top; times begin at 0."""
     axes.set_yticks(range(len(traced)), [t.cell for t in traced])
     axes.set_ylim(len(traced) - 0.4, -0.6)
     axes.set_xlim(left=0)
@@ -184,7 +189,7 @@ def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
 
 
 def _unknown(axes: Axes, row: int) -> None:
-    """Words in a row that has no figure."""
+    """Write words into a row that has no figure."""
     axes.text(
         0.01,
         row,

@@ -20,9 +20,11 @@ def runs_text(*counts: int) -> str:
 def ratio_sentence(
     subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
 ) -> str:
-    """`subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is one.
+    """Return a sentence on `subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is
+    one.
 
-    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it.
+    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it. `n`: runs, as
+    text.
     """
     if low is None or high is None:
         return (
@@ -37,7 +39,7 @@ def ratio_sentence(
 
 
 def compared_sentence(compared: "Compared") -> str:
-    """What `scaleproof compare` prints of two results."""
+    """Return what `scaleproof compare` prints of two results."""
     if compared.why or compared.ratio is None:
         text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
     else:
@@ -53,7 +55,7 @@ def compared_sentence(compared: "Compared") -> str:
 
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
-    """What all cells of a comparison say together; "" of one, whose sentence says it."""
+    """Return what all cells of a comparison say together; "" where there is one, whose sentence says it."""
     from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
 
     claims = [claim(one) for one in compared if one.ratio is not None]
@@ -76,7 +78,7 @@ def intervals_note(compared: "Sequence[Compared]") -> str:
 
 
 def ab_sentence(comparison: "AbComparison") -> str:
-    """What an A/B comparison supports."""
+    """Return a sentence on what an A/B comparison supports."""
     name, e = comparison.name, comparison.estimate
     if comparison.status != "ok" or e is None:
         return f"{name}: no answer, {comparison.status} ({comparison.why})."
@@ -94,7 +96,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
 
 
 def _power(e: "Paired") -> str:
-    """What so many pairs detect, and how many pairs detect 2 %."""
+    """Return which effect so many pairs detect, and how many pairs detect 2 %. `e`: the estimate of the pairs."""
     low, high = (number(100 * bound, 2) for bound in e.detectable)
     text = f"{e.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
     if e.n < 6:

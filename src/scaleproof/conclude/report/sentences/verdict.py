@@ -15,7 +15,10 @@ MOST_NAMED = 2  # cells that the verdict names; of more, their number
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison]
 ) -> tuple[str, bool]:
-    """The verdict, and whether the campaign's question has an answer. `group`: the ranking that is concluded from."""
+    """Return the verdict, and whether the campaign's question has an answer.
+
+    `group`: the ranking that is concluded from; None: there is none.
+    """
     if report.question:
         return _verdict_on_question(report.question)
     if group:
@@ -33,6 +36,7 @@ def verdict_on(
 
 
 def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
+    """Return the verdict on the question that the campaign asks, and whether it is decided."""
     subject = question.subject
     base = question.base
     by = percent(question.by)
@@ -60,6 +64,7 @@ def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
 
 
 def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, bool]:
+    """Return the verdict on cells of one size, and whether it is decided."""
     advice = group.advice
     cell = advice.cell
     against = single_device_ratio(report, cell) if cell else None
@@ -67,7 +72,9 @@ def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, b
         return f"{cell} pays off: {number(against.value)}x one device", True
     if cell:
         fastest = group.cells[0].cell
-        return (f"{cell}: the fastest" if cell == fastest else f"{cell}: as fast as {fastest} and simpler"), True
+        if cell == fastest:
+            return f"{cell}: the fastest", True
+        return f"{cell}: as fast as {fastest} and simpler", True
     if advice.why == "too-few-repeats":
         return _too_few(min(entry.tokens_per_sec_global.n for entry in group.comparable)), False
     if advice.why == "none-beats-one-device":
@@ -87,6 +94,7 @@ def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, b
 
 
 def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
+    """Return the verdict on the scaling of a series, from its largest size, and whether it is decided."""
     points = series.points
     last = points[-1]
     speedup = last.speedup_in_answer

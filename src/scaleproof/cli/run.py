@@ -92,8 +92,9 @@ def as_planned(
 
 @contextmanager
 def stoppable(consequence: str) -> Iterator[None]:
-    """Run the body; where a signal stops its run, say so, and what becomes of the work, and end with
-    the signal's code.
+    """Run the body; where a signal stops its run, print what becomes of the work, and end with the signal's code.
+
+    `consequence`: what becomes of it.
     """
     from scaleproof.measure.launch.supervise import Interrupted
 
@@ -189,8 +190,8 @@ def retry(args: argparse.Namespace) -> None:
         raise UserError(
             f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
         )
-    runs = [place for place in loaded.runs(args.results) if place.parent.name in (args.cell or [place.parent.name])]
-    traces = [folder / "traces" / cell.slug for cell in loaded.traced if cell.slug in (args.cell or [cell.slug])]
+    runs = [place for place in loaded.runs(args.results) if not args.cell or place.parent.name in args.cell]
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     removed = forget(folder, runs, bool(args.cell), traces)
     for place in removed:

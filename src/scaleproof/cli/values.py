@@ -30,8 +30,9 @@ def text(words: str) -> str:
 
 
 def path(text: str) -> Path:
-    """Return `text` as a path. Raises ArgumentTypeError for the empty text, which would be the working folder, for an
-    address, and for names that no file can have.
+    """Return `text` as a path. Raises ArgumentTypeError for addresses, and for names that no file can have.
+
+    The empty text, which would be the working folder, is refused as well.
     """
     if not text:
         raise argparse.ArgumentTypeError("a path is empty")

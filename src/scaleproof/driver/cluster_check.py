@@ -40,6 +40,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
     requests = queue_requests(loaded, profile) if loaded else []
+    # The profile takes devices away, or no job of the campaign asks for any.
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.job.gres or "gpus" in request.job.options for request in requests)
     )
@@ -194,22 +195,22 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
 
 
 def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Verdict]:
-    """Start a short job on `count` compute nodes, and return verdicts on what they say: the shared folder, Python,
-    torch, its use of a GPU, the network between them.
+    """Start a short job on `count` compute nodes, and return verdicts on what they say.
 
-    `gpu`: the options that ask for one GPU; none where trainings ask for none.
+    That is the shared folder `results`, Python, torch, its use of a GPU, the network between them. `gpu`: the options
+    that ask for one GPU; none where trainings ask for none.
     """
     results.mkdir(parents=True, exist_ok=True)
     token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
     token.write_text(token.name)
-    command = [
-        *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
-        *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
-        *gpu,
-        *(sys.executable, "-m", "scaleproof.driver.compute_node", str(token)),
-    ]
+    command = ["srun", f"--partition={partition}"]
+    if account:
+        command.append(f"--account={account}")
+    command += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"]
+    command += [*gpu, sys.executable]
+    program = ["-m", "scaleproof.driver.compute_node", str(token)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT)
+        done = subprocess.run([*command, *program], capture_output=True, text=True, timeout=2 * WAIT)
         output, errors = done.stdout, done.stderr.strip()
         written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
     except subprocess.TimeoutExpired:
@@ -222,14 +223,12 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
     answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
     if len(answers) < count:
         words = in_its_words(errors) or "they said nothing"
-        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
-            command[:-3]  # up to Python, without its arguments
-        )
+        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: "
         number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        silent = [judged(False, f"{number}: {words}", fix)]
+        others = [judged(False, f"{number}: {words}", fix + " ".join(command))]
     else:
-        silent = _network(answers)
-    return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + silent
+        others = _network(answers)
+    return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + others
 
 
 def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:

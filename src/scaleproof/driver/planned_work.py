@@ -43,9 +43,7 @@ class Planned:
 
     @property
     def text(self) -> str:
-        """Return the counts and the time as one sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace:
-        about ...".
-        """
+        """Return counts and time as one sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about ..."."""
         several = f"{integer(self.fewest)} to " if self.fewest < self.timed else ""
         others = (
             (self.compared, f"{plural(self.compared, 'run')} in A/B pairs"),
@@ -68,7 +66,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     """
     campaign = loaded.campaign
     times = run_times(results, loaded.name)
-    # A list of cells, each as often as it runs: in A/B pairs (`arms`), and as timed runs.
+    # Cells, each as often as it runs: in A/B pairs (`arms`), and alone (`timed`).
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
     timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
@@ -93,7 +91,15 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     basis = times.basis([*timed, *arms]) if trained else UNKNOWN
     fewest = len(loaded.cells) * campaign.fewest_repeats
     return Planned(
-        len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis
+        timed=len(timed),
+        fewest=fewest,
+        compared=len(arms),
+        traced=len(loaded.traced),
+        replayed=len(workloads),
+        swept=swept,
+        searched=len(searched),
+        seconds=seconds,
+        basis=basis,
     )
 
 

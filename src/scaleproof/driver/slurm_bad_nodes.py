@@ -112,10 +112,9 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def exclusion(self, job: Any, options: Sequence[str]) -> list[str]:
-        """Return the option of sbatch that keeps a job from excluded nodes, and from those on which it failed if others
-        are left.
+        """Return the option of sbatch that keeps a job from excluded nodes; [] where there is none.
 
-        `options`: all other ones of the job.
+        Nodes on which the job itself failed are among them if others are left. `options`: all other ones of the job.
         """
         failed_on = self._failed_on.get(_files(job), set()) - self.excluded
         if failed_on:

@@ -84,9 +84,7 @@ class _Chart:
         self.depth -= 1
 
     def _attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
-        """Return an attribute as it stands on the page, as a list of one (name, value); of what may not be
-        there, none.
-        """
+        """Return an attribute as it stands on the page: a list of one (name, value), or none."""
         if name in ("href", LINK):
             if value.startswith("#"):
                 return [("href", f"#{self.name}-{value[1:]}")]
@@ -103,9 +101,7 @@ class _Chart:
 
 
 def _draws(name: str, value: str) -> bool:
-    """Return whether a property only draws: no escapes, no functions but known ones, addresses in the
-    same file alone.
-    """
+    """Return whether a property only draws: without escapes, unknown functions, and addresses in other files."""
     functions = re.findall(r"([\w-]*)\s*\(", value)
     return (
         DRAWING.fullmatch(name.strip()) is not None

@@ -230,9 +230,7 @@ def _without_baseline(report: ScalingReport) -> list[str]:
 
 
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, PageFigure, PageFigure]]:
-    """Return the largest size of each series with a speed-up of the whole job: cell, that speed-up, and
-    the window's.
-    """
+    """Return the largest size of each series with a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
     return [
         (point.cell, series_figure(point, "speedup_by_job_wall_time", job), series_figure(point, "speedup", window))

@@ -10,9 +10,7 @@ from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
 
 def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
-    """Draw B over A of every comparison: each pair, the mean with its interval, and what A against A
-    shows by itself.
-    """
+    """Draw B over A of every comparison: each pair, the mean with its interval, and what A over A shows."""
     drawn = [(c.name, c.estimate) for c in entries if c.estimate]
     if not drawn:
         empty(axes, "no comparison has an estimate")

@@ -69,9 +69,7 @@ def style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that a chart has room for, in their order, and what its title says of n
-    and the others.
-    """
+    """Return the measured cells that a chart has room for, in order, and what its title says of n and the others."""
     measured = cells[cells["n"] > 0]
     drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""

@@ -94,24 +94,21 @@ def conclude(
     if not report.series:
         return Answer("No answer: no run has numbers", decided=False)
     group = largest_group(report.ranking)
-    one_device = _one_device(report, group) if group else []
-    bullets = [
-        *reservations,
-        *_question(report.question),
-        *(_incomparable(report, group) if group else ()),
-        *(_fastest(group) if group else ()),
-        *(_recommended(group) if group else ()),
-        *(_slower(group) if group else ()),
-        *one_device,
-        *(bullet for series in _leading(report) for bullet in _scaling(series, one_device)),
-        *(_forecast(forecast) if forecast else ()),
-    ]
+    bullets = [*reservations, *_question(report.question)]
+    one_device: list[Bullet] = []
+    if group:
+        one_device = _one_device(report, group)
+        bullets += [*_incomparable(report, group), *_fastest(group), *_recommended(group), *_slower(group), *one_device]
+    bullets += [bullet for series in _leading(report) for bullet in _scaling(series, one_device)]
+    if forecast:
+        bullets += _forecast(forecast)
     if not group and not any(len(s.runs) > 1 for s in report.series):
         bullets += [Bullet("comparison", "", ab_sentence(c), cells=(c.name,)) for c in comparisons]
     bullets += _repeats_taken(report.repeats)
     verdict, decided = verdict_on(report, group, comparisons)
     step = None if decided else next_step(report, group)
-    bullets += [Bullet("next", "Next", *step)] if step else []
+    if step:
+        bullets.append(Bullet("next", "Next", *step))
     return Answer(verdict, tuple(bullets), decided)
 
 

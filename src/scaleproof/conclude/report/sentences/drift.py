@@ -12,11 +12,10 @@ RATE = "tokens_per_s"
 
 
 def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
-    """Return a sentence for each arm whose rate is not that of a cell which does the same work, by Welch's 95 %
-    interval.
+    """Return a sentence for each arm whose rate differs from that of a cell which does the same work.
 
-    `cells`: cells.csv. Intervals of rates do not cover what changed on the machine between the two places; the ratios
-    of pairs do not contain it.
+    They differ where Welch's 95 % interval of their ratio excludes 1. `cells`: cells.csv. Intervals of rates do not
+    cover what changed on the machine between the two places; the ratios of pairs do not contain it.
     """
     rows = {row["cell"]: row for row in records(cells) if row["n"]}
     sentences = []

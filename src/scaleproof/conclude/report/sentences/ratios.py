@@ -20,11 +20,10 @@ def runs_text(*counts: int) -> str:
 def ratio_sentence(
     subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
 ) -> str:
-    """Return a sentence on `subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is
-    one.
+    """Return a sentence on the ratio of `subject` to `base`, with its 95 % interval where there is one.
 
     The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it. `n`: runs, as
-    text.
+    text. `unit`: of what is divided.
     """
     if low is None or high is None:
         return (

@@ -19,8 +19,9 @@ def loss_sentence(cell: WaterfallCell) -> str:
 
 
 def _parts(cell: WaterfallCell) -> str:
-    """Return the known parts and the rest, the largest first, also those that shorten the step, or they would not add
-    up.
+    """Return the known parts and the rest, the largest first.
+
+    Parts that shorten the step are among them: the others alone would not add up.
     """
     parts = {part.name: part.ms for part in cell.parts if part.ms}
     rest = cell.unexplained_ms

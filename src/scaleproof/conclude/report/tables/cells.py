@@ -16,10 +16,10 @@ UNKNOWN = "–"
 
 
 def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
-    """Return a table with a row per cell: by the number of devices; of one size the fastest first, then those without
-    numbers.
+    """Return a table with a row per cell, by the number of devices; of one size the fastest first.
 
-    Numbers are plain; value, low and high have columns of their own. `cells`: cells.csv.
+    Cells without numbers come last. Numbers are plain; value, low and high have columns of their own. `cells`:
+    cells.csv.
     """
     series_of = {point.cell: series for series in report.series for point in series.points}
     points = {point.cell: point for point in report.points}
@@ -103,9 +103,7 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
 
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return the table without columns that are empty or never change, and the settings among these
-    with their value.
-    """
+    """Return the table without columns that are empty or never change, and settings that never change, with values."""
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
     values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
@@ -144,7 +142,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
 def restated(cells: pd.DataFrame) -> str:
     """Return that the time to loss says no more than the rate, with a leading space; "" where it does say more.
 
-    `cells`: cells.csv. Steps to the loss may differ by 1 in cells that take the same steps.
+    `cells`: cells.csv. Steps to the loss that differ by 1 count as the same.
     """
     if "steps_to_loss" not in cells:
         return ""

@@ -26,12 +26,15 @@ def verdict_on(
     series = [s for s in report.series if len(s.runs) > 1]
     if series:
         return _verdict_on_series(series[0])
-    for c in comparisons:
-        e = c.estimate
-        if e and e.claim:
-            return f"{c.b} is {e.claim} than {c.a}: {number(e.ratio)}x its tokens/s", True
-        if e:
-            return f"No clear winner yet: {c.b} runs at {number(e.ratio)}x the tokens/s of {c.a}", False
+    for comparison in comparisons:
+        estimate = comparison.estimate
+        if not estimate:
+            continue
+        a, b = comparison.a, comparison.b
+        ratio = f"{number(estimate.ratio)}x"
+        if estimate.claim:
+            return f"{b} is {estimate.claim} than {a}: {ratio} its tokens/s", True
+        return f"No clear winner yet: {b} runs at {ratio} the tokens/s of {a}", False
     return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
 
 

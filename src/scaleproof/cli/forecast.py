@@ -223,10 +223,7 @@ def _limit(loaded: "LoadedCampaign") -> float | None:
 
 
 def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
-    """Read all that forecasts of a campaign are made from, as much as there is; its runs are checked.
-
-    Raises UserError.
-    """
+    """Read all that forecasts of a campaign are made from; its runs are checked. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger

@@ -92,10 +92,7 @@ def as_planned(
 
 @contextmanager
 def stoppable(consequence: str) -> Iterator[None]:
-    """Run the body; where a signal stops its run, print what becomes of the work, and end with the signal's code.
-
-    `consequence`: what becomes of it.
-    """
+    """Run the body; where a signal stops its run, print the `consequence`, and end with the signal's exit code."""
     from scaleproof.measure.launch.supervise import Interrupted
 
     try:

@@ -182,10 +182,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_to_write) -> None:
-    """Add the arguments of a capture to `sub`.
-
-    `out`: the type of --out; a stage makes the folders above it, a user may have misspelt them.
-    """
+    """Add the arguments of a capture to `sub`. `out`: the type of --out; a stage makes the folders above it."""
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     text = "folder of train.bin and tokens.json (default: the cell's own)"
     sub.add_argument("--tokens", type=path, metavar="DIR", help=text)

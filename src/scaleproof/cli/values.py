@@ -94,10 +94,7 @@ def record_to_write(text: str) -> Path:
 
 
 def folder_to_write(text: str) -> Path:
-    """Return `text` as a folder to write into, which may still have to be made, in one that is there.
-
-    Raises ArgumentTypeError.
-    """
+    """Return `text` as a folder in one that is there, and that may be new itself. Raises ArgumentTypeError."""
     place = path(text)
     if os.path.lexists(place) and not place.is_dir():
         what = path_fault(place) or " is a file"
@@ -143,10 +140,7 @@ count = Number(least=1, most=10**6, whole=True)
 
 
 def memory(text: str) -> float:
-    """Return an amount of memory in bytes, of a text like 4GB or 512MB, in powers of 1000.
-
-    Raises ArgumentTypeError.
-    """
+    """Return an amount of memory in bytes, of a text like 4GB or 512MB, in powers of 1000. Raises ArgumentTypeError."""
     match = AMOUNT.fullmatch(text.strip())
     if match and 0 < (number := float(match[1])) < 1e9:
         return number * MEMORY[match[2].upper()]

@@ -98,10 +98,7 @@ def write_campaign(request: AbRequest, name: str | None, series: str | None, res
 
 
 def run_campaign(path: Path, results: Path = RESULTS) -> None:
-    """Run Snakemake until the report of the campaign at `path` is there.
-
-    Raises UserError, with Snakemake's last lines, where it cannot be made.
-    """
+    """Run Snakemake for the report of the campaign at `path`. Raises UserError, with its last lines, where it fails."""
     report = results / path.stem / "report.html"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), "--cores", "all", "--quiet", "all"]
     done = subprocess.run([*command, "--", str(report)], capture_output=True, text=True, errors="replace")

@@ -44,10 +44,7 @@ class CampaignsAsSent:
         return self._campaigns[name]
 
     def _sent(self, name: str, results: Path) -> LoadedCampaign:
-        """Load the campaign `name` from its copy, as it was when its jobs were planned, under the path of its file.
-
-        Raises UserError where that copy is gone.
-        """
+        """Load the campaign `name` as it was when its jobs were planned. Raises UserError where that copy is gone."""
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
             raise missing(copy)

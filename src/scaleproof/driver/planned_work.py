@@ -104,10 +104,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
-    """Estimate the seconds of a replay: as long as the last time, where it was made, else by its FLOPs.
-
-    `path`: the replay's record.
-    """
+    """Estimate the seconds of a replay: as its record at `path` has them, where there is one, else by its FLOPs."""
     try:
         return FRESH_S + read_reference(path).seconds
     except (UserError, OSError):

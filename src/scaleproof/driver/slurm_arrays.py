@@ -12,9 +12,8 @@ CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN
 
 
 def arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
-    """Group `jobs` as they are submitted: those of `rules` that ask for the same together, each other one alone.
-
-    A group has LARGEST jobs at most. `rules`: names of rules, or "all".
+    """Group `jobs` as they are submitted: those of `rules` ("all": any) that ask for the same together,
+    others alone.
     """
     alike: dict[object, list[Any]] = {}
     for job in jobs:

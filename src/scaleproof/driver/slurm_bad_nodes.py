@@ -39,9 +39,8 @@ class BadNodes:
     """
 
     def __init__(self, given: Iterable[str] = (), results: Path = Path("results")) -> None:
-        """Begin without failed jobs.
-
-        `given`: nodes that the user excludes. `results`: where campaigns get a record of nodes excluded here.
+        """Begin with `given`, nodes that the user excludes. `results`: where campaigns get a record of
+        excluded nodes.
         """
         self._given = set(given)
         self._excluded: dict[str, ExcludedNode] = {}

@@ -52,10 +52,7 @@ def accounted(jobs: Set[str]) -> dict[str, JobState]:
 
 
 def in_words(facts: Mapping[str, str]) -> str:
-    """Return state, place, reason and exit code of a job: "FAILED on n1, NonZeroExitCode, exit code 1".
-
-    `facts`: Slurm's description of the job.
-    """
+    """Return `facts`, Slurm's description of a job, in words: "FAILED on n1, NonZeroExitCode, exit code 1"."""
     code, _, signal = facts.get("ExitCode", "").partition(":")
     entries = [
         facts.get("JobState", "no state") + (f" on {facts['NodeList']}" if facts.get("NodeList") else ""),

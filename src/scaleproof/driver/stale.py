@@ -94,10 +94,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
 
 
 def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
-    """Return why a run is measured again; None where it is not.
-
-    `file`: Snakemake's view of its metrics; None where that is not known.
-    """
+    """Return why a run is measured again, or None. `file`: Snakemake's view of its metrics; None: it is not known."""
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
     if file and not file.pending:

@@ -179,10 +179,7 @@ def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 
 
 def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
-    """Return the rows of the table of runs as HTML.
-
-    `runs`: runs.csv. `folder`: of the page, to which their links are relative.
-    """
+    """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to `folder`, the page's."""
     context = {
         "runs": records(runs),
         "codes_of_run": _codes_of_run(findings),

@@ -225,9 +225,8 @@ def _parameters(metrics: Measured) -> str:
 
 
 def _corpus(metrics: Recorded) -> str:
-    """Return name, revision, tokenizer and licence of the corpus, and its classes where they are learnt.
-
-    `metrics`: of our trainer.
+    """Return name, revision, tokenizer and licence of a corpus of our trainer, and its classes where
+    they are learnt.
     """
     data = metrics.data
     assert data  # of the trainer

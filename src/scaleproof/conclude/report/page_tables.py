@@ -73,10 +73,7 @@ class PageTable:
 
 
 def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
-    """Return the table of all cells: the main figures first, then everything that differs between them.
-
-    `marked`: cells with a footnote.
-    """
+    """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
     keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
@@ -146,10 +143,7 @@ def _series_figure(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
 
 
 def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
-    """Return a quantity of a point of scaling_report.json as an entry of a table.
-
-    `text`: how it is printed, if not as ratios are.
-    """
+    """Return a quantity of a point of a series as an entry of a table. `text`: as it is printed, by default a ratio."""
     name = COLUMNS[quantity].figure or quantity
     undecided = quantity.startswith("speedup") and value.spans()
     tip = interval_tip(value.value, value.low, value.high, value.n)

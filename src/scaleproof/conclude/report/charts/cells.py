@@ -26,10 +26,7 @@ REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "
 
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw the step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke.
-
-    `cells`: cells.csv.
-    """
+    """Draw step times of `cells` (cells.csv): 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
@@ -74,9 +71,8 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw weights, gradients and optimizer state on the fullest device beside the ZeRO model; on GPUs also the peak.
-
-    `cells`: cells.csv.
+    """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs
+    also the peak.
     """
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
@@ -96,10 +92,7 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
 
 
 def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw how busy devices were in the window, and on a known GPU which part of its peak the model's FLOPs are.
-
-    `cells`: cells.csv.
-    """
+    """Draw how busy devices of `cells` (cells.csv) were in the window, and the MFU on a known GPU."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar(colour(row["strategy"])))
@@ -112,10 +105,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
 
 
 def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw the energy of all devices per token, in the window: of each cell as a bar, of each run as a dot.
-
-    `runs`, `cells`: runs.csv and cells.csv.
-    """
+    """Draw the energy of devices per token in the window: of `cells` (cells.csv) as bars, of `runs` as dots."""
     counted = cells[cells["joules_per_token"].notna()]
     cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
     spent = of_each_cell(runs, "joules_per_token")

@@ -18,10 +18,7 @@ def drawn(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]
 
 
 def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
-    """Draw a band for each interval, a line at its value, and a dot for the measured step: red where it is outside.
-
-    `rows`: of forecast.json.
-    """
+    """Draw a band for each interval, a line at its value, a dot for the measured step, which is red outside."""
     cells = drawn(rows)
     if not cells:
         empty(axes, "no cell has a forecast")

@@ -15,10 +15,7 @@ INCHES_PER_NODE = 0.25
 
 
 def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
-    """Draw the bus bandwidth between each two nodes as a square of colours: dark is fast; the scale begins at 0.
-
-    `rows`: pairs of nodes of a sweep.
-    """
+    """Draw the bus bandwidth between each two nodes of a sweep as colours: dark is fast; the scale begins at 0."""
     nodes = sorted({end for row in rows for end in (row.first, row.second)})
     square = np.full((len(nodes), len(nodes)), np.nan)
     for row in rows:

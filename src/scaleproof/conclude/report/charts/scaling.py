@@ -67,10 +67,7 @@ def throughput(
 def speedup(
     axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
-    """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal line.
-
-    `cells`: cells.csv.
-    """
+    """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
     smallest = min((s.baseline_devices for s in report.series if s.kind), default=1)
     kinds = " and ".join(sorted({s.kind for s in report.series if s.kind}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")

@@ -49,10 +49,7 @@ Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what 
 
 
 def style() -> Any:
-    """Return the context with the settings of matplotlib that every chart is drawn under.
-
-    Text stays text in the SVG: it can be searched, and read aloud.
-    """
+    """Return the context of matplotlib's settings for all charts; text stays text in the SVG, to be searched."""
     return matplotlib.rc_context(
         {
             "font.size": 11,
@@ -208,10 +205,7 @@ def headroom(axes: Axes, values: list[float]) -> None:
 
 
 def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
-    """Draw an arrow at the upper end of the chart for every interval that leaves it.
-
-    `x`: of the `points`. Call when the axis has its limits.
-    """
+    """Draw an arrow at the top, at `x`, for each interval that leaves the chart. The axis must have its limits."""
     top = axes.get_ylim()[1]
     for xi, (_, estimate) in zip(x, points, strict=True):
         if (estimate.high or 0) > top:

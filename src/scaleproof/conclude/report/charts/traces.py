@@ -111,10 +111,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
 
 
 def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Draw one step over ranks: program, computing and communication of each, on one axis of time.
-
-    `spans`: timeline.csv of each cell.
-    """
+    """Draw one step over ranks, from `spans` (timeline.csv of each cell): program, computing, communication."""
     rows = [(trace.cell, rank) for trace in report.ok if len(spans[trace.cell]) for rank in trace.ranks][:MOST_RANKS]
     if not rows:
         empty(axes, "no trace has steps")

@@ -15,10 +15,7 @@ MOST_NAMED = 2  # cells that the verdict names; of more, their number
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison]
 ) -> tuple[str, bool]:
-    """Return the verdict, and whether the campaign's question has an answer.
-
-    `group`: the ranking that is concluded from; None: there is none.
-    """
+    """Return the verdict, and whether the question has an answer. `group`: the ranking that is concluded from."""
     if report.question:
         return _verdict_on_question(report.question)
     if group:

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def audit(*paths: str | Path, world_size: int | None = None, global_batch: int | None = None) -> Audit:
-    """The validity checks on files and folders, ours or anybody's: what was read, and the findings.
+    """Check the results in files and folders, ours or anybody's; return what was read, and the findings.
 
     `world_size`, `global_batch`: where the files do not state them. Raises UserError where there is no result.
     """
@@ -64,7 +64,7 @@ def columns() -> dict[str, Column]:
 
 
 def load_runs(folder: str | Path) -> list[Run]:
-    """All runs of scaleproof below `folder` (results/<campaign>, a cell, or one run), failed ones too, sorted by path.
+    """Return all runs of scaleproof below `folder` (results/<campaign>, a cell, or one run), also failed ones, by path.
 
     A run has `metrics`, and `steps`: the raw series of all ranks, read when it is first used. Runs in one allocation
     are listed once, where they were copied to. Raises UserError where there is no run or a file cannot be read.
@@ -82,7 +82,7 @@ def load_runs(folder: str | Path) -> list[Run]:
 
 
 def to_frame(folder: str | Path) -> pd.DataFrame:
-    """All runs below `folder` as `load_runs`, one row each, with the columns of runs.csv (`columns`).
+    """Return all runs below `folder` as a table: one row each, with the columns of runs.csv (`columns`).
 
     Runs of an A/B comparison have its name, their pair and their arm in `comparison`, `pair` and `arm`, which are empty
     for all others. Raises UserError as `load_runs`.
@@ -93,7 +93,7 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
 
 
 def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
-    """`b` relative to `a`, for each pair of cells: the ratio with its interval, or why they are not comparable.
+    """Compare `b` with `a`: for each pair of cells the ratio b/a with its interval, or why there is none.
 
     `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
     """
@@ -109,7 +109,7 @@ def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Comp
 
 
 def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:
-    """Where the time of a step goes: of a summarised capture of scaleproof, or of anybody's trace files.
+    """Return where the time of a step goes, from a summarised capture of scaleproof or from anybody's trace files.
 
     `ranks`, `steps`: how many the files hold, where they do not say. Raises UserError where a file cannot be read.
     """
@@ -127,10 +127,10 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
 def watch(
     batches: Iterable[Batch], model: Module, optimizer: Optimizer, folder: str | Path | None = None
 ) -> Watched[Batch]:
-    """The `batches`, to iterate over in a training loop in their place; what the loop does is written into `folder`.
+    """Return the `batches` for a training loop to iterate over in their place; what the loop does is recorded.
 
-    `model` and `optimizer`: those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where it
-    is set, else scaleproof-watch; `scaleproof watched` reads it.
+    `model` and `optimizer`: those that train, after DDP or FSDP have wrapped them. `folder`: for the record, which
+    `scaleproof watched` reads; by default SCALEPROOF_WATCH where it is set, else scaleproof-watch.
     """
     from scaleproof.measure.watch.loop import watch as watch_loop
 

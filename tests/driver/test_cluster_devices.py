@@ -38,13 +38,13 @@ def node(**fields):
     ],
 )
 def test_the_device_of_a_node(tmp_path, fields, ok, text):
-    check = cluster_check._of(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
+    check = cluster_check._node_checks(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
     assert check.ok == ok
     assert text in cluster_check.line(check)
 
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
-    assert len(cluster_check._of(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+    assert len(cluster_check._node_checks(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
 
 
 @pytest.mark.parametrize(("asked", "ok"), [(1, True), (2, False)])

@@ -28,7 +28,10 @@ def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
 
 
 def main() -> None:
-    """Run one command. Exit code 2 and one message for wrong input; a signal or a closed pipe ends it without more."""
+    """Run the command of the command line.
+
+    Wrong input ends with exit code 2 and one message; a signal or a closed pipe ends the command without more.
+    """
     stop = _Stop()
     try:
         from scaleproof.cli.commands import run
@@ -50,6 +53,7 @@ class _Stop:
     """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
 
     def __init__(self) -> None:
+        """Install the handlers of SIGINT and SIGTERM, unless they are ignored, and of errors that cannot be raised."""
         self.number: signal.Signals | None = None
         self._process = os.getpid()
         self._before: dict[signal.Signals, Any] = {}
@@ -63,7 +67,7 @@ class _Stop:
         return 128 + (self.number or 0)
 
     def _stop(self, number: int, _: object) -> "NoReturn":
-        """Undo what is begun, and end. A second signal ends the process at once."""
+        """End the command on a signal, undoing what is begun. A second signal ends the process at once."""
         signal.signal(number, signal.SIG_DFL)
         if os.getpid() != self._process:  # forked from the command, which says what there is to say
             os.kill(os.getpid(), number)
@@ -76,7 +80,11 @@ class _Stop:
         raise KeyboardInterrupt
 
     def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
-        """Where Python cannot raise, as in a callback of a weak reference, the command is stopped a moment later."""
+        """Stop the command a moment later where Python could not raise the signal, as in a callback of a weak
+        reference.
+
+        All other errors that cannot be raised are for the hook that was there before.
+        """
         if self.number is None or problem.exc_type is not KeyboardInterrupt:
             self._hook(problem)
             return
@@ -86,7 +94,7 @@ class _Stop:
         Timer(0.01, os.kill, (self._process, self.number)).start()
 
     def end(self) -> None:
-        """The handlers as they were; while Python ends, signals end it silently."""
+        """Restore the handlers as they were; while Python ends, signals end it silently."""
         sys.unraisablehook = self._hook
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -97,7 +105,7 @@ class _Stop:
 
 
 def _code(error: BaseException) -> int | None:
-    """The exit code of a command that ended so, after its message; None where the error is a defect."""
+    """Print the message of an error that has ended a command, and return the exit code; None for a defect of ours."""
     from scaleproof.ground.errors import UserError, printable
 
     if isinstance(error, SystemExit):  # its code is argparse's or the command's own

@@ -24,6 +24,10 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def ab(args: argparse.Namespace) -> None:
+    """Compare two commands until it is decided which is faster, and print the verdict.
+
+    Raises SystemExit with the verdict's exit code, UserError for wrong input.
+    """
     import json
     from dataclasses import asdict
 
@@ -58,7 +62,7 @@ def ab(args: argparse.Namespace) -> None:
 
 
 def _pattern(given: str) -> tuple[str, str]:
-    """A figure and its regular expression. Raises UserError."""
+    """Split NAME=REGEX into the name of a figure and its regular expression. Raises UserError."""
     name, separator, pattern = given.partition("=")
     if not separator:
         raise UserError(f'--pattern "{given}": write NAME=REGEX, e.g. step_ms="time ([0-9.]+)ms"')
@@ -66,7 +70,7 @@ def _pattern(given: str) -> tuple[str, str]:
 
 
 def _per_step(args: argparse.Namespace) -> dict[str, str | int]:
-    """The work of a step, as a campaign gives it. Raises UserError."""
+    """Return the work of a step as a campaign gives it, {unit: amount}; empty where logs say it. Raises UserError."""
     unit = args.metric.removesuffix("/s") if args.metric else "tokens"
     if args.per_step is not None:
         if unit not in ("tokens", "samples"):
@@ -76,6 +80,7 @@ def _per_step(args: argparse.Namespace) -> dict[str, str | int]:
 
 
 def add(commands: Group) -> None:
+    """Add the command `ab` to `commands`."""
     doc = (
         "is training program B faster than A? Runs both in turns until that is decided, reads what they print, checks "
         "it, and says so in a line"

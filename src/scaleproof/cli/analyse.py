@@ -11,7 +11,7 @@ from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, file_to_write, folder, path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from scaleproof.conclude.report.page_inputs import PageInputs
     from scaleproof.ground.campaign.cells import Cell
@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from scaleproof.ground.findings.forecast_report import ForecastReport
     from scaleproof.ground.records.run import Run
 
+    PlannedRuns = list[tuple[Path, Cell, int]]  # folder, cell and number of each run
+
 MANY_RUNS = 1000  # from as many on the garbage collector is kept from their records
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def collect(args: argparse.Namespace) -> None:
+    """Write runs.csv from all runs of a campaign."""
     from scaleproof.conclude.analysis.run_tables import runs_table
     from scaleproof.ground.files import write_atomic
 
     loaded, planned = _planned(args)
-    table = runs_table(_each(loaded, planned))
-    write_atomic(args.results / loaded.name / "runs.csv", table.to_csv(index=False))
+    write_atomic(args.results / loaded.name / "runs.csv", runs_table(_each(loaded, planned)).to_csv(index=False))
 
 
 def findings(args: argparse.Namespace) -> None:
+    """Write findings.json, what the checks find in the runs of a campaign, and print each finding."""
     from scaleproof.conclude.analysis.ab_comparison import pairs_of
     from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
     from scaleproof.ground.files import write_json
@@ -56,7 +59,7 @@ def findings(args: argparse.Namespace) -> None:
 
 
 def _audit_log(log: Path) -> "list[Finding]":
-    """What is wrong in a log, as of anybody's program; nothing where it has no result."""
+    """Return the findings on a log, as of anybody's program; none where it has no result."""
     from scaleproof.auditor.audit import audit_paths
     from scaleproof.ground.errors import UserError
 
@@ -67,6 +70,7 @@ def _audit_log(log: Path) -> "list[Finding]":
 
 
 def analyse(args: argparse.Namespace) -> None:
+    """Write scaling_report.json, cells.csv and losses.csv of a campaign."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import timed
@@ -90,7 +94,7 @@ def analyse(args: argparse.Namespace) -> None:
 
 
 def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", target_loss: Any) -> None:
-    """cells.csv and losses.csv."""
+    """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign; None: it has none."""
     from scaleproof.conclude.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
     from scaleproof.ground.files import write_atomic
@@ -102,6 +106,7 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 
 
 def look(args: argparse.Namespace) -> None:
+    """Write whether a campaign goes on after so many repeats, and print it. Raises UserError where that is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.errors import UserError
     from scaleproof.ground.files import write_json
@@ -122,6 +127,7 @@ def look(args: argparse.Namespace) -> None:
 
 
 def comparison(args: argparse.Namespace) -> None:
+    """Write comparison.json, of the A/B pairs of a campaign, with its table and chart."""
     from scaleproof.conclude.analysis.ab_comparison import comparison_report, pairs_of
     from scaleproof.conclude.report.charts import draw_comparison
     from scaleproof.conclude.report.tables.comparison import write_comparison
@@ -139,6 +145,7 @@ def comparison(args: argparse.Namespace) -> None:
 
 
 def waterfall(args: argparse.Namespace) -> None:
+    """Write waterfall.json, where scaling is lost, with its table and chart."""
     from scaleproof.conclude.analysis.waterfall import waterfall_report
     from scaleproof.conclude.report.charts import draw_waterfall
     from scaleproof.conclude.report.read_results import read_inputs, read_profiles
@@ -156,6 +163,7 @@ def waterfall(args: argparse.Namespace) -> None:
 
 
 def tables(args: argparse.Namespace) -> None:
+    """Write the tables of all cells and of scaling into `tables` of a campaign's folder."""
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.tables.cells import write_tables
     from scaleproof.conclude.report.tables.scaling import write_series
@@ -167,6 +175,7 @@ def tables(args: argparse.Namespace) -> None:
 
 
 def charts(args: argparse.Namespace) -> None:
+    """Write the charts of all cells and of scaling into `charts` of a campaign's folder."""
     from scaleproof.conclude.report.charts import CHARTS, draw
     from scaleproof.conclude.report.read_results import read_inputs
 
@@ -177,6 +186,7 @@ def charts(args: argparse.Namespace) -> None:
 
 
 def loss_charts(args: argparse.Namespace) -> None:
+    """Write the charts of losses over steps and over seconds."""
     from scaleproof.conclude.report.charts import draw_losses
     from scaleproof.conclude.report.read_results import read_losses
 
@@ -186,6 +196,7 @@ def loss_charts(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
+    """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.page import write_page
     from scaleproof.conclude.report.sentences.answer import conclude
     from scaleproof.ground.files import sha256_of
@@ -202,16 +213,15 @@ def report(args: argparse.Namespace) -> None:
 
 
 def pdf(args: argparse.Namespace) -> None:
+    """Write report.pdf of a campaign."""
     from scaleproof.conclude.report.paper import write_paper
 
     loaded, planned = _planned(args)
-    inputs = _page_inputs(args, loaded, planned)
-    write_paper(inputs, args.results / loaded.name / "report.pdf")
+    write_paper(_page_inputs(args, loaded, planned), args.results / loaded.name / "report.pdf")
 
 
-def _page_inputs(
-    args: argparse.Namespace, loaded: "LoadedCampaign", planned: "list[tuple[Path, Cell, int]]"
-) -> "PageInputs":
+def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "PlannedRuns") -> "PageInputs":
+    """Read all that the report of a campaign is made from."""
     from scaleproof.conclude.report.chart_catalog import charts_of
     from scaleproof.conclude.report.page_facts import facts_of
     from scaleproof.conclude.report.page_inputs import PageInputs
@@ -243,6 +253,7 @@ def _page_inputs(
 
 
 def compare(args: argparse.Namespace) -> None:
+    """Print how two results compare, and write the page. Raises SystemExit(1) where no pair is comparable."""
     import json
     from dataclasses import asdict
 
@@ -274,6 +285,7 @@ def compare(args: argparse.Namespace) -> None:
 
 
 def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
+    """Write the page of a comparison. `alone`: cells that one side has."""
     import shlex
 
     from scaleproof.conclude.analysis.compare_runs import all_own, measured_runs
@@ -297,23 +309,23 @@ def _runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[Loaded
     return loaded, _read(loaded, planned)
 
 
-def _planned(
-    args: argparse.Namespace, repeats: int | None = None
-) -> "tuple[LoadedCampaign, list[tuple[Path, Cell, int]]]":
+def _planned(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, PlannedRuns]":
+    """Load the campaign of `args`; return it with its planned runs, or the first `repeats` of each cell."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
     return loaded, loaded.planned(args.results, repeats)
 
 
-def _each(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "Iterator[Run]":
+def _each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
     """The runs one by one: whoever keeps ten thousand needs 280 MB."""
     from scaleproof.ground.records.unreadable import planned_run
 
     return (planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned)
 
 
-def _read(loaded: "LoadedCampaign", planned: "Sequence[tuple[Path, Cell, int]]") -> "list[Run]":
+def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
+    """Read all planned runs."""
     many = len(planned) >= MANY_RUNS
     if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
@@ -337,6 +349,7 @@ def _findings(folder: Path) -> "Findings":
 
 
 def add(commands: Group) -> None:
+    """Add the command `compare` to `commands`."""
     doc = "compare any two results, ours or anybody's; exit code 1 where they are not comparable"
     example = (
         "scaleproof compare results/demo/runs/ddp-n1x2 results/demo/runs/zero2-n1x2 --vary strategy\n"
@@ -346,8 +359,7 @@ def add(commands: Group) -> None:
     two = command(commands, "compare", compare, doc, example)
     two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
     two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
-    text = "what is meant to differ, e.g. strategy"
-    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help=text)
+    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
     two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     two.add_argument(
@@ -356,6 +368,7 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
+    """Add the stages of this module to `stages`."""
     for name, stage, doc in (
         ("collect", collect, "gather all runs into runs.csv"),
         ("findings", findings, "check all runs: findings.json"),
@@ -383,5 +396,5 @@ def add_stages(stages: Group) -> None:
         sub = command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
-            text = "forecast.json: its forecasts are drawn as bands"
-            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=text)
+            bands = "forecast.json: its forecasts are drawn as bands"
+            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=bands)

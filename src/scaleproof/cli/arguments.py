@@ -21,6 +21,7 @@ class _Once(argparse._StoreAction):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, name: str | None = None
     ) -> None:
+        """Store the value. Raises ArgumentError where the option was given before."""
         given = namespace.__dict__.setdefault("given", set())
         if name is not None and self.dest in given:
             hint = "; give all its values after one of them" if self.nargs == "+" else ""
@@ -33,6 +34,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that names the nearest command, choice or option when it does not know a word."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        """Begin a parser as ArgumentParser does, without abbreviations, each option once."""
         options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
@@ -40,6 +42,7 @@ class Parser(argparse.ArgumentParser):
             self.register("action", name, _Once)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Check that `value` is one of the choices. Raises ArgumentError, with the nearest one."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):
@@ -52,6 +55,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, message)
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        """Count the words that belong to an argument. Raises ArgumentError that names the value which is missing."""
         try:
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError:
@@ -59,7 +63,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"needs a value, {_metavar(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2; what a word has of control characters is spelled out."""
+        """End with exit code 2 and argparse's `message`, or a clearer one; control characters are spelled out."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
         strange = [w for w in sys.argv[1:] if re.match("--?[a-z]", w) and w.partition("=")[0] not in known]
@@ -68,20 +72,23 @@ class Parser(argparse.ArgumentParser):
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
             hints = " ".join(_not_expected(word, known) for word in strange[:3])
-            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
-            message = " ".join(part for part in (hints, f"{message}.", example) if part)
+            message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
         elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):
             message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
         super().error(shortened(message, 1000))
 
+    def _example(self) -> str:
+        """Return the first example of the help in one line, after "Example:"; "" where there is none."""
+        heading_and_first = (self.epilog or "").splitlines()[:2]
+        return " ".join(" ".join(heading_and_first).split())
+
     def unknown(self, words: list[str]) -> NoReturn:
-        """End with exit code 2 and name the words that no option or argument of the command takes."""
+        """End with exit code 2 and name the `words` that no option or argument of the command takes."""
         known = self._option_string_actions
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
             takes = " ".join(_metavar(a) for a in self._actions if not a.option_strings) or "no argument"
-            example = " ".join(" ".join((self.epilog or "").splitlines()[:2]).split())
-            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {example}')
+            self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {self._example()}')
         listed = ", ".join(name for name in known if name.startswith("--"))
         places = [action.dest for action in self._actions if not action.option_strings]
         for word in strange:
@@ -98,7 +105,7 @@ def _metavar(action: argparse.Action) -> str:
 
 
 def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
-    """What to say of an option that a command does not know."""
+    """Return what to say of `word`, an option that a command does not know. `known`: its options by name."""
     name = word.partition("=")[0]
     if name in known:
         return f'"{name}" stands before the command; write it at the end.'
@@ -110,7 +117,10 @@ def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
 
 
 def _command_hint(prog: str, group: Group, word: str) -> str:
-    """Which command is meant, with its group: `Did you mean "scaleproof campaign validate"?`, with a leading space."""
+    """Return which command is meant by `word`, with a leading space: ` Did you mean "scaleproof campaign validate"?`.
+
+    `prog`: the program, with the group that `group` is of.
+    """
     if word.casefold() in WORKFLOW_WORDS:
         return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
     inside = [
@@ -141,7 +151,7 @@ def command(
 def on_campaign(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """A command whose first argument is a campaign file."""
+    """Add the command `name`, whose first argument is a campaign file. Arguments as of `command`."""
     sub = command(group, name, run, doc, example)
     sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
     return sub
@@ -153,7 +163,7 @@ def subcommands(group: Group, name: str, doc: str) -> Group:
 
 
 def results_option(parser: argparse.ArgumentParser) -> None:
-    """`--results`: where the results are, if they are not in the folder of that name."""
+    """Add `--results`: where the results are, if they are not in the folder of that name."""
     parser.add_argument(
         "--results",
         type=results_folder,

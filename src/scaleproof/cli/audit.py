@@ -24,9 +24,13 @@ STANDARD_INPUT = Path("-")
 
 
 def audit_results(args: argparse.Namespace) -> None:
+    """Audit files and folders, and print the findings.
+
+    Raises SystemExit: 0 without findings above a note, 1 with some, 2 where nothing could be read.
+    """
     from scaleproof.auditor.audit import audit_paths
 
-    given: dict[str, dict[str, int]] = {}
+    given: dict[str, dict[str, int]] = {}  # part of a run's name -> what the user says of such runs
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
         for text in texts:
             name, number = _given(key, text)
@@ -41,7 +45,9 @@ def audit_results(args: argparse.Namespace) -> None:
             hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
             raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
     _show(args, result)
-    raise SystemExit(2 if not result.formats else 0 if result.clean else 1)
+    if not result.formats:
+        raise SystemExit(2)
+    raise SystemExit(0 if result.clean else 1)
 
 
 def _show(args: argparse.Namespace, result: "Audit") -> None:
@@ -63,7 +69,10 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
 
 @contextmanager
 def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
-    """The paths, with "-" as a file that has what stands on standard input, and a name that does not say what it is."""
+    """Yield `paths`, with "-" replaced by a file that has the text of standard input.
+
+    The file's name has no ending, so that it does not say what it is. Raises UserError where the text is empty.
+    """
     if STANDARD_INPUT not in paths:
         yield paths
         return
@@ -77,6 +86,10 @@ def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
 
 
 def explain(args: argparse.Namespace) -> None:
+    """Print the page of a finding, what a word or a column means, the index, or all pages.
+
+    Raises UserError where there is no such finding or word.
+    """
     from scaleproof.ground.words import meaning, words
 
     text = meaning(" ".join(args.code))
@@ -116,7 +129,10 @@ def _definition(text: str) -> str | None:
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
-    """`8`, or `NAME=8` for runs whose name contains NAME."""
+    """Split `NAME=8`, for runs whose name contains NAME, or `8`, for all ("").
+
+    `key`: the option, for the message. Raises UserError where the number is none.
+    """
     name, _, number = text.rpartition("=")
     if not number.isdecimal() or not 0 < int(number) < 10**9:
         raise UserError(f'--{key.replace("_", "-")} is "{text}"; allowed: a number above 0, or NAME=NUMBER')
@@ -124,6 +140,7 @@ def _given(key: str, text: str) -> tuple[str, int]:
 
 
 def add(commands: Group) -> None:
+    """Add the commands `audit` and `explain` to `commands`."""
     doc = (
         "name what is wrong with a benchmark, ours or anybody's; "
         "exit code 0 (nothing above note), 1 (findings) or 2 (unreadable)"

@@ -24,7 +24,10 @@ stopped (Ctrl-C, SIGTERM).
 
 
 def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
-    """The parser of all commands, or of those that the workflow calls: it calls thousands, and they are made sooner."""
+    """Return the parser of all commands; with `stages_alone`, of those that the workflow calls.
+
+    The workflow calls thousands, and their parser is made sooner.
+    """
     top = Parser(prog="scaleproof", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"scaleproof {__version__}")
     top.set_defaults(parser=top)

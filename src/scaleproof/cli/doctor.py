@@ -7,6 +7,7 @@ from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
 
 
 def doctor(args: argparse.Namespace) -> None:
+    """Check the machine, print each check as it ends, and write the report. Raises SystemExit(1) where one fails."""
     from scaleproof.ground.cores import available_cores
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
     from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line
@@ -32,6 +33,7 @@ def doctor(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add the command `doctor` to `commands`."""
     sub = command(
         commands,
         "doctor",

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
+    """Measure collectives in the groups of a campaign, or in one, or take them from files of nccl-tests.
+
+    Raises UserError where a campaign has no group, or files are given for several.
+    """
     from scaleproof.conclude.forecast.collective import Group as Ranks
     from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure
     from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merged, pair_rows
@@ -49,6 +53,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
 
 
 def sweep(args: argparse.Namespace) -> None:
+    """Measure collectives in one group, as a stage of the workflow."""
     from scaleproof.conclude.forecast.sweep import group_called, measure
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -60,7 +65,7 @@ def sweep(args: argparse.Namespace) -> None:
 
 
 def forecast_cells(args: argparse.Namespace) -> None:
-    """From a campaign's runs, or from a table."""
+    """Forecast the cells that have not run, from a campaign's runs or from a table, and print the forecasts."""
     if args.table:
         _forecast_table(args)
         return
@@ -80,6 +85,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
 
 def _forecast_table(args: argparse.Namespace) -> None:
+    """Print forecasts from a table. Raises UserError where a campaign is given as well."""
     from scaleproof.conclude.forecast.table_forecast import forecast_table, table_text
 
     if args.campaign is not None:
@@ -88,7 +94,7 @@ def _forecast_table(args: argparse.Namespace) -> None:
 
 
 def forecast(args: argparse.Namespace) -> None:
-    """Before the held-out cells run: the file that their runs wait for."""
+    """Forecast the held-out cells before they run, and write the file that their runs wait for."""
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
     from scaleproof.ground.files import write_json
@@ -99,6 +105,7 @@ def forecast(args: argparse.Namespace) -> None:
 
 
 def forecast_report(args: argparse.Namespace) -> None:
+    """Score earlier forecasts; write forecast.json with its table and charts."""
     from scaleproof.conclude.forecast.report_data import report_of
     from scaleproof.conclude.report.charts.forecast import draw_forecast
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
@@ -107,7 +114,7 @@ def forecast_report(args: argparse.Namespace) -> None:
 
     evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
-    evidence = evidence_of(args.campaign, args.results)
+    evidence = evidence_of(args.campaign, args.results)  # again: its ledger has the new scores now
     folder = args.results / evidence.loaded.name
     report = report_of(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
@@ -118,6 +125,10 @@ def forecast_report(args: argparse.Namespace) -> None:
 
 
 def plan(args: argparse.Namespace) -> None:
+    """Print what a campaign takes, in time, money and memory, and what it has spent; the plan is recorded.
+
+    Raises UserError where a price has a date but no figure.
+    """
     from datetime import date
 
     from scaleproof.conclude.forecast.ledger import now_utc
@@ -146,6 +157,7 @@ def plan(args: argparse.Namespace) -> None:
 
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
+    """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where it has no tokens."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
     from scaleproof.ground.errors import missing
 
@@ -160,7 +172,10 @@ def frontier_of_cell(args: argparse.Namespace) -> None:
 
 
 def frontier(args: argparse.Namespace) -> None:
-    """The micro-batch of a cell that says `largest` or `fastest`. One that cannot run here runs into its own row."""
+    """Find the micro-batch of a cell that says `largest` or `fastest`, as a stage of the workflow.
+
+    A cell that cannot run here gets the smallest one: its run then ends as a row that says why.
+    """
     from scaleproof.conclude.forecast.frontier_runs import NoTrial, limit_of, micro_batches
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
@@ -181,6 +196,10 @@ def frontier(args: argparse.Namespace) -> None:
 def _find_frontier(
     loaded: "LoadedCampaign", cell: "Cell", tokens: Path, out: Path, limit: float | None, compare_speed: bool
 ) -> None:
+    """Find the frontier of a cell by trials; write it to `out` and print it.
+
+    `limit`: memory of a device in bytes; None: that of the GPU. `compare_speed`: also time a half and a quarter.
+    """
     from dataclasses import asdict
 
     from scaleproof.conclude.forecast.frontier_runs import find_frontier, micro_batches
@@ -204,7 +223,7 @@ def _limit(loaded: "LoadedCampaign") -> float | None:
 
 
 def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
-    """All that forecasts of a campaign are made from, as much as there is; runs are checked. Raises UserError."""
+    """Read all that forecasts of a campaign are made from; its runs are checked. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
@@ -219,7 +238,7 @@ def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
 
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:
-    """Score what was forecast and is measured now; say how many were inside."""
+    """Score the forecasts whose cells are measured now, add them to the ledger, and print how many were inside."""
     from scaleproof.conclude.forecast.campaign_forecast import outcomes
     from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, scored
 
@@ -239,6 +258,7 @@ def _link(args: argparse.Namespace) -> "Link | None":
 
 
 def _publish_sweep(made: "Sweep", folder: Path) -> None:
+    """Write a sweep into `folder`, with the rates of pairs of nodes, and print it."""
     from scaleproof.conclude.forecast.sweep_file import SWEEP, write_node_pairs
     from scaleproof.conclude.forecast.text import sweep_text
     from scaleproof.ground.files import write_json
@@ -249,6 +269,7 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add `sweep`, `forecast`, `frontier` and `plan` to `commands`."""
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scaleproof sweep config/campaigns/demo.yaml\n"
@@ -317,6 +338,7 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
+    """Add the stages of this module to `stages`."""
     one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
     one.add_argument("group", help="the group, as a cell's geometry is written")
     one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")

@@ -25,7 +25,7 @@ IN_CLONE = "make setup"
 
 
 def unusable_library(error: BaseException) -> str | None:
-    """Of an error that the import of a library raised, one line; None where it is no such error."""
+    """Return one line on a library that cannot be imported, and its cure; None where `error` is no such error."""
     while isinstance(cause := error.__cause__ or error.__context__, Exception) and _library(cause):
         error = cause  # pandas says that it lacks numpy: numpy says why
     name = _library(error)
@@ -38,8 +38,10 @@ def unusable_library(error: BaseException) -> str | None:
 
 
 def _library(error: BaseException) -> str | None:
-    """The library whose import failed, as it is called in `import`."""
-    missing = isinstance(error, ImportError) and error.name and error.name.partition(".")[0]
+    """Return the name by which the library whose import failed is imported; None where `error` is something else."""
+    missing = ""
+    if isinstance(error, ImportError) and error.name:
+        missing = error.name.partition(".")[0]
     if missing and missing != PACKAGE:
         return missing
     if missing or not isinstance(error, Exception):
@@ -52,7 +54,7 @@ def _library(error: BaseException) -> str | None:
 
 
 def _bodies(trace: TracebackType | None) -> Iterator[str]:
-    """Libraries of whose modules the bodies were run, which is an import, below the last function of our own."""
+    """Yield the libraries whose modules were being imported: code of a module, below the last function of our own."""
     frames = [frame for frame, _ in walk_tb(trace)]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
     own = max((i for i, name in enumerate(names) if name == PACKAGE), default=-1)
@@ -68,7 +70,10 @@ def _of_file(path: Path) -> str:
 
 
 def _cure(name: str, absent: bool) -> str:
-    """What installs the library; a name that we do not ask for may be anybody's package."""
+    """Return what installs the library `name`. `absent`: it is not there, rather than broken.
+
+    A name that we do not ask for may be anybody's package: all libraries are installed then.
+    """
     package = _canonical(PACKAGES.get(name, name))
     try:
         required = metadata.requires(PACKAGE) or []

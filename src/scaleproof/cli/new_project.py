@@ -11,6 +11,7 @@ NEEDED = ("snakemake", "torch")  # to run what a project plans
 
 
 def init(args: argparse.Namespace) -> None:
+    """Make a project in a folder; print its files and what to type next. Raises UserError where one is there."""
     from scaleproof.driver.new_project import new_project
 
     for name in new_project(args.folder):

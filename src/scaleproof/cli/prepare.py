@@ -34,6 +34,7 @@ MODELS = {
 
 
 def campaign_validate(args: argparse.Namespace) -> None:
+    """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
     from scaleproof.driver.campaign_preview import not_here
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
@@ -48,6 +49,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
 
 
 def campaign_show(args: argparse.Namespace) -> None:
+    """Print the cells of a campaign, and how long it takes. Raises UserError where it is not valid."""
     from scaleproof.driver.campaign_preview import show
     from scaleproof.driver.planned_work import planned_work
 
@@ -64,7 +66,7 @@ def drawn(loaded: "LoadedCampaign") -> int:
 
 
 def _checked(campaign: Path) -> "LoadedCampaign":
-    """The campaign with its corpora opened. Raises UserError."""
+    """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.corpus.check import check_corpus
     from scaleproof.measure.model.inventory import inventory_of
@@ -87,6 +89,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
 
 
 def stale(args: argparse.Namespace) -> None:
+    """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
@@ -101,6 +104,7 @@ def stale(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
+    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
     from scaleproof.driver.keep import keep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -123,6 +127,7 @@ def corpus_list(args: argparse.Namespace) -> None:
 
 
 def corpus_check(args: argparse.Namespace) -> None:
+    """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
     from scaleproof.measure.corpus.check import ask_hub, check_corpus
     from scaleproof.measure.corpus.remote import Remote
@@ -134,6 +139,7 @@ def corpus_check(args: argparse.Namespace) -> None:
 
 
 def model_fetch(args: argparse.Namespace) -> None:
+    """Fetch the config.json of a model, and print the line that a campaign needs."""
     from scaleproof.measure.corpus.remote import Remote
     from scaleproof.measure.model.fetch import fetch_config
 
@@ -143,6 +149,7 @@ def model_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_fetch(args: argparse.Namespace) -> None:
+    """Gather the documents of a corpus, and print how many they are."""
     from scaleproof.ground.campaign.loaded import corpus_called
     from scaleproof.measure.corpus.documents import fetch
     from scaleproof.measure.corpus.remote import Remote
@@ -171,6 +178,7 @@ def gpt2_tokenizer(args: argparse.Namespace) -> None:
 
 
 def corpus_tokenise(args: argparse.Namespace) -> None:
+    """Encode a corpus into train.bin and val.bin, and print how many tokens they have."""
     from scaleproof.measure.corpus.tokenise import tokenise
 
     tokens = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
@@ -179,6 +187,7 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 
 def corpus_reread(args: argparse.Namespace) -> None:
+    """Hold token files against the documents of their corpus, and write and print the differences."""
     from scaleproof.ground.files import write_json
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
@@ -190,6 +199,7 @@ def corpus_reread(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add `campaign`, `model`, `corpus`, `stale` and `keep` to `commands`."""
     campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
     example = "scaleproof campaign validate config/campaigns/demo.yaml"
     doc = "check a campaign file and what it names; count what will run and estimate the time"
@@ -237,6 +247,7 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
+    """Add the stages of this module to `stages`."""
     fetch = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
     fetch.add_argument("corpus", help="a name in config/corpora.yaml")
     fetch.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")

@@ -25,6 +25,7 @@ Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
 
 
 def train(args: argparse.Namespace) -> None:
+    """Make one run of a cell and print its rate. Raises UserError, which the run's log has too."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.metrics import Failed
     from scaleproof.ground.records.run import LOG
@@ -52,9 +53,9 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _left(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
-    """How many runs are not there yet, and how long they take if each takes as long as the latest one.
+    """Return how many runs are not there yet, and their time if each takes as long as `latest`, for the end of a line.
 
-    Nothing on a cluster, where they run side by side.
+    "" on a cluster, where they run side by side.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -73,9 +74,10 @@ def as_planned(
     look_up: Callable[[], Sequence[Planned]],
     fingerprint: Callable[[Planned], str] = attrgetter("planned_fingerprint"),
 ) -> Sequence[Planned]:
-    """What `look_up` finds in the campaign's file, if it has the fingerprints that the workflow planned.
+    """Return what `look_up` gets from the campaign's file, if it has the fingerprints that the workflow planned.
 
-    Without any, as by hand, whatever it finds. Raises UserError where the campaign was edited while the job waited.
+    `planned`: these fingerprints; without any, as by hand, nothing is compared. `what`: its name in the message. Raises
+    UserError where the campaign was edited while the job waited.
     """
     try:
         cells = look_up()
@@ -90,7 +92,7 @@ def as_planned(
 
 @contextmanager
 def stoppable(consequence: str) -> Iterator[None]:
-    """End with the signal's exit code, and say what becomes of the work, where a run was stopped."""
+    """Run the body; where a signal stops its run, print the `consequence`, and end with the signal's exit code."""
     from scaleproof.measure.launch.supervise import Interrupted
 
     try:
@@ -101,6 +103,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 
 def reference(args: argparse.Namespace) -> None:
+    """Replay the first steps of a cell's workload, and write the losses."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
     from scaleproof.measure.launch.replay import replay_cell
@@ -125,6 +128,7 @@ def reference(args: argparse.Namespace) -> None:
 
 
 def pairs(args: argparse.Namespace) -> None:
+    """Make all pairs of one A/B comparison."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.pairs import run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
@@ -145,6 +149,7 @@ def pairs(args: argparse.Namespace) -> None:
 
 
 def shared_job(args: argparse.Namespace) -> None:
+    """Make the runs of one job, one after the other, but for those that are there; print how many it made."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
@@ -169,20 +174,21 @@ def shared_job(args: argparse.Namespace) -> None:
 
 
 def retry(args: argparse.Namespace) -> None:
+    """Remove failed runs and traces, or all of the cells in `--cell`, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import forget
     from scaleproof.ground.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
     for cell in args.cell:
-        loaded.cell(cell)
+        loaded.cell(cell)  # UserError where there is no such cell
     folder = args.results / loaded.name
     if not folder.is_dir():
         raise UserError(
             f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
         )
-    runs = [place for place in loaded.runs(args.results) if place.parent.name in (args.cell or [place.parent.name])]
-    traces = [folder / "traces" / cell.slug for cell in loaded.traced if cell.slug in (args.cell or [cell.slug])]
+    runs = [place for place in loaded.runs(args.results) if not args.cell or place.parent.name in args.cell]
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     removed = forget(folder, runs, bool(args.cell), traces)
     for place in removed:
@@ -195,6 +201,7 @@ def retry(args: argparse.Namespace) -> None:
 
 
 def cluster_check(args: argparse.Namespace) -> None:
+    """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) where one is bad."""
     from scaleproof.driver.cluster_check import check, line
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -208,6 +215,7 @@ def cluster_check(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add the commands `retry` and `cluster` to `commands`."""
     doc = "remove failed runs and traces, so that the next snakemake repeats them"
     example = (
         "scaleproof retry config/campaigns/demo.yaml                     # what failed\n"
@@ -238,10 +246,10 @@ def add(commands: Group) -> None:
 
 
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
-    """A log of somebody's program as its figures.
+    """Read the log of somebody's program with the auditor's `reader`; None where no reader knows a line of it.
 
-    The auditor reads it. It is handed to whoever measures as a function, and is no code of a measurement: another
-    reader measures nothing again, and each record names the one that has read it.
+    Whoever measures is handed this function, which so is no code of a measurement: another reader measures nothing
+    again, and each record names the one that has read it.
     """
     from scaleproof.auditor.read.printed_log import printed_log
 
@@ -249,6 +257,7 @@ def _read_log(log: Path, reader: str) -> "PrintedLog | None":
 
 
 def add_stages(stages: Group) -> None:
+    """Add the stages of this module to `stages`."""
     run = on_campaign(stages, "train", train, "one run of one cell")
     run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     run.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
@@ -276,7 +285,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _tokens(stage: argparse.ArgumentParser) -> None:
-    """The options of a stage that trains: where results are, and its tokens."""
+    """Add the options of a stage that trains: where results are, and its tokens."""
     results_option(stage)
     stage.set_defaults(read_log=_read_log)
     words = "folder of train.bin, val.bin and tokens.json; not for a command"

@@ -25,7 +25,10 @@ def capture_alone(args: argparse.Namespace) -> None:
 
 
 def _captured(args: argparse.Namespace) -> bool:
-    """Take the trace; whether there is one."""
+    """Take a trace of one cell and print what came of it; return whether there is one.
+
+    Raises UserError, which the trace's log has too where the workflow asked for it.
+    """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.ground.files import write_atomic
     from scaleproof.measure.trace.capture.capture import LOG, capture
@@ -66,7 +69,7 @@ def summary_alone(args: argparse.Namespace) -> None:
 
 
 def _summarised(args: argparse.Namespace) -> bool:
-    """Print where the time went; whether there is a trace that says so."""
+    """Print where the time of a trace went, and write the summary; return whether there is a trace that says so."""
     from scaleproof.conclude.report.sentences.trace import sentences
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.profile_schema import PROFILE
@@ -85,6 +88,7 @@ def _summarised(args: argparse.Namespace) -> bool:
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
+    """Print over which links a run communicated, by each file."""
     from scaleproof.measure.trace.readers.interconnect import read_interconnect
 
     for file in args.files:
@@ -93,6 +97,7 @@ def trace_interconnect(args: argparse.Namespace) -> None:
 
 
 def trace_diff(args: argparse.Namespace) -> None:
+    """Print which parts moved between two traces, as a table and in words."""
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.diff import diff, summarise_diff, table
@@ -112,6 +117,7 @@ def trace_diff(args: argparse.Namespace) -> None:
 
 
 def trace_report(args: argparse.Namespace) -> None:
+    """Write traces.json: all traces of a campaign beside its timed runs."""
     from scaleproof.conclude.analysis.traces import traces_report
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
@@ -127,6 +133,7 @@ def trace_report(args: argparse.Namespace) -> None:
 
 
 def trace_charts(args: argparse.Namespace) -> None:
+    """Write the charts of a campaign's traces."""
     from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
     from scaleproof.conclude.report.read_results import read_traces
 
@@ -136,6 +143,7 @@ def trace_charts(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add the command `trace` with its subcommands to `commands`."""
     traces = subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
@@ -163,6 +171,7 @@ def add(commands: Group) -> None:
 
 
 def add_stages(stages: Group) -> None:
+    """Add the stages of this module to `stages`."""
     doc = "a trace of one cell, in a run of its own"
     _capture(on_campaign(stages, "trace_capture", trace_capture, doc), out=path)
     _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
@@ -173,7 +182,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_to_write) -> None:
-    """`out`: the type of --out; a stage makes the folders above it, a user may have misspelt them."""
+    """Add the arguments of a capture to `sub`. `out`: the type of --out; a stage makes the folders above it."""
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     text = "folder of train.bin and tokens.json (default: the cell's own)"
     sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
@@ -188,6 +197,7 @@ def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_t
 
 
 def _summary(sub: argparse.ArgumentParser) -> None:
+    """Add the arguments of a summary to `sub`."""
     text = (
         "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
         "(one per rank), text or CSV of nsys stats"

@@ -30,7 +30,10 @@ def text(words: str) -> str:
 
 
 def path(text: str) -> Path:
-    """A path; the empty text, which would be the working folder, is refused."""
+    """Return `text` as a path. Raises ArgumentTypeError for addresses, and for names that no file can have.
+
+    The empty text, which would be the working folder, is refused as well.
+    """
     if not text:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:
@@ -43,7 +46,7 @@ def path(text: str) -> Path:
 
 
 def folder(text: str) -> Path:
-    """A folder that is there."""
+    """Return `text` as the path of a folder. Raises ArgumentTypeError where none is there."""
     place = path(text)
     if place.is_dir():
         return place
@@ -56,7 +59,7 @@ def results_folder(text: str) -> Path:
 
 
 def file_to_read(text: str) -> Path:
-    """A regular file that is there."""
+    """Return `text` as the path of a regular file. Raises ArgumentTypeError where none is there."""
     place = path(text)
     if place.is_dir():
         raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
@@ -66,9 +69,10 @@ def file_to_read(text: str) -> Path:
 
 
 def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> Path:
-    """A file to write: no folder, and in a folder that is there, so that a typo makes none.
+    """Return `text` as the path of a file to write, in a folder that is there, so that a typo makes none.
 
-    One that is there is replaced only if its name ends as what is written does: others may be the only copy.
+    A file that is there may be the only copy: it is replaced only if its name ends in one of `replaced`, as what is
+    written does. Raises ArgumentTypeError.
     """
     place = path(text)
     if place.is_dir():
@@ -90,7 +94,7 @@ def record_to_write(text: str) -> Path:
 
 
 def folder_to_write(text: str) -> Path:
-    """A folder to write into, which may still have to be made, in one that is there."""
+    """Return `text` as a folder in one that is there, and that may be new itself. Raises ArgumentTypeError."""
     place = path(text)
     if os.path.lexists(place) and not place.is_dir():
         what = path_fault(place) or " is a file"
@@ -100,7 +104,7 @@ def folder_to_write(text: str) -> Path:
 
 
 def _check_parent(place: Path) -> None:
-    """Raises ArgumentTypeError where the folder is not there that something is to be written into."""
+    """Check that the folder is there that `place` is to be written into. Raises ArgumentTypeError."""
     parent = place.parent
     if os.path.lexists(parent) and not parent.is_dir():
         raise argparse.ArgumentTypeError(f"{parent}{path_fault(parent) or ' is a file; a folder is expected'}")
@@ -118,10 +122,12 @@ class Number:
     whole: bool = False
 
     def __call__(self, text: str) -> float:
+        """Return `text` as a number. Raises ArgumentTypeError where it is none, or out of range."""
         try:
             value = int(text) if self.whole else float(text)
             is_plain = re.fullmatch(r"[0-9.eE+-]+", text.strip()) is not None
-            if is_plain and (value >= self.least if self.whole else value > 0) and value <= self.most:
+            is_large_enough = value >= self.least if self.whole else value > 0
+            if is_plain and is_large_enough and value <= self.most:
                 return value
         except ValueError:
             pass
@@ -134,7 +140,7 @@ count = Number(least=1, most=10**6, whole=True)
 
 
 def memory(text: str) -> float:
-    """An amount of memory in bytes: 4GB, 512MB, in powers of 1000."""
+    """Return an amount of memory in bytes, of a text like 4GB or 512MB, in powers of 1000. Raises ArgumentTypeError."""
     match = AMOUNT.fullmatch(text.strip())
     if match and 0 < (number := float(match[1])) < 1e9:
         return number * MEMORY[match[2].upper()]
@@ -142,7 +148,7 @@ def memory(text: str) -> float:
 
 
 def day(text: str) -> str:
-    """A date: 2026-11-01."""
+    """Return a date as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:

@@ -18,6 +18,7 @@ SHOWN = 50  # differences
 
 
 def verify(args: argparse.Namespace) -> None:
+    """Recompute the figures of a campaign and print the differences. Raises SystemExit(1) where there are any."""
     from scaleproof.verify.campaign import verify
 
     differences, runs, figures = verify(args.results)
@@ -39,6 +40,7 @@ def why(args: argparse.Namespace) -> None:
 
 
 def publish(args: argparse.Namespace) -> None:
+    """Pack a verified campaign as a folder that can be cited, and print where it is."""
     from scaleproof import __version__
     from scaleproof.conclude.publication.publish import Publication, publish
 
@@ -48,6 +50,7 @@ def publish(args: argparse.Namespace) -> None:
 
 
 def gate(args: argparse.Namespace) -> None:
+    """Compare throughput with earlier results, or over a history. Raises SystemExit(1) where it has become worse."""
     from scaleproof.ground.errors import UserError
 
     if args.history:
@@ -75,7 +78,10 @@ def gate(args: argparse.Namespace) -> None:
 
 
 def _history(args: argparse.Namespace) -> None:
-    """Steps over a history, printed and drawn; exit code 1 where the latest step of a series is a loss."""
+    """Print and draw the steps in a history of results.
+
+    Raises SystemExit(1) where the latest step of a series is a loss, or cells are gone or changed.
+    """
     from scaleproof.conclude.publication.history import history
     from scaleproof.ground.errors import UserError, plural
 
@@ -107,19 +113,23 @@ def _history(args: argparse.Namespace) -> None:
 
 
 def _draw_history(series: "History", out: Path) -> None:
+    """Write the chart of a history to `out`, an .svg, and a .png beside it."""
     from scaleproof.conclude.report.charts.history import draw_history
 
+    # Cell -> number of the session -> its rate.
     tracks = {
         cell: {i: session.rates[cell] for i, session in enumerate(series.sessions) if cell in session.rates}
         for cell in series.cells
     }
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
+    # Series -> the sessions that a step leads to.
     places = {step.series: [s.session for s in series.steps if s.series == step.series] for step in series.steps}
     draw_history(tracks, labels, places, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")
 
 
 def index(args: argparse.Namespace) -> None:
+    """Write index.html of all campaigns in a folder of results. Raises UserError where it has no report."""
     from scaleproof.conclude.report.index_page import write_index
     from scaleproof.ground.errors import UserError, nearest_path, path_fault
 
@@ -135,6 +145,7 @@ def index(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add `verify`, `why`, `publish`, `gate` and `index` to `commands`."""
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
     checked = command(commands, "verify", verify, doc, "scaleproof verify results/demo")
     checked.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")

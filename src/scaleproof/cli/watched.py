@@ -7,6 +7,7 @@ from scaleproof.cli.values import folder
 
 
 def watched(args: argparse.Namespace) -> None:
+    """Print what `scaleproof.watch` has recorded, with findings. Raises SystemExit(1) where one is `invalid`."""
     from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
     from scaleproof.ground.number_format import integer
     from scaleproof.ground.records.watched import read_watched
@@ -27,6 +28,7 @@ def watched(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
+    """Add the command `watched` to `commands`."""
     doc = "what scaleproof.watch has recorded: steps, rates, and checks that need no formula"
     parser = command(
         commands,

@@ -49,7 +49,10 @@ class AbRequest:
 
 
 def campaign_of(request: AbRequest, chance: float | None = None) -> dict[str, Any]:
-    """The campaign of a comparison. `chance`: of a difference that is not there; the usual 5 %, if not given."""
+    """Return the campaign that compares the two commands of `request`, as its YAML file holds it.
+
+    `chance`: of claiming a difference that is not there; None: the usual 5 %.
+    """
     workload: dict[str, Any] = {"command": "{program}"}
     workload["figures"] = dict(request.patterns) or request.figures
     if request.per_step:
@@ -57,28 +60,31 @@ def campaign_of(request: AbRequest, chance: float | None = None) -> dict[str, An
     work: dict[str, Any] = {"steps": list(request.steps)} if request.steps else {}
     if request.warmup_steps is not None:
         work["warmup_steps"] = request.warmup_steps
-    repeats = {
+    repeats: dict[str, float] = {
         "resolve": request.difference,
         "at_least": request.at_least,
         "at_most": request.at_most,
         "minutes": request.minutes,
     }
-    return {
-        "title": "Is B faster than A?",
-        "workload": workload,
-        **({"work": work} if work else {}),
+    if chance is not None:
+        repeats["chance"] = chance
+    campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
+    if work:
+        campaign["work"] = work
+    return campaign | {
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
         "resources": {"same_allocation": True},  # both of a repeat in one job: fewer jobs, and closer together
-        "repeats": repeats | ({"chance": chance} if chance is not None else {}),
+        "repeats": repeats,
     }
 
 
 def write_campaign(request: AbRequest, name: str | None, series: str | None, results: Path = RESULTS) -> Path:
-    """The file of the comparison's campaign, written where it is not there; its name follows from the request.
+    """Write the campaign of the comparison as a YAML file, unless it is there, and return the path.
 
-    `series`: the comparison takes its part of that error budget. Raises UserError where `name` is another campaign's.
+    `name`: of the file; by default ab- and a hash of the request. `series`: comparisons that share one error budget, of
+    which this one takes its part. Raises UserError where the file is there with another comparison.
     """
     text = json.dumps(campaign_of(request), sort_keys=True)
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
@@ -92,7 +98,7 @@ def write_campaign(request: AbRequest, name: str | None, series: str | None, res
 
 
 def run_campaign(path: Path, results: Path = RESULTS) -> None:
-    """Let Snakemake make the report of a campaign. Raises UserError, with its last lines, where it cannot."""
+    """Run Snakemake for the report of the campaign at `path`. Raises UserError, with its last lines, where it fails."""
     report = results / path.stem / "report.html"
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), "--cores", "all", "--quiet", "all"]
     done = subprocess.run([*command, "--", str(report)], capture_output=True, text=True, errors="replace")
@@ -102,13 +108,18 @@ def run_campaign(path: Path, results: Path = RESULTS) -> None:
 
 
 def read_verdict(path: Path, request: AbRequest, series: str | None, results: Path = RESULTS) -> AbVerdict:
-    """The verdict of a campaign that was run; it is entered into its series. Raises UserError."""
+    """Return the verdict of the campaign at `path`, which has run, and enter it into its `series`, if it has one.
+
+    Raises UserError where a file of its results is missing or damaged.
+    """
     folder = results / path.stem
     loaded = LoadedCampaign(path, results)
     failures = {}
     for place in loaded.runs(results):
-        metrics = read_run(place).metrics if (place / METRICS).is_file() else None
-        if metrics and metrics.failure:
+        if not (place / METRICS).is_file():
+            continue
+        metrics = read_run(place).metrics
+        if metrics.failure:
             failures[metrics.cell] = f"{metrics.failure.failure_class}: {metrics.failure.reason}"
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
     verdict = ab_verdict(report, findings, failures, request.difference)
@@ -125,19 +136,27 @@ def _series_file(series: str, results: Path) -> Path:
 
 
 def _entries(series: str, results: Path) -> dict[str, dict[str, Any]]:
-    """Campaign -> its level and whether it found a difference, in the order in which they were begun."""
+    """Return the comparisons of a series, in the order in which they were begun.
+
+    Campaign -> its `level` of significance, and whether it `decided`, that is, claimed a difference.
+    """
     path = _series_file(series, results)
     if not path.is_file():
         return {}
     try:
         entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-        return {name: {"level": float(e["level"]), "decided": bool(e["decided"])} for name, e in entries.items()}
+        return {
+            name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
+        }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise damaged(path, first_fault(error)) from None
 
 
 def _level_in_series(series: str, campaign: str, results: Path) -> float:
-    """The level of a comparison in its series; noted before it begins, so that one that is given up has spent it."""
+    """Return the level of significance that a comparison has in its series.
+
+    The level is noted before the comparison begins, so that one that is given up has spent it.
+    """
     entries = _entries(series, results)
     if campaign not in entries:
         level = next_level([entry["decided"] for entry in entries.values()])

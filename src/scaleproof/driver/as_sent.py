@@ -22,7 +22,10 @@ class CampaignsAsSent:
     """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
 
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
-        """`plans`: whether this is the user's Snakemake, which may itself run in a job of another one."""
+        """Begin without campaigns; in a job, with the copies that `environment` names.
+
+        `plans`: whether this is the user's Snakemake, which may itself run in a job of another one.
+        """
         self._plans, self._environment = plans, environment
         if plans:
             environment[VARIABLE] = ""
@@ -41,7 +44,7 @@ class CampaignsAsSent:
         return self._campaigns[name]
 
     def _sent(self, name: str, results: Path) -> LoadedCampaign:
-        """The campaign as it was when its jobs were planned. Raises UserError where that copy is gone."""
+        """Load the campaign `name` as it was when its jobs were planned. Raises UserError where that copy is gone."""
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
             raise missing(copy)

@@ -17,15 +17,18 @@ from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 
 
 def show(loaded: LoadedCampaign) -> str:
-    """Cells with batch arithmetic, tokens, processes and memory; totals; models, corpora, and what cannot run here."""
+    """Return the preview of a campaign: its cells with batch arithmetic, tokens, processes and memory; totals; models,
+    corpora, and what cannot run here.
+    """
     if loaded.campaign.workload.command is not None:
         return _show_commands(loaded)
     campaign, rows = loaded.campaign, []
-    total = 0
+    total = 0  # timed tokens of one run of each cell
     for cell in loaded.cells:
         batch, seq_len = cell.batch, cell.workload.seq_len
         tokens = batch.global_ * seq_len * cell.work.steps
         total += tokens
+        state = requirements.state(cell)
         rows.append(
             [
                 cell.slug,
@@ -35,11 +38,12 @@ def show(loaded: LoadedCampaign) -> str:
                 cell.work.steps,
                 tokens,
                 cell.world_size,
-                size(held) if (held := requirements.state(cell)) else "unknown",
+                size(state) if state else "unknown",
             ]
         )
     fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
     gpus, lost = usable(cuda_devices)
+    # A pair is two runs.
     hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
@@ -64,7 +68,7 @@ def show(loaded: LoadedCampaign) -> str:
 
 
 def _show_commands(loaded: LoadedCampaign) -> str:
-    """What each cell starts, word by word, and where its figures will come from."""
+    """Return the preview of a campaign of commands: what each cell starts, and where its figures come from."""
     campaign = loaded.campaign
     rows = [
         [cell.slug, cell.execution.geometry.n_devices, cell.per_step, shlex.join(cell.words)] for cell in loaded.cells
@@ -103,7 +107,10 @@ def _padding(loaded: LoadedCampaign) -> str:
 
 
 def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
-    """What cells without a CUDA device run on, and where they have to share it. `lost`: why no device is usable."""
+    """Return a paragraph on what cells without a CUDA device run on, and where they share it; "" where all have one.
+
+    `lost`: why no device can be used; "" where that is not so.
+    """
     cores, slow = available_cores(), []
     if lost:
         return f"\n\nNo CUDA device can be used, because {lost}."
@@ -118,20 +125,19 @@ def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
 
 
 def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """The cells that this machine cannot run, by reason."""
-    against = defaultdict(list)
+    """Return a paragraph with the cells that this machine cannot run, by reason; "" where it can run all."""
+    cells_by_reason = defaultdict(list)
     for cell in loaded.cells:
         if reason := unsupported_reason(cell, gpus):
-            against[reason].append(cell.slug)
-    if not against:
+            cells_by_reason[reason].append(cell.slug)
+    if not cells_by_reason:
         return ""
-    lines = [f"  {reason}: {', '.join(slugs)}" for reason, slugs in against.items()]
-    return "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n" + "\n".join(
-        lines
-    )
+    heading = "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n"
+    return heading + "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in cells_by_reason.items())
 
 
 def _comparisons(loaded: LoadedCampaign) -> str:
+    """Return a line for each A/B comparison, below an empty one; "" where there is none."""
     lines = [
         f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"
         for c, a, b in loaded.comparisons.values()

@@ -27,9 +27,9 @@ def line(verdict: Verdict) -> str:
 
 
 def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Verdict]:
-    """Look at the cluster with the settings of the profile in `folder`, and whether it would take the jobs of a
-    campaign.
+    """Try the cluster with the settings of the profile in `folder`, and return a verdict on each thing that was tried.
 
+    `results`: a folder that compute nodes are to write into. `loaded`: a campaign; Slurm is asked about its jobs, too.
     Raises UserError where there is no Slurm.
     """
     profile = SnakemakeProfile(folder)
@@ -40,19 +40,22 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
     requests = queue_requests(loaded, profile) if loaded else []
+    # The profile takes devices away, or no job of the campaign asks for any.
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.job.gres or "gpus" in request.job.options for request in requests)
     )
     partition_checks, count = _partition(partition, not without_devices)
     checks += partition_checks
+    usable = partition_checks[0].ok
     checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
     checks += _bookkeeping(profile.settings, config, account)
-    if partition_checks[0].ok and requests:
+    if usable and requests:
         checks += _jobs(requests, profile)
         checks += _too_long(requests, profile) + _too_short(requests)
         checks.append(_queue(requests, profile.settings, slurm.submit_limit(account)))
-    if partition_checks[0].ok:
-        devices = not without_devices and partition_checks[1].ok
+    if usable:
+        has_devices = partition_checks[1].ok
+        devices = not without_devices and has_devices
         gpu = gpu_options(site, defaults.get("gres", "")) if devices else []
         checks += _nodes(partition, account, min(2, count), results, gpu)
     return checks
@@ -71,17 +74,17 @@ def _sinfo() -> tuple[list[list[str]], str]:
 
 
 def _named(partition: str, rules: list[str]) -> Verdict:
-    """A partition that set-resources names for some rules."""
+    """Return whether a partition exists that set-resources of the profile names. `rules`: those whose jobs go there."""
     rows, names = _sinfo()
     who = " and ".join(rules)
-    if any(row[0] == partition for row in rows):
+    if any(name == partition for name, *_ in rows):
         return judged(True, f"partition {partition}, for {who}")
     fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
     return judged(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
 
 
 def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Would Slurm take what the campaign asks for?"""
+    """Return a verdict on each request of a campaign: would Slurm take it?"""
     checks = []
     for request in requests:
         reason = refusal(request, profile)
@@ -97,8 +100,11 @@ def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[V
 
 
 def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Jobs that ask for more time than their partition gives: where it is not enforced, they would wait forever."""
-    limits = {row[0]: slurm.minutes(row[3]) for row in _sinfo()[0]}
+    """Return a bad verdict on each job that asks for more time than its partition gives.
+
+    Where a cluster does not enforce that limit at submission, the job would wait forever.
+    """
+    limits = {name: slurm.minutes(longest) for name, _up, _nodes, longest, _devices in _sinfo()[0]}
     checks = []
     for request in requests:
         partition = profile.resources(request.rule).get("slurm_partition", "")
@@ -121,7 +127,10 @@ def _too_short(requests: Sequence[QueueRequest]) -> list[Verdict]:
 
 
 def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
-    """What the campaign will ask of the queue, before it does."""
+    """Return a verdict on the number of jobs that the campaign will send.
+
+    `settings`: of the profile. `limit`: how many jobs a user may have in the queue; None: any number.
+    """
     total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
     by_rule: dict[str, int] = {}
     for request in requests:
@@ -135,17 +144,24 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
 
 
 def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
-    """The trainings' partition: its devices, which it needs only if some are requested, and how many nodes it has."""
+    """Return verdicts on the trainings' partition `name`, and how many nodes it has.
+
+    The first verdict is whether it can be used; where it exists, the second is on its devices. `with_devices`: whether
+    trainings ask for any.
+    """
     rows, names = _sinfo()
     own = [row for row in rows if row[0] == name]
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
         return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
-    count, gres = sum(int(row[2]) for row in own), sorted({row[4] for row in own})
-    up, devices = any(row[1] == "up" for row in own), any("gpu" in g for g in gres)
+    count = sum(int(nodes) for _, _, nodes, _, _ in own)
+    up = any(state == "up" for _, state, _, _, _ in own)
+    gres = sorted({kinds for _, _, _, _, kinds in own})
+    devices = any("gpu" in kinds for kinds in gres)
+    longest = own[0][3]
     return [
         judged(
-            up, f"partition {name}: {count} nodes, at most {own[0][3]}; there are {names}", "it is down: ask the site"
+            up, f"partition {name}: {count} nodes, at most {longest}; there are {names}", "it is down: ask the site"
         ),
         judged(
             devices or not with_devices,
@@ -157,7 +173,10 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
 
 
 def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
-    """Does Snakemake hear of the end of jobs, and is the account one that counts?"""
+    """Return verdicts on whether Snakemake hears of the end of jobs, and whether the account is one that counts.
+
+    `profile`: its settings. `config`: of Slurm, as scontrol shows it. `account`: that jobs are charged to; "": none.
+    """
     interval = int(profile.get("seconds-between-status-checks", 10))
     accounts = bool(slurm.run_command("sacct", "--allocations", "--jobs=1"))  # a heading at least
     age = int((re.match(r"\d+", config.get("MinJobAge", "")) or "0")[0])
@@ -176,48 +195,47 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
 
 
 def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Verdict]:
-    """What compute nodes say: the shared folder, Python, torch, its use of a GPU, the network between them.
+    """Start a short job on `count` compute nodes, and return verdicts on what they say.
 
-    `gpu`: the options that ask for one GPU; none where trainings ask for none.
+    That is the shared folder `results`, Python, torch, its use of a GPU, the network between them. `gpu`: the options
+    that ask for one GPU; none where trainings ask for none.
     """
     results.mkdir(parents=True, exist_ok=True)
     token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
     token.write_text(token.name)
-    command = [
-        *("srun", f"--partition={partition}", *([f"--account={account}"] if account else [])),
-        *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"),
-        *gpu,
-        *(sys.executable, "-m", "scaleproof.driver.compute_node", str(token)),
-    ]
+    command = ["srun", f"--partition={partition}"]
+    if account:
+        command.append(f"--account={account}")
+    command += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"]
+    command += [*gpu, sys.executable]
+    program = ["-m", "scaleproof.driver.compute_node", str(token)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT)
-        output, wrong = done.stdout, done.stderr.strip()
+        done = subprocess.run([*command, *program], capture_output=True, text=True, timeout=2 * WAIT)
+        output, errors = done.stdout, done.stderr.strip()
         written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
     except subprocess.TimeoutExpired:
         output = ""
-        wrong = f"no answer within {2 * WAIT} s"
+        errors = f"no answer within {2 * WAIT} s"
         written = set()
     finally:
         for path in results.glob(f"{token.name}*"):
             path.unlink()
     answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
     if len(answers) < count:
-        words = in_its_words(wrong) or "they said nothing"
-        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: " + " ".join(
-            command[:-3]
-        )
+        words = in_its_words(errors) or "they said nothing"
+        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: "
         number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        silent = [judged(False, f"{number}: {words}", fix)]
+        others = [judged(False, f"{number}: {words}", fix + " ".join(command))]
     else:
-        silent = _network(answers)
-    return [check for answer in answers for check in _of(answer, written, results, bool(gpu))] + silent
+        others = _network(answers)
+    return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + others
 
 
-def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
-    """What is right and wrong on a compute node.
+def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
+    """Return verdicts on one compute node.
 
-    `node`: what it said of itself; `written`: the hosts whose test file arrived in `results`; `devices`: whether GPUs
-    are looked for.
+    `node`: what it said of itself. `written`: the hosts whose test file arrived in `results`. `devices`: whether
+    trainings ask for GPUs.
     """
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
@@ -234,7 +252,7 @@ def _of(node: dict[str, Any], written: set[str], results: Path, devices: bool = 
 
 
 def _device(node: dict[str, Any]) -> Verdict:
-    """Can torch use the GPU that the node was asked for?"""
+    """Return whether torch can use the GPU that the job asked for on `node`."""
     problem = node["device_problem"]
     if not node["devices"] and problem is None:
         fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
@@ -244,7 +262,7 @@ def _device(node: dict[str, Any]) -> Verdict:
 
 
 def _network(answers: list[dict[str, Any]]) -> list[Verdict]:
-    """Whether the nodes reach each other by name. `answers`: what each said of itself."""
+    """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
     checks = []

@@ -14,7 +14,11 @@ from scaleproof.measure.machine.slurm import hosts
 
 
 def main(token: Path) -> None:
-    """Read the token, write one of our own beside it, and print what this node is as one line of JSON."""
+    """Print what this node is as one line of JSON: versions, devices, network.
+
+    `token`: a file whose text is its name. Where it can be read here, a file of this node is written beside it, which
+    shows that the folder is shared.
+    """
     here = short_host(socket.gethostname())
     reads = token.is_file() and token.read_text() == token.name
     if reads:
@@ -51,7 +55,7 @@ def device_problem(gpus: Sequence[Gpu]) -> str | None:
 
 
 def _torch() -> tuple[str | None, str]:
-    """torch's version, or why it cannot be imported: missing libraries show only then."""
+    """Return torch's version and "", or None and why torch cannot be imported: missing libraries show only then."""
     from importlib import import_module
 
     try:

@@ -16,10 +16,10 @@ def secrets(names: Iterable[str]) -> list[str]:
 
 
 def job_environment() -> dict[str, str]:
-    """What sbatch hands on, without secrets.
+    """Return the environment variables that sbatch hands on to a job, without secrets.
 
-    Neither go the variables of a job that this process may itself be in, nor a profile, by which a job's Snakemake
-    would submit jobs again.
+    Left out, too, are the variables of a job that this process may itself be in, and a profile, by which a job's
+    Snakemake would submit jobs again.
     """
     withheld = {"SNAKEMAKE_PROFILE", *secrets(os.environ)}
     return {

@@ -7,7 +7,10 @@ RULES = ("train", "shared_job", "pairs", "trace_capture", "frontier")  # whose j
 
 
 def too_short(rule: str, minutes: float, resources: Resources) -> str | None:
-    """What is wrong with `minutes` for a job of `rule`; None where a run is stopped by its own limit, as a row."""
+    """Return what is wrong with `minutes` for a job of `rule`; None where they exceed a run's own limit.
+
+    A run that reaches its own limit ends as a row; one that the scheduler ends leaves none.
+    """
     limit = resources.time_limit
     if rule not in RULES or minutes > limit:
         return None

@@ -28,12 +28,13 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
     if not runs:
         raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
-    changed: dict[str, str] = {}
+    changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
     records = []
     for folder, cell, repeat in runs:
         try:
-            records.append((read_planned(folder, cell.slug, repeat, cell.fingerprint), cell))
-            _check_seal(records[-1][0])
+            run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
+            records.append((run, cell))
+            _check_seal(run)
         except UserError as error:
             changed.setdefault(cell.slug, str(error))
     _refuse(loaded, results, changed)
@@ -43,7 +44,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def _check_seal(run: Run) -> None:
-    """Raises UserError where a file of the run is not the one that was written with the others."""
+    """Check that the files of a run are those that were written together. Raises UserError where one is not."""
     launcher = run.folder / LAUNCHER
     try:
         seal = json.loads(launcher.read_bytes()).get(METRICS_SEAL)
@@ -56,11 +57,14 @@ def _check_seal(run: Run) -> None:
 
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
-    """Raises UserError where a run was made with other tokens than the campaign has now."""
+    """Check that the runs of `records` were made with the tokens that the campaign has now.
+
+    Tokens that are missing, or are of local files, are made first. Raises UserError where a run has others.
+    """
     records = [(run, cell) for run, cell in records if cell.command is None]
     folders = {tokens_dir(results, cell): cell for _, cell in records}
-    rows = {folder: cell.workload.corpus for folder, cell in folders.items()}
-    local = {folder for folder, name in rows.items() if local_files(name, loaded.corpora[name])}
+    corpora = {folder: cell.workload.corpus for folder, cell in folders.items()}
+    local = {folder for folder, name in corpora.items() if local_files(name, loaded.corpora[name])}
     absent = {folder for folder in folders if not (folder / TOKENS).is_file()}
     if local | absent:  # texts of one's own may have changed; downloaded ones have their revision in their name
         snakemake_view.build(sorted(folder / TOKENS for folder in local | absent))
@@ -68,17 +72,16 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
     for run, cell in records:
         tokens = json.loads((tokens_dir(results, cell) / TOKENS).read_bytes())
         present = [tokens[part]["sha256"] for part in ("train", "val")]
-        if (
-            run.ok
-            and run.metrics.data
-            and [run.metrics.data.get(f"{part}_sha256") for part in ("train", "val")] != present
-        ):
+        data = run.metrics.data
+        if not run.ok or not data:
+            continue
+        if [data.get(f"{part}_sha256") for part in ("train", "val")] != present:
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {tokens_dir(results, cell)}")
     _refuse(loaded, results, changed)
 
 
 def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """`changed`: cell -> what is wrong with one of its runs."""
+    """Raise UserError where runs cannot be kept. `changed`: cell -> what is wrong with one of its runs."""
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
@@ -87,7 +90,7 @@ def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> N
 
 
 def _made(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """The measured files that are there: of runs or of jobs that hold several, of traces, pairs and sweeps."""
+    """Return the measured files that are there: of runs or of jobs that hold several, of traces, pairs and sweeps."""
     folder = results / loaded.name
     runs = loaded.records(results) if loaded.shared_jobs else [run / METRICS for run in loaded.runs(results)]
     traces = [folder / "traces" / cell.slug / CAPTURE for cell in loaded.traced]
@@ -97,7 +100,7 @@ def _made(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
-    """What to say before Snakemake makes `outputs` again, of which it has no record; None where that is right.
+    """Return what to say before Snakemake makes `outputs` again, of which it has no record; None where that is right.
 
     Runs that cannot stand in this campaign are made again without a word.
     """
@@ -107,9 +110,12 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
         if folder / METRICS in outputs and _stands(folder, cell, repeat):
             lost.append(folder)
     for record, job in records.items():
-        if record in outputs:  # what has the code of today is not measured again
-            folders = [(results / loaded.name / "runs" / cell.slug / f"rep{k}", cell, k) for cell, k in job.runs]
-            lost += [f for f, cell, k in folders if _stands(f, cell, k) and finished_run(f, cell) is None]
+        if record not in outputs:
+            continue
+        for cell, repeat in job.runs:
+            folder = results / loaded.name / "runs" / cell.slug / f"rep{repeat}"
+            if _stands(folder, cell, repeat) and finished_run(folder, cell) is None:  # else it is not measured again
+                lost.append(folder)
     if not lost:
         return None
     rule = "shared_job" if loaded.shared_jobs else "train"
@@ -121,7 +127,10 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, rule: str | None = None) -> str:
-    """The two commands, of which people choose one. `rule`: of runs that Snakemake makes again only when forced to."""
+    """Return two lines with the commands of which people choose one: keep the runs, or measure them again.
+
+    `rule`: of runs that Snakemake makes again only when forced to.
+    """
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {rule} -- " if rule else ""
     return (
@@ -131,7 +140,7 @@ def choices_text(loaded: LoadedCampaign, results: Path, rule: str | None = None)
 
 
 def _stands(folder: Path, cell: Cell, repeat: int) -> bool:
-    """Whether the run there is one with numbers, and of this configuration."""
+    """Return whether the run in `folder` has numbers, and is of the configuration of `cell`."""
     try:
         return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok
     except UserError:

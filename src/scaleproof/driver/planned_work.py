@@ -43,33 +43,37 @@ class Planned:
 
     @property
     def text(self) -> str:
-        """One sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about 15 minutes (...)"."""
+        """Return counts and time as one sentence: "18 timed runs, 24 runs in A/B pairs and 1 trace: about ..."."""
         several = f"{integer(self.fewest)} to " if self.fewest < self.timed else ""
-        parts = [several + plural(self.timed, "timed run")]
-        parts += [plural(self.compared, "run") + " in A/B pairs"] if self.compared else []
-        parts += [plural(self.traced, "trace")] if self.traced else []
-        parts += [plural(self.replayed, "reference")] if self.replayed else []
-        parts += [plural(self.swept, "sweep of collectives", "sweeps of collectives")] if self.swept else []
-        searches = plural(self.searched, "search for a micro-batch", "searches for a micro-batch")
-        parts += [searches] if self.searched else []
+        others = (
+            (self.compared, f"{plural(self.compared, 'run')} in A/B pairs"),
+            (self.traced, plural(self.traced, "trace")),
+            (self.replayed, plural(self.replayed, "reference")),
+            (self.swept, plural(self.swept, "sweep of collectives", "sweeps of collectives")),
+            (self.searched, plural(self.searched, "search for a micro-batch", "searches for a micro-batch")),
+        )
+        parts = [several + plural(self.timed, "timed run"), *(words for number, words in others if number)]
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         most = "at most " if several else ""
         return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis})"
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
-    """Count the runs of a campaign and estimate the time of the whole, `drawn` tables and charts among it.
+    """Count the runs of a campaign and estimate the time of the whole.
 
-    From earlier runs of this machine, else from the work of the cells.
+    The time is that of earlier runs of this machine, else from the FLOPs of the cells. `drawn`: how many tables and
+    charts its report has.
     """
     campaign = loaded.campaign
     times = run_times(results, loaded.name)
+    # Cells, each as often as it runs: in A/B pairs (`arms`), and alone (`timed`).
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
     timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
     seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
     seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
     seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
+    # Ranks of one kind are forked from one process, which imports their engine once.
     kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
     seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
     trained = [cell for cell in loaded.cells if cell.command is None]
@@ -81,18 +85,26 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
     searched = [cell for cell in loaded.cells if cell.searched]
     seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
-    missing = {tokens_dir(results, cell) for cell in trained}
-    seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in missing)
+    corpora = {tokens_dir(results, cell) for cell in trained}
+    seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in corpora)
     seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
     basis = times.basis([*timed, *arms]) if trained else UNKNOWN
     fewest = len(loaded.cells) * campaign.fewest_repeats
     return Planned(
-        len(timed), fewest, len(arms), len(loaded.traced), len(workloads), swept, len(searched), seconds, basis
+        timed=len(timed),
+        fewest=fewest,
+        compared=len(arms),
+        traced=len(loaded.traced),
+        replayed=len(workloads),
+        swept=swept,
+        searched=len(searched),
+        seconds=seconds,
+        basis=basis,
     )
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
-    """Seconds of a replay: as long as the last time, where it was made, else by its FLOPs."""
+    """Estimate the seconds of a replay: as its record at `path` has them, where there is one, else by its FLOPs."""
     try:
         return FRESH_S + read_reference(path).seconds
     except (UserError, OSError):
@@ -105,7 +117,7 @@ def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
 
 
 def duration(seconds: float) -> str:
-    """As people say it: 40 seconds, 8 minutes, 2.5 hours, 3 days."""
+    """Return a time as people say it: 40 seconds, 8 minutes, 2.5 hours, 3 days."""
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 1.5 * size:
             amount = seconds / size

@@ -44,7 +44,7 @@ class Site:
 
     @classmethod
     def of(cls, config: Mapping[str, Any] | None) -> "Site":
-        """The site of a profile's `config`. Raises UserError for unknown keys and values."""
+        """Return the site that a profile's `config` describes. Raises UserError for unknown keys and values."""
         config = dict(config or {})
         known = [field.name for field in fields(cls)]
         if campaign := [key for key in config if key in Campaign.model_fields]:
@@ -59,7 +59,7 @@ class Site:
                 hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
         given = {key: value for key, value in config.items() if key in known and value is not None}
-        for key in ("exclusive", "anonymous"):
+        for key in ("exclusive", "anonymous"):  # true or false, which --config gives as text
             truth = str(config.get(key, True)).lower()
             if truth not in ("true", "false"):
                 raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
@@ -83,7 +83,7 @@ class Site:
         return site
 
     def applied(self, request: Job) -> Job:
-        """A request as this site's Slurm wants it: GPUs by type or by another option, whole nodes or not."""
+        """Return a request as this site's Slurm wants it: GPUs by type or by another option, whole nodes or not."""
         devices = 0 if self.gpu_option == "none" else request.devices_per_node
         number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)
         options = [option for option in request.options.split() if self.exclusive or option != EXCLUSIVE]
@@ -99,7 +99,7 @@ class Site:
         return [*([f"--gres={request.gres}"] if request.gres else []), *request.options.split()]
 
     def resources(self, request: Job) -> Request:
-        """A rule's resources for one job, under the names that this scheduler's plugin reads."""
+        """Return a rule's resources for one job, under the names that this scheduler's plugin reads."""
         devices = request.devices_per_node
         if self.scheduler == "slurm":
             return {**self.applied(request).resources, "devices_per_node": devices}
@@ -110,14 +110,19 @@ class Site:
             "cpus_per_task": request.cpus_per_task,
             "devices_per_node": devices,  # for the command of cluster-generic
         }
-        return common | {"lsf_extra": self._lsf_extra(request)} if self.scheduler == "lsf" else common
+        if self.scheduler == "lsf":
+            common["lsf_extra"] = self._lsf_extra(request)
+        return common
 
     def _lsf_extra(self, request: Job) -> str:
-        """Options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
-        whole = ["-x"] if self.exclusive and EXCLUSIVE in request.options.split() else []
-        by_type = f":gmodel={self.gpu_type}" if self.gpu_type else ""
-        devices = request.devices_per_node
-        return " ".join([*whole, *([f"-gpu num={devices}{by_type}:mode=shared"] if devices else [])])
+        """Return options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
+        options = []
+        if self.exclusive and EXCLUSIVE in request.options.split():
+            options.append("-x")
+        if request.devices_per_node:
+            by_type = f":gmodel={self.gpu_type}" if self.gpu_type else ""
+            options.append(f"-gpu num={request.devices_per_node}{by_type}:mode=shared")
+        return " ".join(options)
 
     @property
     def resource_names(self) -> list[str]:

@@ -12,17 +12,20 @@ CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN
 
 
 def arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
-    """`jobs` as they are submitted: those of `rules` that ask for the same together, each other one alone."""
+    """Group `jobs` as they are submitted: those of `rules` ("all": any) that ask for the same together,
+    others alone.
+    """
     alike: dict[object, list[Any]] = {}
     for job in jobs:
         # The tasks of an array get the same nodes; what has failed must not get its node again.
         single = job.is_group() or job.attempt > 1 or not {job.rule.name, "all"} & set(rules)
-        alike.setdefault(id(job) if single else (job.rule.name, _request(job)), []).append(job)
+        key = id(job) if single else (job.rule.name, _request(job))
+        alike.setdefault(key, []).append(job)
     return [group[start : start + LARGEST] for group in alike.values() for start in range(0, len(group), LARGEST)]
 
 
 def script(commands: Sequence[str]) -> str:
-    """What sbatch is given: a job's command, or those of an array's tasks, counted from 1."""
+    """Return the batch script for sbatch: a job's command, or those of an array's tasks, counted from 1."""
     body = commands[0]
     if len(commands) > 1:
         cases = "".join(f"{task})\n{command}\n;;\n" for task, command in enumerate(commands, 1))

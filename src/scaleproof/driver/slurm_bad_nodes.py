@@ -39,7 +39,9 @@ class BadNodes:
     """
 
     def __init__(self, given: Iterable[str] = (), results: Path = Path("results")) -> None:
-        """`given`: nodes that the user excludes; `results`: where campaigns get a record of nodes excluded here."""
+        """Begin with `given`, nodes that the user excludes. `results`: where campaigns get a record of
+        excluded nodes.
+        """
         self._given = set(given)
         self._excluded: dict[str, ExcludedNode] = {}
         self._results = results
@@ -54,7 +56,7 @@ class BadNodes:
         return self._given | set(self._excluded)
 
     def sent(self, number: str, job: Any) -> None:
-        """Take note of a job of Snakemake that is in the queue now."""
+        """Take note of a job of Snakemake that is in the queue now. `number`: by which Slurm knows it."""
         self._makes[number] = _files(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
@@ -63,7 +65,7 @@ class BadNodes:
                 self._note(campaign, list(self._excluded.values()))
 
     def failed(self, number: str, state: str, facts: Mapping[str, str]) -> None:
-        """Take note of a job that did not end well; `facts`: Slurm's description of it."""
+        """Take note of a job that did not end well. `number`, `facts`: by which Slurm knows and describes it."""
         if state not in FAILED_STATES:
             return
         for node in hosts(facts.get("NodeList", "")):
@@ -72,7 +74,7 @@ class BadNodes:
             self._failed_on.setdefault(job.makes, set()).add(node)
 
     def judge(self) -> None:
-        """Exclude the nodes that are to blame; says which."""
+        """Exclude the nodes that are to blame for failed jobs, as the class says, and print which."""
         suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
         if not suspects:
             return
@@ -101,7 +103,7 @@ class BadNodes:
                     self._note(campaign, [excluded])
 
     def _note(self, campaign: str, nodes: list[ExcludedNode]) -> None:
-        """Write it down for the report; what cannot be written does not stop the driver."""
+        """Write excluded nodes down for a campaign's report; a file that cannot be written does not stop the driver."""
         try:
             note_excluded(self._results / campaign, nodes)
         except (OSError, UserError) as error:
@@ -109,9 +111,9 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def exclusion(self, job: Any, options: Sequence[str]) -> list[str]:
-        """The option of sbatch that keeps a job from these nodes, and from those on which it failed if others are left.
+        """Return the option of sbatch that keeps a job from excluded nodes; [] where there is none.
 
-        `options`: all other ones of the job.
+        Nodes on which the job itself failed are among them if others are left. `options`: all other ones of the job.
         """
         failed_on = self._failed_on.get(_files(job), set()) - self.excluded
         if failed_on:

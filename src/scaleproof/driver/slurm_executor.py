@@ -76,7 +76,7 @@ class Executor(RemoteExecutor):
         self._submit([job])
 
     def _submit(self, jobs: Sequence[Any]) -> None:
-        """One sbatch for one job, or for several that ask for the same."""
+        """Submit `jobs`, which ask for the same, by one sbatch: several as an array."""
         first, several = jobs[0], len(jobs) > 1
         name = NAME + (first.name if several else "-".join([first.name, *map(str, getattr(first, "wildcards", ()))]))
         log = Path.cwd() / LOGS / f"{name}-{'%A_%a' if several else '%j'}.log"
@@ -146,7 +146,7 @@ def left_in_queue(folder: Path) -> list[str]:
 
 
 def _sbatch(options: Sequence[str], text: str) -> tuple[str, str | None]:
-    """The number of the new job, and Slurm's reason where it takes none."""
+    """Submit the batch script `text`; return the number of the new job and None, or "" and why Slurm takes none."""
     command = ["sbatch", "--parsable", *options]
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, env=job_environment())

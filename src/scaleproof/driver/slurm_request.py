@@ -46,7 +46,7 @@ class Job:
 
     @property
     def resources(self) -> dict[str, int | str]:
-        """The request as resources of a rule. One launcher per node is one task per node."""
+        """Return the request as resources of a rule. One launcher per node is one task per node."""
         return {
             "nodes": self.nodes,
             "tasks": self.nodes,
@@ -65,7 +65,7 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def job(cell: Cell, resources: Resources) -> Job:
-    """The request for one run of `cell`.
+    """Return the request for one run of `cell`.
 
     Devices are asked for unless the cell says `device: cpu`: what `auto` finds is known only on the node.
     """
@@ -90,7 +90,7 @@ def job_of_replay(cell: Cell, resources: Resources) -> Job:
 
 
 def job_together(cells: Sequence[Cell], resources: Resources) -> Job:
-    """The request for one run of each of `cells`, one after the other: room for the largest, time for all."""
+    """Return the request for one run of each of `cells`, one after the other: room for the largest, time for all."""
     jobs = [job(cell, resources) for cell in cells]
     return Job(
         nodes=max(j.nodes for j in jobs),

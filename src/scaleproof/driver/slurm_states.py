@@ -31,7 +31,7 @@ class JobState:
 
 
 def job_states(jobs: Set[str]) -> dict[str, JobState] | None:
-    """The state of each of `jobs`; None while the controller does not answer."""
+    """Return the state of each of `jobs`; None while the controller does not answer."""
     # With its heading, so that an empty queue is an answer.
     table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%r")
     if not table:
@@ -44,7 +44,7 @@ def job_states(jobs: Set[str]) -> dict[str, JobState] | None:
 
 
 def accounted(jobs: Set[str]) -> dict[str, JobState]:
-    """The states that the accounts have; empty on a cluster that keeps none."""
+    """Return the states that Slurm's accounting has of `jobs`; empty on a cluster that keeps none."""
     numbers = f"--jobs={','.join(sorted(jobs))}"
     table = run_command("sacct", "--noheader", "--allocations", "--parsable2", numbers, "--format=JobID,State")
     entries = (line.split("|") for line in table.splitlines())
@@ -52,7 +52,7 @@ def accounted(jobs: Set[str]) -> dict[str, JobState]:
 
 
 def in_words(facts: Mapping[str, str]) -> str:
-    """State, place, reason and exit code of a job: "FAILED on n1, NonZeroExitCode, exit code 1"."""
+    """Return `facts`, Slurm's description of a job, in words: "FAILED on n1, NonZeroExitCode, exit code 1"."""
     code, _, signal = facts.get("ExitCode", "").partition(":")
     entries = [
         facts.get("JobState", "no state") + (f" on {facts['NodeList']}" if facts.get("NodeList") else ""),

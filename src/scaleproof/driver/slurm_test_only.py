@@ -38,18 +38,17 @@ class QueueRequest:
 
 
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
-    """Each different request among the jobs of a campaign that measure, and how often it is made."""
+    """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
     grouped: dict[tuple[str, Job], list[tuple[str, int]]] = {}
     for rule, request, name, jobs in requests(loaded):
         sent = as_sent(profile.site.applied(request), profile.replaced(rule))
         grouped.setdefault((rule, sent), []).append((name, jobs))
-    return [
-        QueueRequest(
-            *(rule, job, tuple(name for name, _ in entries), sum(jobs for _, jobs in entries)),
-            too_short(rule, job.runtime, loaded.campaign.resources),
-        )
-        for (rule, job), entries in grouped.items()
-    ]
+    result = []
+    for (rule, sent), entries in grouped.items():
+        names = tuple(name for name, _ in entries)
+        total = sum(jobs for _, jobs in entries)
+        result.append(QueueRequest(rule, sent, names, total, too_short(rule, sent.runtime, loaded.campaign.resources)))
+    return result
 
 
 def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
@@ -58,7 +57,7 @@ def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
 
 
 def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
-    """The rule, the request, the name and the number of the jobs that measure."""
+    """Yield the rule, the request, a name and the number of the jobs that measure."""
     resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
     for shared in loaded.shared_jobs.values():
         runs = [cell for cell, _ in shared.runs]
@@ -73,13 +72,14 @@ def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, Job, str, int]]:
     for cell in loaded.cells:
         if cell.searched:
             yield "frontier", job(cell, resources), f"the micro-batch of {cell.slug}", 1
-    smallest = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
-    for name, cell in {workload_name(cell.config): cell for cell in smallest}.items():
+    # A workload is replayed once, by its cell with the fewest devices, which comes last.
+    largest_first = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
+    for name, cell in {workload_name(cell.config): cell for cell in largest_first}.items():
         yield "reference", job_of_replay(cell, resources), f"the reference of {name}", 1
 
 
 def as_sent(request: Job, replaced: dict[str, str]) -> Job:
-    """A request with what the profile puts in its place."""
+    """Return a request with what the profile puts in its place. `replaced`: name -> value, of set-resources."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
     return replace(
         request,
@@ -103,7 +103,7 @@ def describe_request(request: Job) -> str:
 
 
 def why_refused(line: Sequence[str]) -> str | None:
-    """Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
+    """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
     try:
         done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWER_S)
     except subprocess.TimeoutExpired:

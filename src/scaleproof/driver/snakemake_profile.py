@@ -17,6 +17,7 @@ class SnakemakeProfile:
     """The keys of the profile in `folder`. Raises UserError where there is none."""
 
     def __init__(self, folder: Path) -> None:
+        """Read the profile in `folder`. Raises UserError where it is missing or has unknown options."""
         settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
         if not settings_files:
             what = f": {NAMES[0]} is missing there"
@@ -32,7 +33,7 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Raises UserError for a key that is an option of Snakemake but for a letter or two."""
+        """Check the options of the profile. Raises UserError for one that is Snakemake's but for a letter or two."""
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
         known = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
@@ -53,7 +54,7 @@ class SnakemakeProfile:
 
     @property
     def partitions(self) -> dict[str, list[str]]:
-        """Partition -> the rules that the profile sends there by name."""
+        """Return the partitions that the profile names: partition -> the rules that it sends there."""
         rules: dict[str, list[str]] = {}
         for rule, changed in self._changed.items():
             if "slurm_partition" in changed:
@@ -62,7 +63,7 @@ class SnakemakeProfile:
 
     @cached_property
     def site(self) -> Site:
-        """How the cluster wants to be asked. Raises UserError."""
+        """Return how the cluster wants to be asked, from the profile's `config`. Raises UserError."""
         try:
             return Site.of(self._pairs(("config",), self.settings.get("config")))
         except UserError as error:
@@ -74,7 +75,10 @@ class SnakemakeProfile:
 
     @cached_property
     def _changed(self) -> dict[str, dict[str, str]]:
-        """set-resources, which may be a list as on the command line: train:gres=''."""
+        """Return what set-resources gives to each rule: rule -> name -> value.
+
+        The profile may have a list instead of a mapping, as on the command line: train:gres=''.
+        """
         written = self.settings.get("set-resources") or {}
         place = ("set-resources",)
         if isinstance(written, Mapping):
@@ -88,12 +92,17 @@ class SnakemakeProfile:
         return by_rule
 
     def _pairs(self, place: tuple, written: Any) -> dict[str, str]:
-        """Name -> value without the quotes that keep Snakemake from evaluating it, of a mapping or of NAME=VALUE."""
+        """Return name -> value of `written`: a mapping, one NAME=VALUE, a list of these, or None.
+
+        Values lose the quotes that keep Snakemake from evaluating them. `place`: keys of the profile, for messages.
+        """
         entries: dict[str, Any] = {}
         if isinstance(written, Mapping):
             entries = dict(written)
         else:
-            for entry in written if isinstance(written, list) else [] if written is None else [written]:
+            if written is None:
+                written = []
+            for entry in written if isinstance(written, list) else [written]:
                 name, equals, value = str(entry).partition("=")
                 if not equals:
                     raise self._wrong(place, entry, "NAME: VALUE, or a list of NAME=VALUE")

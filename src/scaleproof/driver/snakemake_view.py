@@ -24,7 +24,10 @@ class Seen:
 
 
 def seen(targets: Collection[Path]) -> dict[Path, Seen] | None:
-    """All that is made for `targets`; None where the workflow of this folder does not make them, or cannot say."""
+    """Return what Snakemake sees of each file that it makes for `targets`.
+
+    None where the workflow of this folder does not make them, or cannot say.
+    """
     here = Path.cwd()
     if not all(target.absolute().is_relative_to(here) for target in targets):
         return None
@@ -33,7 +36,8 @@ def seen(targets: Collection[Path]) -> dict[Path, Seen] | None:
     summary = _snakemake("--summary", "--", *map(str, targets))
     if summary.returncode or HEADING not in summary.stdout:
         return None
-    rows = [line.split("\t") for line in summary.stdout.partition(HEADING)[2].splitlines() if line.count("\t") == 5]
+    _, _, table = summary.stdout.partition(HEADING)
+    rows = [line.split("\t") for line in table.splitlines() if line.count("\t") == HEADING.count("\t")]
     return {Path(path): Seen(rule, plan == "update pending", log != "-") for path, _, rule, log, _, plan in rows}
 
 

@@ -46,7 +46,7 @@ class StaleRuns:
 
 
 def stale_runs(path: Path, results: Path) -> StaleRuns:
-    """Compare the finished runs of a campaign with its file, with the code of today, and with what Snakemake would do.
+    """Compare a campaign's finished runs with its file `path`, the code of today, and what Snakemake would do.
 
     Runs never made do not count. Raises UserError if the campaign is not valid.
     """
@@ -58,7 +58,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     reasons: Counter[str] = Counter()
     device_seconds = 0.0
     commits: set[str] = set()
-    unusable: dict[str, None] = {}
+    unusable: dict[str, None] = {}  # cells, each once, in order
     unrecorded = None
     for folder, cell in finished:
         try:
@@ -81,13 +81,20 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     lost += _looks_due(loaded, results)
     lost += [path for missing in records_without_runs(loaded, results).values() for path in missing]
     return StaleRuns(
-        *(loaded, results, len(planned), dict(reasons), tuple(unusable), hours, tuple(sorted(commits)), unrecorded),
+        loaded=loaded,
+        results=results,
+        planned=len(planned),
+        reasons=dict(reasons),
+        cells=tuple(unusable),
+        device_hours=hours,
+        commits=tuple(sorted(commits)),
+        unrecorded=unrecorded,
         lost=tuple(lost),
     )
 
 
 def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
-    """Why a run is measured again; `file`: Snakemake's view of it, where that is known."""
+    """Return why a run is measured again, or None. `file`: Snakemake's view of its metrics; None: it is not known."""
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
     if file and not file.pending:
@@ -105,7 +112,7 @@ def stale_text(stale: StaleRuns) -> str:
 
 
 def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """The look that `repeats.resolve` asks for behind a table of runs, and that has not been taken."""
+    """Return the look behind a table of runs that `repeats.resolve` asks for, if it has not been taken."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []
@@ -115,7 +122,10 @@ def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def _missing_text(stale: StaleRuns) -> str:
-    """What is missing behind results: Snakemake looks no further than the next file, unless forced to."""
+    """Return what is missing behind results, and the command that makes it; "" where nothing is.
+
+    Snakemake looks no further than the next file, unless forced to.
+    """
     if not stale.lost:
         return ""
     folder = stale.results / stale.campaign
@@ -127,7 +137,7 @@ def _missing_text(stale: StaleRuns) -> str:
 
 
 def _again_text(stale: StaleRuns) -> str:
-    """How many finished runs would be measured again, why, and what to type for or against it."""
+    """Return how many finished runs would be measured again, why, and what to type for or against it."""
     if not stale.runs:
         return "" if stale.lost else f"{stale.campaign}: no finished run would be measured again"
     why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())

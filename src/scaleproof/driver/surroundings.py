@@ -9,9 +9,9 @@ from scaleproof.ground.code_dependencies import PACKAGE
 
 
 def find_package() -> None:
-    """Say where the checkout is, for envs/*.post-deploy.sh and envs/apptainer.def; find `scaleproof` on PATH.
+    """Set SCALEPROOF_ROOT, the checkout, for envs/*.post-deploy.sh and envs/apptainer.def; let PATH have `scaleproof`.
 
-    It is not there where .venv/bin/snakemake was called without activating its environment.
+    PATH lacks it where .venv/bin/snakemake was called without activating its environment.
     """
     os.environ["SCALEPROOF_ROOT"] = str(PACKAGE.parents[1].resolve())
     if not shutil.which("scaleproof"):

@@ -6,7 +6,7 @@ from scaleproof.ground.errors import UserError, nearest
 
 
 def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
-    """The cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
+    """Return the cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
     cell = loaded.cell(slug)
     if loaded.shared_jobs:
         raise UserError(
@@ -19,7 +19,7 @@ def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
 
 
 def traced_cell(loaded: LoadedCampaign, slug: str) -> Cell:
-    """The cell of a trace. Raises UserError where the campaign takes none of it."""
+    """Return the cell of a trace. Raises UserError where the campaign does not trace it."""
     cell = loaded.cell(slug)
     if cell not in loaded.traced:
         traced = [one.slug for one in loaded.traced]

@@ -39,7 +39,10 @@ class Fact:
 
 
 def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
-    """The page. `alone`: cells that one side has; `command`: what made it."""
+    """Return the page of a comparison of `a` with `b`, as HTML.
+
+    `compared`: cells that both have. `alone`: cells that one side has. `command`: the command that makes the page.
+    """
     comparable = [one for one in compared if one.ratio is not None]
     names = {id(one): _cell(one, a, b) for one in compared}
     rows = [_row(one, names[id(one)]) for one in comparable]
@@ -76,22 +79,24 @@ def _cell_of(text: str, side: Side) -> str:
 
 
 def _row(one: Compared, name: str) -> dict[str, str]:
-    """A row of the table of compared results. `name`: of the cell."""
+    """Return a row of the table of compared results, as text by heading. `name`: of the cell."""
     interval = one.ratio and Estimated(value=one.ratio, low=one.low, high=one.high, n=min(one.runs))
+    rate_a, rate_b = one.rates
+    runs_a, runs_b = one.runs
     return {
         "cell": name,
         "findings": " ".join(one.suspect),
         "B over A [95 %]": estimate(interval or None),
         "claim": claim(one),
-        f"A ({one.unit})": number(one.rates[0], 4),
-        f"B ({one.unit})": number(one.rates[1], 4),
-        "runs": f"{one.runs[0]} and {one.runs[1]}",
+        f"A ({one.unit})": number(rate_a, 4),
+        f"B ({one.unit})": number(rate_b, 4),
+        "runs": f"{runs_a} and {runs_b}",
         "differs on purpose": ", ".join(one.intended) or "–",
     }
 
 
 def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
-    """The ratios of several cells as SVG; "" of one."""
+    """Return the chart of ratios as SVG; "" where there are fewer than two. `comparable`: names with results."""
     if len(comparable) < 2:
         return ""
     ratios = [(name, one.ratio, one.low, one.high) for name, one in comparable if one.ratio is not None]
@@ -101,7 +106,7 @@ def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
 
 
 def _facts(a: Side, b: Side) -> list[Fact]:
-    """Date, protocol and environment of both sides; none where a side is not of scaleproof."""
+    """Return date, protocol and environment of both sides; nothing where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
     sides = []

@@ -37,7 +37,7 @@ class IndexedCampaign:
 
 
 def write_index(results: Path) -> list[IndexedCampaign]:
-    """Write index.html into `results` from the reports below it, the latest first; returns its entries."""
+    """Write index.html into `results` from the reports below it, the latest first, and return its entries."""
     folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
     entries = [_entry(folder, results) for folder in sorted(folders)]
     entries.sort(key=lambda entry: entry.date, reverse=True)
@@ -47,11 +47,14 @@ def write_index(results: Path) -> list[IndexedCampaign]:
 
 
 def _entry(folder: Path, results: Path) -> IndexedCampaign:
-    """What a campaign's own files say; a file that is missing or damaged leaves its part unknown."""
+    """Return what a campaign's own files say; a file that is missing or damaged leaves its part unknown.
+
+    `folder`: of the campaign, in `results`, to which its link is relative.
+    """
     report = _known(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _known(lambda: read_findings(folder / "findings.json"))
-    first = next(iter(sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), folder / METRICS)
-    metrics = _known(lambda: parse_metrics(read_regular(first)))
+    first_run = next(iter(sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), folder / METRICS)
+    metrics = _known(lambda: parse_metrics(read_regular(first_run)))
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
@@ -73,7 +76,7 @@ def _machine(metrics: Measured | Printed | Failed) -> str:
 
 
 def _known(read: Callable[[], Content]) -> Content | None:
-    """What `read` gives; None where its file is missing or damaged."""
+    """Return what `read` gives; None where its file is missing or damaged."""
     try:
         return read()
     except (OSError, ValueError, RecursionError, UserError):

@@ -28,9 +28,10 @@ PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]+")
 
 
 def inline_svg(path: Path, name: str, title: str) -> str:
-    """The `<svg>` element of `path`. Its ids begin with `name`, so that two charts do not share one.
+    """Return the `<svg>` element of the file `path`. Its ids begin with `name`, so that two charts do not share one.
 
-    The element has an accessible name and scales with its container. Raises UserError where `path` is no SVG.
+    The element has `title` as its accessible name and scales with its container. Raises UserError where `path` is no
+    SVG.
     """
     if not path.is_file():
         raise missing(path)
@@ -55,7 +56,7 @@ class _Chart:
         self.left_out_at = 0  # the depth of the element that is left out; 0: none is
 
     def start(self, tag: str, given: dict[str, str]) -> None:
-        """Begin an element, with those of its attributes that draw."""
+        """Begin an element, with those of its attributes that draw; one that is not listed is left out."""
         self.depth += 1
         local = tag.removeprefix(SVG)
         if self.left_out_at:
@@ -75,7 +76,7 @@ class _Chart:
             self.parts.append(escape(text, quote=False))
 
     def end(self, tag: str) -> None:
-        """End an element."""
+        """End an element, unless it is left out."""
         if not self.left_out_at:
             self.parts.append(f"</{tag.removeprefix(SVG)}>")
         elif self.left_out_at == self.depth:
@@ -83,7 +84,7 @@ class _Chart:
         self.depth -= 1
 
     def _attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
-        """The attribute as it stands on the page, or nothing."""
+        """Return an attribute as it stands on the page: a list of one (name, value), or none."""
         if name in ("href", LINK):
             if value.startswith("#"):
                 return [("href", f"#{self.name}-{value[1:]}")]
@@ -100,7 +101,7 @@ class _Chart:
 
 
 def _draws(name: str, value: str) -> bool:
-    """Whether a property only draws: no escapes, no functions but known ones, addresses in the same file alone."""
+    """Return whether a property only draws: without escapes, unknown functions, and addresses in other files."""
     functions = re.findall(r"([\w-]*)\s*\(", value)
     return (
         DRAWING.fullmatch(name.strip()) is not None

@@ -94,7 +94,7 @@ def write_page(inputs: PageInputs, out: Path) -> None:
 
 
 def _context(inputs: PageInputs) -> dict[str, Any]:
-    """What the template is filled with, but for the rows of runs."""
+    """Return what the template is filled with, but for the rows of runs: name in the template -> value."""
     report, facts = inputs.report, inputs.facts
     slugs = set(inputs.cells["cell"])
     tables = _tables(inputs)
@@ -126,7 +126,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
-    """The answer at the top, and whether it can be trusted."""
+    """Return the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row to link to."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
     return {
@@ -138,7 +138,7 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 
 
 def _scaling(inputs: PageInputs) -> dict[str, Any]:
-    """What stands around the tables of cells and series, and where scaling is lost."""
+    """Return what stands around the tables of cells and series, and where scaling is lost."""
     report = inputs.report
     return {
         "restated": restated(inputs.cells).strip(),
@@ -152,7 +152,7 @@ def _scaling(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _drawings(inputs: PageInputs) -> dict[str, Any]:
-    """Charts: those in sections of their own, by name, and the others."""
+    """Return the charts: those in sections of their own, by name, and the others."""
     charts = _charts(inputs)
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],
@@ -162,7 +162,10 @@ def _drawings(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
-    """Findings: under the table of cells, in their section, and as chips wherever a code stands."""
+    """Return the findings: under the table of cells, in their section, and as chips wherever a code stands.
+
+    `slugs`: the cells that have a row to link to.
+    """
     findings = inputs.findings.findings
     footnotes = [finding for finding in findings if finding.severity != "note"]
     return {
@@ -176,7 +179,7 @@ def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 
 
 def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
-    """The rows of the table of runs. `runs`: runs.csv; `folder`: of the page, to which their links are relative."""
+    """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to `folder`, the page's."""
     context = {
         "runs": records(runs),
         "codes_of_run": _codes_of_run(findings),
@@ -187,7 +190,10 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
-    """A bullet whose cells link to their rows: where the text names them, else behind it. What it rests on is soft."""
+    """Return a bullet whose cells link to their rows: where the text names them, else behind it.
+
+    What the bullet rests on stands behind it in soft grey. `slugs`: the cells that have a row.
+    """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
     text = linked(f"{bullet.text} [{', '.join(unnamed)}]" if unnamed else bullet.text, slugs)
@@ -197,7 +203,7 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
 
 
 def _tables(inputs: PageInputs) -> dict[str, PageTable]:
-    """The tables of the page by their names: all cells, then each kind of scaling that there is."""
+    """Return the tables of the page by their names: all cells, then each kind of scaling that there is."""
     kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
     series = {kind: series_view(inputs.report, kind) for kind in kinds}
     marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
@@ -205,7 +211,7 @@ def _tables(inputs: PageInputs) -> dict[str, PageTable]:
 
 
 def _forecast(forecast: ForecastReport) -> dict[str, Any]:
-    """The section about forecasts: sentences, the table, and what would have to change."""
+    """Return the section about forecasts: sentences, which say what would have to change, and the table."""
     rows = forecast.forecasts
     return {
         "sentences": forecast_sentences(forecast),
@@ -221,7 +227,7 @@ def _without_baseline(report: ScalingReport) -> list[str]:
 
 
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, PageFigure, PageFigure]]:
-    """The largest size of each series that has a speed-up of the whole job: its cell, that, and the window's."""
+    """Return the largest size of each series with a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
     return [
         (point.cell, series_figure(point, "speedup_by_job_wall_time", job), series_figure(point, "speedup", window))
@@ -244,7 +250,7 @@ def _is_known(entry: WaterfallCell) -> bool:
 
 
 def _charts(inputs: PageInputs) -> list[Drawing]:
-    """The charts that have something to show."""
+    """Return the charts that have something to show."""
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
     if not any(_is_known(entry) for entry in inputs.waterfall):
         chosen.pop("waterfall", None)
@@ -256,7 +262,7 @@ def _charts(inputs: PageInputs) -> list[Drawing]:
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
-    """The charts of traces; those that compare traces where there are several."""
+    """Return the charts of traces; those that compare traces only where there are several."""
     traced = len(inputs.traces.ok) if inputs.traces else 0
     if not traced:
         return []
@@ -269,7 +275,7 @@ def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing
 
 
 def _grouped(findings: list[Finding]) -> list[FindingGroup]:
-    """Findings of one kind together, the most severe first."""
+    """Group findings by code and severity, in the order in which they come: the most severe first."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.code, finding.severity), []).append(finding)
@@ -280,7 +286,7 @@ def _grouped(findings: list[Finding]) -> list[FindingGroup]:
 
 
 def _where(group: list[Finding]) -> str:
-    """ "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
+    """Return where a group of findings is: "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
     cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
     named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
     runs = {run for finding in group for run in finding.runs}
@@ -288,7 +294,7 @@ def _where(group: list[Finding]) -> str:
 
 
 def _occurrences(group: list[Finding]) -> list[Occurrence]:
-    """What is said of several runs in the same words stands once."""
+    """Group findings that say the same of several runs, so that it stands once."""
     same: dict[tuple[str, str], list[Finding]] = {}
     for finding in group:
         same.setdefault((finding.evidence, str(finding.corrected)), []).append(finding)
@@ -306,7 +312,7 @@ def _severities(findings: list[Finding]) -> dict[str, str]:
 
 
 def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:
-    """Codes of findings by the name of the run."""
+    """Return the codes of findings by the name of the run, each once."""
     codes: dict[str, list[str]] = {}
     for finding in findings:
         for run in finding.runs:

@@ -34,9 +34,10 @@ class RunFacts:
 
 
 def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
-    """`doctor`: doctor.json, of whatever machine and time it is.
+    """Return what the page says of the runs: time, machine, protocol, environment, failures.
 
-    A run whose record is damaged is one of those without numbers; nothing else is known of it.
+    A run whose record is damaged is one of those without numbers; nothing else is known of it. `doctor`: doctor.json,
+    of whatever machine and time it is.
     """
     recorded = [run for run in runs if is_readable(run)]
     return RunFacts(
@@ -52,7 +53,7 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
 
 
 def when(runs: list[Run]) -> str:
-    """Date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
+    """Return date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
     if not runs:
         return "unknown: no run has a record"
     starts = [datetime.fromisoformat(run.metrics.timestamp_utc).astimezone(UTC) for run in runs]
@@ -64,7 +65,7 @@ def when(runs: list[Run]) -> str:
 
 
 def machine(runs: list[Run]) -> str:
-    """Devices and processor in a few words, for the head of the page."""
+    """Return devices and processor in a few words, for the head of the page."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
@@ -74,7 +75,7 @@ def machine(runs: list[Run]) -> str:
 
 
 def protocol(runs: list[Run]) -> Facts:
-    """What was run; where cells differ, all values are listed."""
+    """Return what was run, as (name, text); where cells differ, all values are listed."""
     metrics = [run.metrics for run in runs if run.metrics.training_config]
     if len(metrics) < len(runs):
         return _protocol_of_commands([run.metrics for run in runs])
@@ -92,7 +93,7 @@ def protocol(runs: list[Run]) -> Facts:
 
 
 def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
-    """What was run, where that were commands."""
+    """Return what was run, where cells are commands, as (name, text)."""
     printed = [m for m in metrics if isinstance(m, Printed)]
     warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
     rows: list[tuple[str, list[Any]]] = [
@@ -120,7 +121,7 @@ def _commit(commit: str, dirty: bool | None) -> str:
 
 
 def environment_facts(runs: list[Run]) -> Facts:
-    """Machine and versions; where runs differ, all values are listed."""
+    """Return machine and versions, as (name, text); where runs differ, all values are listed."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
@@ -156,7 +157,7 @@ class MachineCheck:
 
 
 def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None:
-    """The doctor's report, where it is of the host of every run and older than all of them; else None."""
+    """Return the doctor's report, where it is of the host of every run and older than all of them; else None."""
     if report is None or not runs:
         return None
     examined = report.timestamp_utc.astimezone(UTC)
@@ -174,17 +175,18 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
 
 
 def _failed(runs: list[Run]) -> list[tuple[str, Failure]]:
-    """Runs without numbers; those that failed in the same way stand together."""
-    same: dict[str, tuple[Failure, list[str]]] = {}
+    """Return runs without numbers as (names, failure); those that failed in the same way stand together."""
+    same: dict[str, tuple[Failure, list[str]]] = {}  # failure as JSON -> failure, names of runs
     for run in runs:
         failure = run.metrics.failure
         if failure:
-            same.setdefault(failure.model_dump_json(), (failure, []))[1].append(run.name)
+            _, names = same.setdefault(failure.model_dump_json(), (failure, []))
+            names.append(run.name)
     return [(names_of_runs(names), failure) for failure, names in same.values()]
 
 
 def names_of_runs(runs: list[str]) -> str:
-    """Repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    """Return names of runs, repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
     names_of: dict[str, list[str]] = {}  # of a cell: its repeats; of "": what is no repeat
     for run in dict.fromkeys(runs):
         cell, _, repeat = run.rpartition("/")
@@ -206,13 +208,14 @@ def _join(values: list[Any]) -> str:
 
 
 def _model(metrics: Recorded) -> str:
-    """Name and size of the model, and the rows of its embedding."""
+    """Return name and size of the model, and the rows of its embedding. `metrics`: of our trainer."""
     config = metrics.training_config
     assert config  # of the trainer
     assert metrics.data
     workload: Mapping[str, Any] = metrics.config["workload"]
     rows = workload["vocab_size"]
-    rows = metrics.data["vocab_size"] if rows == "derive" else rows
+    if rows == "derive":  # of the tokenizer
+        rows = metrics.data["vocab_size"]
     return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
@@ -222,7 +225,9 @@ def _parameters(metrics: Measured) -> str:
 
 
 def _corpus(metrics: Recorded) -> str:
-    """Name, revision, tokenizer and licence of the corpus, and its classes where they are learnt."""
+    """Return name, revision, tokenizer and licence of a corpus of our trainer, and its classes where
+    they are learnt.
+    """
     data = metrics.data
     assert data  # of the trainer
     revision = data["revision"] or data["corpus_sha256"][:12]
@@ -239,7 +244,7 @@ def _samples(metrics: Recorded) -> str:
 
 
 def _optimizer(work: Mapping[str, Any]) -> str:
-    """The optimizer of a configuration's section `work`, in words."""
+    """Return the optimizer of a configuration's section `work`, in words."""
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]
     clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"

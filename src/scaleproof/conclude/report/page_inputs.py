@@ -37,7 +37,7 @@ class PageInputs:
     anonymous: bool = False  # whether hosts are named by pseudonyms
 
     def without_hosts(self, text: str) -> str:
-        """The text as it is published: without names of hosts where the report is anonymous."""
+        """Return a text as it is published: without names of hosts where the report is anonymous."""
         if not self.anonymous:
             return text
         hosts = self.facts.hosts | self.findings.hosts_left_out

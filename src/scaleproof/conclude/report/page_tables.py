@@ -73,7 +73,7 @@ class PageTable:
 
 
 def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
-    """All cells: the main figures first, then everything that differs between them. `marked`: cells with a footnote."""
+    """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
     plain = scaling_rows(cells, report)
     human, constant = split_constant(human_rows(plain))
     keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
@@ -87,7 +87,7 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
 
 
 def _figure(row: dict[str, Any], key: str, text: str) -> PageFigure:
-    """One entry of the table of cells. `row`: of cells.csv; `key`: its column; `text`: as it is printed."""
+    """Return one entry of the table of cells. `row`: of cells.csv. `key`: its column. `text`: as it is printed."""
     value = row.get(key)
     column = COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
@@ -95,15 +95,18 @@ def _figure(row: dict[str, Any], key: str, text: str) -> PageFigure:
         return PageFigure(text, order=_order(value))
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
-    ratio = column.group == "ratio" and key != "scaling_efficiency"
-    undecided = bool(ratio and low is not None and high is not None and low <= 1 <= high)
+    is_compared = column.group == "ratio" and key != "scaling_efficiency"
+    undecided = bool(is_compared and low is not None and high is not None and low <= 1 <= high)
     identity = f"cells/{row['cell']}/{key}"
     tip = interval_tip(value, low, high, n, column.factor)
     return PageFigure(text, identity, value, tip, row["cell"], undecided)
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
-    """As the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3"."""
+    """Return a figure as the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3".
+
+    `factor`: from the unit of the file to that of the table.
+    """
     text = significant(value * factor, 7)
     if low is None or high is None:
         return f"{text}, n={fixed(n, 0)}"
@@ -118,7 +121,7 @@ def _order(value: Any) -> float | None:
 
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
-    """Strong or weak scaling: one row per size of a series."""
+    """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
     human = series_human(report, kind)
     labels = [c for c in human.columns if c not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
@@ -132,7 +135,7 @@ def series_view(report: ScalingReport, kind: str) -> PageTable:
 
 
 def _series_figure(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
-    """One entry of a table of scaling; `text`: as it is printed."""
+    """Return one entry of a table of scaling, whose column is `quantity`. `text`: as it is printed."""
     figure = point.figure(quantity) if quantity in SERIES_FIGURES else None
     if not figure:
         return PageFigure(text, order=float(text) if text.isdigit() else None)
@@ -140,7 +143,7 @@ def _series_figure(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
 
 
 def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
-    """A quantity of a point of scaling_report.json; `text`: how it is printed, if not as ratios are."""
+    """Return a quantity of a point of a series as an entry of a table. `text`: as it is printed, by default a ratio."""
     name = COLUMNS[quantity].figure or quantity
     undecided = quantity.startswith("speedup") and value.spans()
     tip = interval_tip(value.value, value.low, value.high, value.n)

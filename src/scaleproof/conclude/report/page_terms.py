@@ -20,17 +20,20 @@ PARTS = {
 
 
 def terms(inputs: PageInputs) -> Terms:
-    """The words that the page uses, with the parts of its cells' names first."""
+    """Return the words that the page uses with their definitions, the parts of its cells' names first."""
     names = [*inputs.cells["cell"], *(arm for c in inputs.comparisons for arm in (c.a, c.b))]
     explained = {"cell": _cell(names)} | MEASURED
-    explained |= PAIRS if inputs.comparisons else {}
-    explained |= TRACED if inputs.traces or inputs.waterfall else {}
-    explained |= LEARNT if inputs.cells["validation_loss"].notna().any() else {}
+    if inputs.comparisons:
+        explained |= PAIRS
+    if inputs.traces or inputs.waterfall:
+        explained |= TRACED
+    if inputs.cells["validation_loss"].notna().any():
+        explained |= LEARNT
     return list(explained.items())
 
 
 def columns(tables: Iterable[PageTable]) -> Terms:
-    """The columns of the page's tables that have a definition, each once."""
+    """Return the columns of `tables` that have a definition, with it, each once."""
     explained: Terms = []
     for column in (column for table in tables for column in table.columns if column.definition):
         if column.label not in dict(explained):
@@ -39,7 +42,7 @@ def columns(tables: Iterable[PageTable]) -> Terms:
 
 
 def _cell(names: list[str]) -> str:
-    """What a cell is, with the parts that the names of these cells have: "n1x2 (nodes x devices per node)"."""
+    """Return what a cell is, with the parts that the names of these cells have: "n1x2 (nodes x devices per node)"."""
     tokens: dict[str, str] = {}
     for name in names:
         for token in name.split("-"):

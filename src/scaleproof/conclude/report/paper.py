@@ -48,12 +48,12 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 
 
 def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
-    """All text of the paper; the template has none of a campaign's."""
+    """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts
     findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
     table = cells_view(inputs.cells, inputs.report)
-    columns = [i for i, column in enumerate(table.columns) if column.first]
+    columns = [i for i, column in enumerate(table.columns) if column.first]  # indices: the page has more than fit
     rows = [[row.cell, *(row.figures[i].text for i in columns), " ".join(row.findings) or "–"] for row in table.rows]
     constant = ", ".join(f"{name} {value}" for name, value in table.constant)
     return {

@@ -18,7 +18,7 @@ PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 
 def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport]:
-    """runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
+    """Read runs.csv, cells.csv and scaling_report.json of a campaign's folder. Raises UserError.
 
     Both tables must have all that the report speaks of: a table that was cut short would silently say less.
     """
@@ -36,13 +36,15 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
     if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
         raise damaged(folder / "runs.csv", "it ends too early")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
-        if faults := [why for name in table if (why := COLUMNS[name].fault(table[name]) if name in COLUMNS else "")]:
-            raise damaged(folder / file, faults[0])
+        for name in table:
+            fault = COLUMNS[name].fault(table[name]) if name in COLUMNS else ""
+            if fault:
+                raise damaged(folder / file, fault)
     return runs, cells, report
 
 
 def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """losses.csv and cells.csv of a campaign's folder. Raises UserError."""
+    """Read losses.csv and cells.csv of a campaign's folder. Raises UserError, also where a cell has no losses."""
     losses, cells = read_csv(folder / "losses.csv", "cell", "step", "loss"), read_csv(folder / "cells.csv", "cell", "n")
     if not set(cells.loc[cells["n"] > 0, "cell"]) <= set(losses["cell"]):
         raise damaged(folder / "losses.csv", "it ends too early")
@@ -63,7 +65,7 @@ def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[TracedStep]]
 
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
-    """A table with these columns. Raises UserError."""
+    """Read a table that has these `columns`, among others. Raises UserError where it is missing, damaged or cut off."""
     try:
         content = _existing(path).read_bytes()
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})

@@ -51,7 +51,10 @@ def draw(
     folder: Path,
     forecasts: Sequence[ForecastRow] = (),
 ) -> None:
-    """Write `folder`/`name`.svg and .png; the same data makes the same bytes. `forecasts`: of forecast.json."""
+    """Write the chart `name` as `folder`/`name`.svg and .png; the same data makes the same bytes.
+
+    `runs`, `cells`: runs.csv and cells.csv. `forecasts`: of forecast.json, for the charts that show them as bands.
+    """
     chart = CATALOG[name]
     more = {"forecasts": forecasts} if chart.banded else {}
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))

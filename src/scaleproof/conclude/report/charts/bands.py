@@ -28,7 +28,7 @@ class Band:
 
 
 def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
-    """The forecasts that belong to a series, whether their cells ran or not.
+    """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
 
     A cell belongs where it was measured, else where its relatives were.
     """
@@ -38,15 +38,19 @@ def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Ba
         tokens, interval = row.tokens_per_step, row.forecast
         if tokens and interval and own & {row.cell, *row.relatives}:
             value = None if row.wide else tokens / interval.value
-            bounds = tokens / interval.high, tokens / interval.low
-            bands.append(Band(row.cell, row.devices, value, *bounds, interval.level, row.made_utc))
+            low, high = tokens / interval.high, tokens / interval.low  # the longest step has the lowest rate
+            bands.append(Band(row.cell, row.devices, value, low, high, interval.level, row.made_utc))
     return bands
 
 
 def draw_bands(
     axes: Axes, place: Mapping[int, float], shade: str, bands: Sequence[Band], unit: str, base: float = 1.0
 ) -> None:
-    """A band from low to high with a line at the value, at the series' `place` beside others; in parts of `base`."""
+    """Draw each band from low to high, with a line at its value.
+
+    `place`: number of devices -> place of the series beside others. `shade`: its colour. `base`: the rate that is 1 on
+    the value axis, which is in `unit`.
+    """
     for band in bands:
         x = band.devices * 2 ** (BESIDE * place.get(band.devices, 0.0))
         low, high = band.low / base, band.high / base

@@ -26,7 +26,7 @@ REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "
 
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Step times of each cell: 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
+    """Draw step times of `cells` (cells.csv): 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
@@ -45,9 +45,9 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
 
 
 def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Where the wall time of a run goes: start-up, warm-up, window, and what follows; medians over runs.
+    """Draw where the wall time of a run goes: start-up, warm-up, window, and what follows; medians over a cell's runs.
 
-    A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of.
+    A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of. `cells`: cells.csv.
     """
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
@@ -71,7 +71,9 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Weights, gradients and optimizer state on the fullest device beside the ZeRO model; on GPUs the peak as well."""
+    """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs
+    also the peak.
+    """
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         shade = colour(row["strategy"])
@@ -90,7 +92,7 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
 
 
 def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """How busy the devices were in the window, and on a known GPU which part of its peak the model's FLOPs are."""
+    """Draw how busy devices of `cells` (cells.csv) were in the window, and the MFU on a known GPU."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar(colour(row["strategy"])))
@@ -103,7 +105,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
 
 
 def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Energy of all devices per token, in the window."""
+    """Draw the energy of devices per token in the window: of `cells` (cells.csv) as bars, of `runs` as dots."""
     counted = cells[cells["joules_per_token"].notna()]
     cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
     spent = of_each_cell(runs, "joules_per_token")
@@ -118,7 +120,7 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
 
 
 def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
-    """The measured cells; of none the axes say `why` they are empty."""
+    """Return the measured cells that are drawn, and what the title says of them; of none the axes say `why`."""
     drawn, title = fastest_cells(cells)
     if drawn.empty:
         empty(axes, why)
@@ -126,7 +128,7 @@ def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") ->
 
 
 def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport, unit: str) -> None:
-    """Rows of cells, from 0 on, under an axis in `unit`."""
+    """Label the rows of `cells`, from 0 on, and the axis below them, which is in `unit`. Nothing without cells."""
     if cells.empty:
         return
     rows(axes, cells, labels, report)

@@ -18,7 +18,7 @@ def drawn(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]
 
 
 def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
-    """A band for each interval, a line at its value, a dot for the measured step: red where it is outside."""
+    """Draw a band for each interval, a line at its value, a dot for the measured step, which is red outside."""
     cells = drawn(rows)
     if not cells:
         empty(axes, "no cell has a forecast")
@@ -32,7 +32,9 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
     axes.set_yticks(range(len(cells)), [row.cell for row, _ in cells])
     axes.set_ylim(len(cells) - 0.4, -0.6)
-    ends = [1e3 * (s or i.value) for row, i in cells for s in (i.low, i.high, row.measured_s)]
+    ends: list[float] = []
+    for row, interval in cells:
+        ends += [1e3 * (seconds or interval.value) for seconds in (interval.low, interval.high, row.measured_s)]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.grid(axis="y", visible=False)

@@ -26,7 +26,8 @@ def draw_history(
 ) -> None:
     """Write `out`.svg and .png: each cell's rate relative to its first session, with intervals over runs.
 
-    `labels`: of the sessions, in their order. `steps`: series -> places before which it changed.
+    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `steps`: series -> sessions before which its
+    rate changed.
     """
     write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, steps))
 
@@ -53,9 +54,8 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
     for place in sorted({place for of_series in steps.values() for place in of_series}):
         axes.axvline(place - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)
-    axes.set_xticks(
-        range(len(labels)), labels, rotation=60 if len(labels) > 4 else 0, ha="right" if len(labels) > 4 else "center"
-    )
+    crowded = len(labels) > 4
+    axes.set_xticks(range(len(labels)), labels, rotation=60 if crowded else 0, ha="right" if crowded else "center")
     axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_ylabel("change since the first (%)")
     more = f", the first {MOST_LINES} of {len(tracks)} cells" if len(tracks) > MOST_LINES else ""

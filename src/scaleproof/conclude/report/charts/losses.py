@@ -11,7 +11,11 @@ MARKED = 8  # marks along a line
 
 
 def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -> None:
-    """A line a cell, the mean of its runs, smoothed; validation losses against step, the target against seconds."""
+    """Draw a line for each cell: the mean loss of its runs, smoothed, `against` "step" or "seconds".
+
+    Against steps validation losses are drawn too, against seconds the target. `table`, `cells`: losses.csv and
+    cells.csv.
+    """
     if table.empty:
         empty(axes, "no measured runs")
         return

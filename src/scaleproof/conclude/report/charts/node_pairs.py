@@ -15,7 +15,7 @@ INCHES_PER_NODE = 0.25
 
 
 def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
-    """`rows`: of a sweep. Dark is fast; the scale begins at 0."""
+    """Draw the bus bandwidth between each two nodes of a sweep as colours: dark is fast; the scale begins at 0."""
     nodes = sorted({end for row in rows for end in (row.first, row.second)})
     square = np.full((len(nodes), len(nodes)), np.nan)
     for row in rows:
@@ -31,7 +31,7 @@ def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
 
 
 def draw_node_pairs(rows: Sequence[NodePair | PairRow], folder: Path) -> None:
-    """Write `folder`/node_pairs.svg and .png; nothing without pairs."""
+    """Write `folder`/node_pairs.svg and .png from the pairs of nodes of a sweep; nothing without pairs."""
     if rows:
         nodes = {end for row in rows for end in (row.first, row.second)}
         inches = 2.0 + INCHES_PER_NODE * min(len(nodes), MOST_ROWS)

@@ -10,7 +10,7 @@ from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
 
 def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
-    """B over A of every comparison: each pair, the mean with its interval, and what A against A shows by itself."""
+    """Draw B over A of every comparison: each pair, the mean with its interval, and what A over A shows."""
     drawn = [(c.name, c.estimate) for c in entries if c.estimate]
     if not drawn:
         empty(axes, "no comparison has an estimate")
@@ -26,7 +26,10 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
 
 
 def _ratios(axes: Axes, i: int, name: str, estimate: Paired, keyed: bool) -> None:
-    """One comparison: A/A above, pairs in the middle, mean and interval below; `keyed`: with entries of the legend."""
+    """Draw one comparison around row `i`: A/A above, pairs in the middle, mean and interval below.
+
+    `keyed`: whether the marks get entries in the legend.
+    """
 
     def label(text: str) -> str | None:
         return text if keyed else None

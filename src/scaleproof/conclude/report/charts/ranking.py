@@ -24,7 +24,7 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 
 
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """tokens/s of every cell, the fastest first: cells of one size lie on each other in a chart over devices."""
+    """Draw tokens/s of all `cells`, the fastest first: over devices, cells of one size lie on each other."""
     cells, title = fastest_cells(cells)
     cells = cells.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
     if cells.empty:
@@ -44,7 +44,11 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
 
 
 def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
-    """One bar with its interval and runs (`values`); an interval that leaves the chart at `most` ends in an arrow."""
+    """Draw the bar of one cell in row `i` with its interval and its runs.
+
+    `row`: of cells.csv. `values`: tokens/s of the runs. `most`: where the chart ends; an interval that leaves it ends
+    in an arrow.
+    """
     (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar(colour(row["strategy"])))
     interval = Estimated(value=row["tokens_per_s"], low=None, high=None, n=int(row["n"]))
     if pd.notna(row["tokens_per_s_low"]):

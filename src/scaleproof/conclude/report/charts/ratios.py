@@ -20,7 +20,7 @@ def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
 
 
 def _fill(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
-    """Draw the ratios with their intervals, one a row; `total`: how many there are, drawn or not."""
+    """Draw the ratios with their intervals, one a row. `total`: how many there are, drawn or not."""
     for i, (cell, value, low, high) in enumerate(ratios):
         interval = " (n=1: no interval)"
         if low is not None and high is not None:

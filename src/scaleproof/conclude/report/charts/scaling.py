@@ -33,16 +33,16 @@ Forecasts = Sequence[ForecastRow]
 def throughput(
     axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
-    """tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline.
+    """Draw tokens/s against devices: each run as a dot, each cell with its interval, the ideal from the best baseline.
 
-    Forecasts stand as bands beside them.
+    Forecasts stand as bands beside them. `runs`, `cells`: runs.csv and cells.csv.
     """
     if not report.series:
         empty(axes, "no measured runs")
         return
     every, title = fastest_series(report.series, cells)
     rates = of_each_cell(runs, "tokens_per_s")
-    drawn = []
+    drawn = []  # of each series: where its points stand, the points, its colour
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = [(point, point.tokens_per_sec_global) for point in series.points]
         at = line(axes, place, look, series.name, points, "tokens/s")
@@ -67,7 +67,7 @@ def throughput(
 def speedup(
     axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
-    """Speed-up of each series over itself at its smallest world size, with the ideal line."""
+    """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
     smallest = min((s.baseline_devices for s in report.series if s.kind), default=1)
     kinds = " and ".join(sorted({s.kind for s in report.series if s.kind}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
@@ -96,7 +96,10 @@ def _baseline_rate(series: ScalingSeries) -> float:
 def _bands(
     axes: Axes, every: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
-    """The forecasts of each series as bands, in parts of its `base`."""
+    """Draw the forecasts of each series as bands, and return all of them.
+
+    `base`: the rate of a series that is 1 on the value axis, which is in `unit`.
+    """
     drawn = []
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         bands = bands_of(series, forecasts)
@@ -114,13 +117,17 @@ def _against_baseline(
     best: Callable[[int], float],
     forecasts: Forecasts = (),
 ) -> None:
-    """One line per series through its points that have a ratio, beside the `best` one; a baseline has no interval."""
+    """Draw a line for each series through its points that have a ratio, beside the ideal one.
+
+    `figure`: the ratio of a point; a baseline has none, and is drawn as 1 without an interval. `best`: the ideal ratio
+    on so many devices.
+    """
     if not (scaled := [s for s in report.series if s.kind]):
         empty(axes, "no series with more than one size")
         return
     every, count = fastest_series(scaled, cells)
     base = Estimated(value=1.0, low=None, high=None, n=0)
-    drawn = []
+    drawn = []  # of each series: where its points stand, the points, its colour
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = [(p, figure(p) or base) for p in series.points if not p.incomparable]
         at = line(axes, place, look, series.name, points)

@@ -49,10 +49,7 @@ Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what 
 
 
 def style() -> Any:
-    """The settings of matplotlib that every chart is drawn under, as a context.
-
-    Text stays text in the SVG: it can be searched, and read aloud.
-    """
+    """Return the context of matplotlib's settings for all charts; text stays text in the SVG, to be searched."""
     return matplotlib.rc_context(
         {
             "font.size": 11,
@@ -69,7 +66,7 @@ def style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The measured cells that a chart has room for, in their order, and what its title says of n and of the others."""
+    """Return the measured cells that a chart has room for, in order, and what its title says of n and the others."""
     measured = cells[cells["n"] > 0]
     drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
@@ -77,12 +74,12 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
-    """The series that a chart has room for, in their order, and what its title says of n and of the others."""
+    """Return the series that a chart has room for, in their order, and what its title says of n and of the others."""
 
-    def most(one: ScalingSeries) -> float:
+    def highest_rate(one: ScalingSeries) -> float:
         return max(point.tokens_per_sec_global.value for point in one.points)
 
-    fastest = sorted(range(len(series)), key=lambda i: most(series[i]), reverse=True)[:MOST_LINES]
+    fastest = sorted(range(len(series)), key=lambda i: highest_rate(series[i]), reverse=True)[:MOST_LINES]
     drawn = [series[i] for i in sorted(fastest)]
     more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
     return drawn, count(cells) + more
@@ -104,7 +101,7 @@ def _place(strategy: str) -> int:
 
 
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """How the lines of a chart look: colour and marker by strategy, the kind of line by what else differs."""
+    """Return how the line of each strategy looks: colour and marker by strategy, its dashes by what else differs."""
     seen: dict[str, int] = {}
     looks = []
     for strategy in strategies:
@@ -133,7 +130,7 @@ TIP = "tip:"
 
 
 def interval_text(what: str, interval: Estimated, unit: str) -> str:
-    """What hovering over a point says."""
+    """Return what hovering over a point says: `what`, its value in `unit`, and the interval."""
     text = f"{what}: {number(interval.value, 4)} {unit}".strip()
     if interval.bounds is None:
         return text
@@ -144,7 +141,10 @@ def interval_text(what: str, interval: Estimated, unit: str) -> str:
 
 
 def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """Of each series: number of devices -> place beside the others that have a point there; 0 is the middle."""
+    """Return the places of series side by side: of each, number of devices -> place among those with a point there.
+
+    0 is the middle; neighbours differ by 1.
+    """
     sizes = [[point.devices for point in series.points] for series in every]
     of_series = []
     for i, own in enumerate(sizes):
@@ -159,9 +159,9 @@ def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
 def line(
     axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: Drawn, unit: str = ""
 ) -> list[float]:
-    """One series with its intervals, at its `place` beside the others; returns where its points stand.
+    """Draw one series with its intervals, and return the x of its points, which stand at its `place` beside others.
 
-    The mark of a point with a finding has a red ring.
+    `look`: colour, marker and dashes. The mark of a point with a finding has a red ring.
     """
     x = [p.devices * 2 ** (BESIDE * place[p.devices]) for p, _ in points]
     y = [e.value for _, e in points]
@@ -190,7 +190,7 @@ def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
 
 
 def device_axis(axes: Axes, devices: list[int]) -> None:
-    """A logarithmic axis with the numbers of devices as its ticks."""
+    """Make the axis of `devices` (ascending) logarithmic, with these numbers as its ticks."""
     axes.set_xlabel("devices")
     axes.set_xscale("log", base=2)
     axes.set_xticks(devices, [str(d) for d in devices])
@@ -205,7 +205,7 @@ def headroom(axes: Axes, values: list[float]) -> None:
 
 
 def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
-    """An arrow at the upper end of the chart for every interval that leaves it. Call when the axis has its limits."""
+    """Draw an arrow at the top, at `x`, for each interval that leaves the chart. The axis must have its limits."""
     top = axes.get_ylim()[1]
     for xi, (_, estimate) in zip(x, points, strict=True):
         if (estimate.high or 0) > top:
@@ -213,7 +213,10 @@ def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
 
 
 def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
-    """A row for each cell; the name of one whose numbers have a finding is marked, in red where others have none."""
+    """Label a row for each cell; the name of one whose numbers have a finding is marked, in red where others have none.
+
+    `labels`: names in the order of `cells`.
+    """
     marked = {point.cell for point in report.points if point.findings}
     labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
     axes.set_yticks(range(len(cells)), labels)
@@ -242,10 +245,10 @@ def count(cells: pd.DataFrame) -> str:
 
 
 def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1, unit: str = "tokens") -> None:
-    """Write `path`.svg and .png; the same data makes the same bytes.
+    """Write a chart as `path`.svg and .png; the same data makes the same bytes.
 
-    `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one
-    below the other. `unit`: of the work in its rates.
+    `height`: inches of a panel, more for a legend. `fill` draws into one pair of axes, or a list of `panels`, one below
+    the other. `unit`: of the work in its rates.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with style():
@@ -265,13 +268,17 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
-            figure.set_figheight(height * panels + 0.25 * -(-len(handles) // columns))
+            legend_rows = -(-len(handles) // columns)  # rounded up
+            figure.set_figheight(height * panels + 0.25 * legend_rows)
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
         _save(figure, path, unit)
 
 
 def _save(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each."""
+    """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each.
+
+    `unit`: of the work in its rates.
+    """
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
     if layout is not None:

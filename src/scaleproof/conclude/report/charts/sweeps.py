@@ -41,9 +41,10 @@ def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report:
 
 
 def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
-    """Step time and rate of the `measured` cells against the column `swept`, a line for each other setting.
+    """Draw step time and rate of the `measured` cells against the column `swept`, a line for each other setting.
 
-    `unit`: the label below. `follows`: columns that change with the swept one and so make no line of their own.
+    `panels`: the axes of time and of rate. `unit`: the label below. `follows`: columns that change with the swept one
+    and so make no line of their own.
     """
     by = [c for c in (*NAMED, *BATCH) if c not in follows and measured[c].nunique() > 1] or ["strategy"]
     lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]

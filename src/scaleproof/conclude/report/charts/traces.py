@@ -37,43 +37,43 @@ MOST_RANKS = 16
 
 
 def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Communication per step and rank: all of it, and what is exposed, by cell."""
+    """Draw communication per step and rank in ms, by cell: all of it, and what is exposed."""
     traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
         return
-    for i, t in enumerate(traced):
-        if t.communication_ms is None or t.exposed_ms is None:
+    for i, trace in enumerate(traced):
+        if trace.communication_ms is None or trace.exposed_ms is None:
             _unknown(axes, i)
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
-        (bar,) = axes.barh(i - 0.2, t.communication_ms, height=0.36, color=SKY, label=total)
-        tip(bar, f"{t.cell}: communication {significant(t.communication_ms)} ms per step")
-        (bar,) = axes.barh(i + 0.2, t.exposed_ms, height=0.36, label=exposed, **_look(ORANGE, "//"))
-        tip(bar, f"{t.cell}: exposed {significant(t.exposed_ms)} ms per step")
+        (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
+        tip(bar, f"{trace.cell}: communication {significant(trace.communication_ms)} ms per step")
+        (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_look(ORANGE, "//"))
+        tip(bar, f"{trace.cell}: exposed {significant(trace.exposed_ms)} ms per step")
     _cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
 
 
 def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """Where a step goes, by cell: computing, exposed communication, idle."""
+    """Draw where a step goes in ms, by cell: computing, exposed communication, idle."""
     traced = report.ok
     if not traced:
         empty(axes, "no cell has a trace")
         return
-    for i, t in enumerate(traced):
-        if t.compute_ms is None:
+    for i, trace in enumerate(traced):
+        if trace.compute_ms is None:
             _unknown(axes, i)
             continue
         left = 0.0
         for name, (what, colour, hatch) in PARTS.items():
-            ms = getattr(t, name)
+            ms = getattr(trace, name)
             (bar,) = axes.barh(i, ms, left=left, height=0.6, **_look(colour, hatch))
-            tip(bar, f"{t.cell}: {what} {significant(ms)} ms per step")
+            tip(bar, f"{trace.cell}: {what} {significant(ms)} ms per step")
             left += ms
-        if t.overhead:
-            timed = t.overhead.timed_step_ms
+        if trace.overhead:
+            timed = trace.overhead.timed_step_ms
             axes.plot(
                 [timed] * 2,
                 [i - 0.38, i + 0.38],
@@ -90,29 +90,29 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
 
 
 def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """The kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
-    traced = next((t for t in report.ok if t.kernels_top), None)
+    """Draw the kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
+    traced = next((trace for trace in report.ok if trace.kernels_top), None)
     if not traced:
         empty(axes, "no trace holds kernels")
         return
     top = traced.kernels_top
-    for i, k in enumerate(top):
-        colour = CLASSES.get(k.kind, ORANGE)
-        hatch = "//" if k.kind == "communication" else ""
-        (bar,) = axes.barh(i, k.total_ms, height=0.65, **_look(colour, hatch))
-        tip(bar, f"{k.name}: {significant(k.total_ms)} ms per step and rank")
-    axes.set_yticks(range(len(top)), [_short(k.name) for k in top], fontsize=SMALL)
+    for i, kernel in enumerate(top):
+        colour = CLASSES.get(kernel.kind, ORANGE)
+        hatch = "//" if kernel.kind == "communication" else ""
+        (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_look(colour, hatch))
+        tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
+    axes.set_yticks(range(len(top)), [_short(kernel.name) for kernel in top], fontsize=SMALL)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
     axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
-    for kind in dict.fromkeys(k.kind for k in top):
+    for kind in dict.fromkeys(kernel.kind for kernel in top):
         _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
 
 
 def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
-    """One step over ranks: program, computing and communication of each, on one axis of time."""
-    rows = [(t.cell, rank) for t in report.ok if len(spans[t.cell]) for rank in t.ranks][:MOST_RANKS]
+    """Draw one step over ranks, from `spans` (timeline.csv of each cell): program, computing, communication."""
+    rows = [(trace.cell, rank) for trace in report.ok if len(spans[trace.cell]) for rank in trace.ranks][:MOST_RANKS]
     if not rows:
         empty(axes, "no trace has steps")
         return
@@ -157,11 +157,13 @@ ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "
 
 
 def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
-    """Write `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
+    """Write the chart `name` as `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
     traced = report.ok
-    rows = {"trace-kernels": 10, "trace-timeline": min(MOST_RANKS, sum(len(t.ranks) for t in traced))}.get(
-        name, len(traced)
-    )
+    rows = len(traced)
+    if name == "trace-kernels":
+        rows = 10
+    elif name == "trace-timeline":
+        rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in traced))
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
 
 
@@ -176,15 +178,15 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
 
 
 def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
-    """An axis with a row for each traced cell, the first one on top."""
-    axes.set_yticks(range(len(traced)), [t.cell for t in traced])
+    """Label a row for each traced cell, the first one on top; times begin at 0."""
+    axes.set_yticks(range(len(traced)), [trace.cell for trace in traced])
     axes.set_ylim(len(traced) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
 
 
 def _unknown(axes: Axes, row: int) -> None:
-    """Words in a row that has no figure."""
+    """Write words into a row that has no figure."""
     axes.text(
         0.01,
         row,

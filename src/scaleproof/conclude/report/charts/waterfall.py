@@ -25,15 +25,15 @@ def height(entries: Sequence[WaterfallCell]) -> float:
 
 
 def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
-    """A row for each part; it begins where the one before has ended."""
+    """Draw the step of each cell from ideal to measured, a row for each part, which begins where the last has ended."""
     cells = chosen(entries)
     if not cells:
         empty(axes, "no cell beside a baseline")
         return
-    labels, at = [], 0
+    labels, row = [], 0
     for cell in cells:
-        labels += [cell.cell, "ideal", *(p.name for p in cell.parts), "unexplained", "measured"]
-        at = _cell(axes, cell, at + 1)
+        labels += [cell.cell, "ideal", *(part.name for part in cell.parts), "unexplained", "measured"]
+        row = _cell(axes, cell, row + 1)
     axes.set_yticks(range(len(labels)), labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
         if text in {cell.cell for cell in cells}:
@@ -43,13 +43,15 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     axes.set_xlim(0, 1.12 * max(cell.measured_ms for cell in cells))
     axes.set_xlabel("time of a step (ms)")
     counts = sorted({cell.n for cell in cells if cell.n})
-    count = f" (n={'-'.join(map(str, dict.fromkeys((counts[0], counts[-1]))))})" if counts else ""
+    count = ""
+    if counts:
+        count = f" (n={counts[0]})" if len(counts) == 1 else f" (n={counts[0]}-{counts[-1]})"
     axes.set_title(f"From the ideal to the measured step{count}")
     thousands(axes.xaxis)
 
 
 def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
-    """Draw one cell from `row` on; returns the row after it."""
+    """Draw one cell from `row` on, and return the row after it."""
     end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar("0.4"))
     _say(axes, end, row, significant(end))

@@ -39,16 +39,16 @@ class AbVerdict:
 
 
 def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str, str], difference: float) -> AbVerdict:
-    """The verdict of a campaign whose question is whether B is faster than A.
+    """Return the verdict of a campaign whose question is whether B is faster than A.
 
-    `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part.
+    `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part (0.02).
     """
     question = report.question
     assert question is not None  # of every such campaign
     if DID_NOT_TRAIN in report.mismatches:
-        found_in = [f for f in findings.findings if f.code == DID_NOT_TRAIN]
-        where = f"{', '.join(sorted({cell for f in found_in for cell in f.cells}))}: {found_in[0].evidence}"
-        return AbVerdict("did-not-train", f"did not train: {where}")
+        untrained = [finding for finding in findings.findings if finding.code == DID_NOT_TRAIN]
+        cells = sorted({cell for finding in untrained for cell in finding.cells})
+        return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
     if report.status == "invalid_comparison":
         evidence = next(f.evidence for f in findings.findings if f.severity == "invalid")
         return AbVerdict("not-comparable", f"not comparable: {', '.join(report.mismatches)}: {evidence}")
@@ -61,7 +61,7 @@ def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str,
 
 
 def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float) -> AbVerdict:
-    """The verdict where both commands have rates."""
+    """Return the verdict where both commands have rates. `difference`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
     bounds = "no interval" if ratio.low is None else f"95 % CI {number(ratio.low, 4)}-{number(ratio.high, 4)}"

@@ -83,7 +83,10 @@ class Answer:
 def conclude(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
 ) -> Answer:
-    """The answer to the campaign's question. `forecast`: where there is one."""
+    """Return the answer to the campaign's question: the verdict and its bullets.
+
+    `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
+    """
     reservations = _reservations(report)
     if report.status == "invalid_comparison":
         codes = ", ".join(report.mismatches)
@@ -91,28 +94,26 @@ def conclude(
     if not report.series:
         return Answer("No answer: no run has numbers", decided=False)
     group = largest_group(report.ranking)
-    one_device = _one_device(report, group) if group else []
-    bullets = [
-        *reservations,
-        *_question(report.question),
-        *(_incomparable(report, group) if group else ()),
-        *(_fastest(group) if group else ()),
-        *(_recommended(group) if group else ()),
-        *(_slower(group) if group else ()),
-        *one_device,
-        *(bullet for series in _leading(report) for bullet in _scaling(series, one_device)),
-        *(_forecast(forecast) if forecast else ()),
-    ]
+    bullets = [*reservations, *_question(report.question)]
+    one_device: list[Bullet] = []
+    if group:
+        one_device = _one_device(report, group)
+        bullets += [*_incomparable(report, group), *_fastest(group), *_recommended(group), *_slower(group), *one_device]
+    bullets += [bullet for series in _leading(report) for bullet in _scaling(series, one_device)]
+    if forecast:
+        bullets += _forecast(forecast)
     if not group and not any(len(s.runs) > 1 for s in report.series):
         bullets += [Bullet("comparison", "", ab_sentence(c), cells=(c.name,)) for c in comparisons]
     bullets += _repeats_taken(report.repeats)
     verdict, decided = verdict_on(report, group, comparisons)
     step = None if decided else next_step(report, group)
-    bullets += [Bullet("next", "Next", *step)] if step else []
+    if step:
+        bullets.append(Bullet("next", "Next", *step))
     return Answer(verdict, tuple(bullets), decided)
 
 
 def _question(question: AnsweredQuestion | None) -> list[Bullet]:
+    """Return the bullet on the question that the campaign asks, if it has a ratio."""
     if not question or not question.ratio:
         return []
     ratio = question.ratio
@@ -128,7 +129,7 @@ def _question(question: AnsweredQuestion | None) -> list[Bullet]:
 
 
 def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
-    """Why repeats ended, where results decided."""
+    """Return the bullet on why repeats ended, where results decided that. `look`: the last look at them."""
     if not look:
         return []
     n = look.repeats
@@ -149,7 +150,7 @@ def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest(group: SizeRanking) -> list[Bullet]:
-    """The cell that is fastest with the next one, or the cell of the highest rate with those that may be as fast."""
+    """Return the bullet on the fastest cell and the next one, or on the highest rate and those that may be as fast."""
     first, *others = group.comparable
     where = f"on {devices(group.devices)}, {number(first.tokens_per_sec_global.value, 4)} tokens/s"
     if others[0].ratio.low is None:
@@ -166,7 +167,7 @@ def _fastest(group: SizeRanking) -> list[Bullet]:
 
 
 def _near(group: SizeRanking) -> list[RankedCell]:
-    """The cells that may be as fast as the fastest; where it is shown to be fastest, the next one."""
+    """Return the cells that may be as fast as the fastest; where it is shown to be fastest, the next one."""
     others = group.comparable[1:]
     if group.fastest_shown:
         return others[:1]
@@ -174,7 +175,7 @@ def _near(group: SizeRanking) -> list[RankedCell]:
 
 
 def _slower(group: SizeRanking) -> list[Bullet]:
-    """The cells that are shown to be slower than the fastest and are not named beside it."""
+    """Return the bullet on cells that are shown to be slower than the fastest and are not named beside it."""
     first, *others = group.comparable
     if others[0].ratio.low is None:
         return []
@@ -188,7 +189,7 @@ def _slower(group: SizeRanking) -> list[Bullet]:
 
 
 def _to_fastest(group: SizeRanking, entries: list[RankedCell]) -> tuple[str, str]:
-    """Cells with their ratios to the fastest, and what the intervals are."""
+    """Return `entries` with their ratios to the fastest cell as text, and what their intervals are."""
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:
         ratio = entries[0].ratio
@@ -205,7 +206,7 @@ def _corrected(group: SizeRanking) -> str:
 
 
 def _efficiency_of(report: ScalingReport, cell: str) -> str:
-    """Scaling efficiency of the fastest cell, with a leading separator; empty where it has none, or one above 100 %.
+    """Return the scaling efficiency of a cell with a leading separator; "" where it has none, or one above 100 %.
 
     Its interval is that of the speed-up in the answer: of several cells it was picked because it looked best.
     """
@@ -227,7 +228,7 @@ def _ratios(pairs: Sequence[tuple[str, Estimated]], of: str = "") -> str:
 
 
 def _with_bounds(ratio: Estimated, of: str) -> str:
-    """ "0.857x (0.675-1.09)"."""
+    """Return a ratio with its interval: "0.857x (0.675-1.09)". `of`: text behind the x, such as " its rate"."""
     value = f"{number(ratio.value)}x{of}"
     if ratio.bounds is None or _too_wide(ratio):
         return value
@@ -239,15 +240,15 @@ def _too_wide(ratio: Estimated) -> bool:
 
 
 def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
-    """Which cells beat one device, where several are compared with it: what "pays off" asks."""
+    """Return the bullet on which cells beat one device, where several are compared with it: what "pays off" asks."""
     ratios = {entry.cell: single_device_ratio(report, entry.cell) for entry in group.comparable}
     known = [(cell, ratio) for cell, ratio in ratios.items() if ratio and ratio.low is not None]
     if len(known) < 2:
         return []
     parts = {
-        "faster": [pair for pair in known if pair[1].above()],
-        "undecided": [pair for pair in known if pair[1].spans()],
-        "slower": [pair for pair in known if pair[1].below()],
+        "faster": [(cell, ratio) for cell, ratio in known if ratio.above()],
+        "undecided": [(cell, ratio) for cell, ratio in known if ratio.spans()],
+        "slower": [(cell, ratio) for cell, ratio in known if ratio.below()],
     }
     text = "; ".join(
         f"{_ratios(pairs)} {'are' if len(pairs) > 1 else 'is'} {word}" for word, pairs in parts.items() if pairs
@@ -264,7 +265,7 @@ def _recommended(group: SizeRanking) -> list[Bullet]:
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
-    """Cells of that size that may not be compared: the fields, and the command that repairs it."""
+    """Return a bullet on each cell that differs from the first of `group` in other fields, and what repairs it."""
     return [
         Bullet(
             "incomparable",
@@ -286,7 +287,7 @@ def _forecast(forecast: ForecastReport) -> list[Bullet]:
 
 
 def _leading(report: ScalingReport) -> list[ScalingSeries]:
-    """The series whose scaling is stated: all where there are few, else that of the fastest cell.
+    """Return the series whose scaling is stated: all where there are few, else that of the fastest cell.
 
     Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
     """
@@ -298,7 +299,7 @@ def _leading(report: ScalingReport) -> list[ScalingSeries]:
 
 
 def _scaling(series: ScalingSeries, one_device: list[Bullet]) -> list[Bullet]:
-    """The speed-up of a series, unless the bullet on one device has it."""
+    """Return the bullet on the speed-up of a series, unless `one_device`, the bullet on one device, has it."""
     points = series.points
     base, last = points[0], points[-1]
     speedup = last.speedup_in_answer
@@ -331,9 +332,9 @@ def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
 
 
 def _reservations(report: ScalingReport) -> list[Bullet]:
-    """The cells whose numbers have a finding, with a robust rate where runs of a cell differ."""
-    codes: dict[str, list[str]] = {}
-    robust: dict[str, str] = {}
+    """Return the bullet on cells whose numbers have a finding, with a robust rate where runs of a cell differ."""
+    codes: dict[str, list[str]] = {}  # code -> cells
+    robust: dict[str, str] = {}  # cell -> its median and mean, in words
     for point in report.points:
         for code in dict.fromkeys(point.findings):
             codes.setdefault(code, []).append(point.cell)
@@ -344,7 +345,7 @@ def _reservations(report: ScalingReport) -> list[Bullet]:
     if not codes:
         return []
     measured = {point.cell for point in report.points}
-    by_cells: dict[tuple[str, ...], list[str]] = {}
+    by_cells: dict[tuple[str, ...], list[str]] = {}  # cells -> the codes that all of them have
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)
     text = "; ".join(f"{listed(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())

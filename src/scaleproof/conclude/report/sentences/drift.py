@@ -12,10 +12,10 @@ RATE = "tokens_per_s"
 
 
 def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
-    """A sentence for each arm whose rate is not that of a cell which does the same work, by Welch's 95 % interval.
+    """Return a sentence for each arm whose rate differs from that of a cell which does the same work.
 
-    `cells`: cells.csv. Intervals of rates do not cover what changed on the
-    machine between the two places; the ratios of pairs do not contain it.
+    They differ where Welch's 95 % interval of their ratio excludes 1. `cells`: cells.csv. Intervals of rates do not
+    cover what changed on the machine between the two places; the ratios of pairs do not contain it.
     """
     rows = {row["cell"]: row for row in records(cells) if row["n"]}
     sentences = []
@@ -36,6 +36,10 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
 
 
 def _sentence(arm: str, here: float, cell: str, there: float, relative: float, interval: str) -> str:
+    """Return the sentence on an arm that ran at `here` tokens/s, and a cell that ran at `there`.
+
+    `relative`: here/there. `interval`: of that, as text.
+    """
     other, cause = " and", "the machine changed in between"
     if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
         other = f"; {cell}, which does the same work on one device, ran"

@@ -9,7 +9,7 @@ MOST_NAMED = 3
 
 
 def forecast_sentences(forecast: ForecastReport) -> list[str]:
-    """For the page: scored forecasts first, then cells that have not run, refusals, and the score of the ledger."""
+    """Return the page's sentences: scored forecasts, cells that have not run, refusals, and the score of the ledger."""
     rows = forecast.forecasts
     lines = [scored_sentence(rows)] if _scored(rows) else []
     lines += [expected_sentence(row) for row in _ahead(rows)]
@@ -22,7 +22,7 @@ def forecast_sentences(forecast: ForecastReport) -> list[str]:
 
 
 def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
-    """For the answer: one sentence and the cells that it is about; empty where nothing was forecast.
+    """Return one sentence for the answer, and the cells that it is about; "" and none where nothing was forecast.
 
     Cells that have not run come first: of the others the measurement is known.
     """
@@ -39,9 +39,9 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
 
 
 def scored_sentence(rows: Sequence[ForecastRow]) -> str:
-    """How the forecasts that were tested turned out; there is one at least."""
+    """Return how the forecasts that were tested turned out. `rows`: one of them at least was."""
     scored = _scored(rows)
-    row, outcome = max(scored, key=lambda pair: abs(pair[1].error))
+    row, outcome = max(scored, key=lambda row_and_outcome: abs(row_and_outcome[1].error))  # the largest error
     error = f"{100 * outcome.error:+.1f} %"
     if len(scored) == 1:
         return (
@@ -70,6 +70,7 @@ def _scored(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
 
 
 def _step(row: ForecastRow) -> str:
+    """Return the forecast of a step in ms with its intervals; "unknown" where there is none."""
     if row.forecast is None:
         return "unknown"
     value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])
@@ -83,6 +84,7 @@ def _step(row: ForecastRow) -> str:
 
 
 def _coverage(coverage: Coverage) -> list[str]:
+    """Return a sentence on how many forecasts of the ledger were inside their interval, if any was scored."""
     if coverage.nominal is None:
         return []
     bounds = f"{100 * coverage.low:.0f}-{100 * coverage.high:.0f} %"

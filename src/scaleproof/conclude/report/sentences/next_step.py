@@ -16,7 +16,7 @@ Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
 def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
-    """A sentence, with a remark; None where further runs could settle nothing, or more of them are on their way.
+    """Return what to do next, as a sentence and a remark; None where further runs could settle nothing, or are planned.
 
     `group`: the ranking that is concluded from.
     """
@@ -39,7 +39,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
 
 def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
-    """How to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
+    """Return how to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
 
     All disturbed cells are named: a comparison with one that stays as it is would be no better.
     """
@@ -48,7 +48,10 @@ def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
 
 
 def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
-    """Which repeats settle what, as a line of the campaign file. `n`: repeats so far, of the cell with the fewest."""
+    """Return which repeats settle what, as a line of the campaign file; None where they would settle nothing.
+
+    `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.
+    """
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
@@ -60,8 +63,10 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
     if enough and enough <= MOST_TIMES * n:
         line = _line(report, effect, n, enough)
         return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
-    number = f"about {float(f'{enough:.2g}'):,.0f}" if enough else "more than 1,000"
-    small = f"{effect}: {number} repeats per cell{_time(report, enough - n) if enough else ''}"
+    small = f"{effect}: more than 1,000 repeats per cell"
+    if enough:
+        two_digits = float(f"{enough:.2g}")
+        small = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
     if further.repeats <= n or further.detectable >= min(1.0, resolve.detectable):
         text = (
             f"further repeats are not worth their time: the {n} so far reliably show differences of {now}; for {small}"
@@ -73,7 +78,10 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
 
 
 def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
-    """The line of the campaign file and the command. Rounds, not a number: looking twice has its price in claims."""
+    """Return the line of the campaign file for so many `repeats` instead of `n`, and the command.
+
+    The line has rounds, not a number: looking twice has its price in claims. `effect`: the difference to show.
+    """
     key = f"repeats: {{resolve: {effect}, at_least: {n}, at_most: {repeats}}}"
     if report.repeats:  # this campaign has spent what it may: a further look would claim too often
         key = key.replace(f"at_least: {n}", f"at_least: {report.repeats.at_least}")
@@ -82,7 +90,7 @@ def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
 
 
 def _again(report: ScalingReport, n: int, repeats: int) -> str:
-    """The command, and what the further repeats cost."""
+    """Return the command for so many `repeats` instead of `n`, and what the further ones cost."""
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
@@ -105,10 +113,10 @@ def _file(report: ScalingReport) -> str:
 
 
 def rounded_up(part: float) -> str:
-    """A difference in percent that is no smaller than `part`, which is what the repeats show: "5 %", "0.5 %"."""
+    """Return a difference in percent that is no smaller than `part`, which is what repeats show: "5 %", "0.5 %"."""
     if part > 1:
         return "more than 100 %"
     percent = 100 * part
     digits = 0 if percent >= 1 else 1
-    up = math.ceil(percent * 10**digits - 1e-9) / 10**digits
+    up = math.ceil(percent * 10**digits - 1e-9) / 10**digits  # 5.000000001 is 5
     return f"{up:.{digits}f} %"

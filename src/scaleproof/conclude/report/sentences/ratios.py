@@ -20,9 +20,10 @@ def runs_text(*counts: int) -> str:
 def ratio_sentence(
     subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
 ) -> str:
-    """`subject` relative to `base`: ratio of their `unit`, with its 95 % interval where there is one.
+    """Return a sentence on the ratio of `subject` to `base`, with its 95 % interval where there is one.
 
-    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it.
+    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it. `n`: runs, as
+    text. `unit`: of what is divided.
     """
     if low is None or high is None:
         return (
@@ -37,7 +38,7 @@ def ratio_sentence(
 
 
 def compared_sentence(compared: "Compared") -> str:
-    """What `scaleproof compare` prints of two results."""
+    """Return what `scaleproof compare` prints of two results."""
     if compared.why or compared.ratio is None:
         text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
     else:
@@ -53,7 +54,7 @@ def compared_sentence(compared: "Compared") -> str:
 
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
-    """What all cells of a comparison say together; "" of one, whose sentence says it."""
+    """Return what all cells of a comparison say together; "" where there is one, whose sentence says it."""
     from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
 
     claims = [claim(one) for one in compared if one.ratio is not None]
@@ -76,30 +77,31 @@ def intervals_note(compared: "Sequence[Compared]") -> str:
 
 
 def ab_sentence(comparison: "AbComparison") -> str:
-    """What an A/B comparison supports."""
-    name, e = comparison.name, comparison.estimate
-    if comparison.status != "ok" or e is None:
+    """Return a sentence on what an A/B comparison supports."""
+    name, estimate = comparison.name, comparison.estimate
+    if comparison.status != "ok" or estimate is None:
         return f"{name}: no answer, {comparison.status} ({comparison.why})."
-    ratio = ratio_sentence(comparison.b, comparison.a, e.ratio, e.low, e.high, f"{e.n} pairs")
-    floor, nulls = number(100 * e.floor, 2), plural(len(e.null_ratios), "A/A pair")
-    noise = f" Noise, by {nulls}: the mean of {e.n} pairs without an effect may be off by up to {floor} %."
-    if e.claim:
+    low, high = estimate.low, estimate.high
+    sentence = ratio_sentence(comparison.b, comparison.a, estimate.ratio, low, high, f"{estimate.n} pairs")
+    floor, nulls = number(100 * estimate.floor, 2), plural(len(estimate.null_ratios), "A/A pair")
+    noise = f" Noise, by {nulls}: the mean of {estimate.n} pairs without an effect may be off by up to {floor} %."
+    if estimate.claim:
         curse = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
         )
-        return f"{name}: {ratio}{noise}{curse if e.overstated else ''}"
-    if not e.low <= 1 <= e.high:
-        ratio = f"{ratio[:-1]}, but the effect is within the noise: nothing is claimed."
-    return f"{name}: {ratio}{noise} {_power(e)}"
+        return f"{name}: {sentence}{noise}{curse if estimate.overstated else ''}"
+    if not low <= 1 <= high:
+        sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
+    return f"{name}: {sentence}{noise} {_power(estimate)}"
 
 
-def _power(e: "Paired") -> str:
-    """What so many pairs detect, and how many pairs detect 2 %."""
-    low, high = (number(100 * bound, 2) for bound in e.detectable)
-    text = f"{e.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
-    if e.n < 6:
+def _power(estimate: "Paired") -> str:
+    """Return which effect so many pairs detect, and how many pairs detect 2 %."""
+    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
+    text = f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+    if estimate.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
-    return f"{text}; an effect of 2 % needs {_pairs(e.pairs_low, e.pairs_high)}."
+    return f"{text}; an effect of 2 % needs {_pairs(estimate.pairs_low, estimate.pairs_high)}."
 
 
 def _pairs(low: int | None, high: int | None) -> str:

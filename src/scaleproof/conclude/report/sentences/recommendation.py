@@ -10,7 +10,7 @@ MOST_NAMED = 5  # cells that are named; of more, their number
 
 
 def recommendation(group: SizeRanking) -> tuple[str, str | None, tuple[str, ...]]:
-    """What is recommended or why nothing is, what that rests on, and the cells that it names."""
+    """Return what is recommended or why nothing is, what that rests on (or None), and the cells that it names."""
     advice = group.advice
     margin = percent(advice.margin)
     if advice.cell:
@@ -53,16 +53,17 @@ def _simplest(group: SizeRanking, more: str = "") -> str:
 
 
 def _may_be_faster(rivals: list[RankedCell]) -> str:
-    """Cells with the part by which each may be faster than the fastest; of many, their number."""
+    """Return cells with the part by which each may be faster than the fastest; of many, their number."""
     if len(rivals) > MOST_NAMED:
         return f"{len(rivals)} cells may be faster"
     parts = [f"{number(100 * ((entry.ratio.high or 0) - 1), 2)} %" for entry in rivals]
-    (first, *others) = [f"{entry.cell} up to {part}" for entry, part in zip(rivals, parts, strict=True)]
-    return ", ".join([f"{first.replace(' up to', ' may be up to')} faster", *others])
+    first = f"{rivals[0].cell} may be up to {parts[0]} faster"
+    others = [f"{entry.cell} up to {part}" for entry, part in zip(rivals[1:], parts[1:], strict=True)]
+    return ", ".join([first, *others])
 
 
 def _simplest_first(group: SizeRanking) -> str:
-    """What "simple" is said by, from the strategy with the least to configure, and what "as fast" is said by."""
+    """Return by what cells are called simple, from the strategy with the least to configure, and by what as fast."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}

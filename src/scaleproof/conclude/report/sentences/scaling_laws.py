@@ -12,6 +12,7 @@ def law_sentences(report: ScalingReport, kind: str) -> list[str]:
 
 
 def _sentence(name: str, law: ScalingLaw) -> str:
+    """Return what the law that was fitted to the series `name` says, or why it says nothing."""
     fraction = law.fraction
     if fraction is None:
         return f"{name}: no fit of {LAWS[law.law]} ({law.undefined})."

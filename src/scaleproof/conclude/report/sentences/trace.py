@@ -7,7 +7,7 @@ OFTEN = 0.8  # of the steps: a rank that is last more rarely is last by chance
 
 
 def sentences(profile: Profile) -> list[str]:
-    """The sentences on one capture."""
+    """Return the sentences on one capture."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
     lines = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
@@ -18,6 +18,7 @@ def sentences(profile: Profile) -> list[str]:
 
 
 def _head(profile: Profile) -> str:
+    """Return what was traced, and with which tool."""
     what = f"{profile.cell}, " if profile.cell else ""
     steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
     ranks = f" on {len(profile.ranks)} rank{'s' if len(profile.ranks) != 1 else ''}" if profile.ranks else ""
@@ -26,6 +27,7 @@ def _head(profile: Profile) -> str:
 
 
 def _step(profile: Profile) -> list[str]:
+    """Return the sentences on the parts of a step, means over steps and ranks; none where they are not known."""
     wall, compute, exposed = (mean(profile, n) for n in ("wall_ms", "compute_ms", "exposed_ms"))
     if wall is None or compute is None or exposed is None:
         return []
@@ -42,19 +44,21 @@ def _step(profile: Profile) -> list[str]:
 
 
 def _collectives(profile: Profile) -> list[str]:
-    return [
-        f"{name}: {c.calls:g} calls a step, {_ms(c.total_ms)}"
-        + (
-            f" ({_ms(c.transfer_ms)} transfer, {_ms(c.wait_ms)} waiting for the last rank)"
-            if c.wait_ms is not None
-            else ""
-        )
-        + (f"; bus bandwidth {c.bus_gb_per_s:.3g} GB/s." if c.bus_gb_per_s else ".")
-        for name, c in profile.collectives.items()
-    ]
+    """Return a sentence on each kind of collective: calls and time of a step, and its bandwidth."""
+    lines = []
+    for name, collective in profile.collectives.items():
+        text = f"{name}: {collective.calls:g} calls a step, {_ms(collective.total_ms)}"
+        if collective.wait_ms is not None:
+            waiting = _ms(collective.wait_ms)
+            text += f" ({_ms(collective.transfer_ms)} transfer, {waiting} waiting for the last rank)"
+        if collective.bus_gb_per_s:
+            text += f"; bus bandwidth {collective.bus_gb_per_s:.3g} GB/s"
+        lines.append(f"{text}.")
+    return lines
 
 
 def _waiting(profile: Profile) -> list[str]:
+    """Return a sentence on the rank that the others wait for, where one comes last often, and it costs much."""
     slowest, wall = profile.slowest, mean(profile, "wall_ms")
     if not slowest or not wall or slowest.caused_ms < LITTLE * wall or slowest.steps_last < OFTEN * slowest.of_steps:
         return []
@@ -65,7 +69,7 @@ def _waiting(profile: Profile) -> list[str]:
 
 
 def _totals(profile: Profile) -> list[str]:
-    """What sums alone say: of texts, and of traces without steps."""
+    """Return what sums alone say: of text reports, and of traces without steps."""
     if profile.steps and profile.per_step:
         return []
     lines = []

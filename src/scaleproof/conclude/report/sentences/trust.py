@@ -33,9 +33,10 @@ class Trust:
 def trust_in(
     findings: Findings, report: ScalingReport, lost: int = 0, comparisons: Sequence[AbComparison] = ()
 ) -> Trust | None:
-    """What findings above a note say of the runs that the answer is made from, and of the others; the precision.
+    """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
-    `lost`: raw files that are gone. None where nothing was checked.
+    Findings on runs that the answer is made from count; those on others are named. `lost`: how many raw files are gone.
+    None where nothing was checked.
     """
     if not findings.checks:
         return None
@@ -61,7 +62,7 @@ def trust_in(
 
 
 def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
-    """Which differences so many repeats show: of the comparison that the answer is made from, as it has it."""
+    """Return which differences so many repeats show: of the comparison that the answer is made from, as it has it."""
     group = largest_group(report.ranking)
     series = next((one for one in report.series if len(one.runs) > 1), None)
     compared = report.question or group or series
@@ -91,7 +92,7 @@ def _concerns_of_answer(report: ScalingReport) -> set[str]:
 
 
 def _others(findings: Sequence[Finding]) -> str:
-    """Findings on runs that the answer does not use, with a leading separator."""
+    """Return a sentence on findings in runs that the answer does not use, with a leading separator."""
     parts = []
     for concern, place in ELSEWHERE.items():
         own = [finding for finding in findings if finding.concerns == concern]
@@ -106,11 +107,16 @@ def _codes(findings: Sequence[Finding]) -> str:
 
 
 def _part(findings: Sequence[Finding], runs: set[str]) -> str:
-    """ "2 of", of the runs compared (all that are named, where there are none); else the cells that are meant."""
+    """Return how many runs findings are in, as "2 of"; where they name none, the cells, as "ddp-n1x2, among".
+
+    `runs`: those compared; where there are none, all that findings name are counted.
+    """
     named = {run for finding in findings for run in finding.runs}
     count = len(named & runs if runs else named)
     cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
-    return f"{count} of" if count else f"{cells}, among" if cells else "some of"
+    if count:
+        return f"{count} of"
+    return f"{cells}, among" if cells else "some of"
 
 
 def _number(findings: Sequence[Finding]) -> int:

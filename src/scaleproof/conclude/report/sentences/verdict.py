@@ -15,7 +15,7 @@ MOST_NAMED = 2  # cells that the verdict names; of more, their number
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison]
 ) -> tuple[str, bool]:
-    """The verdict, and whether the campaign's question has an answer. `group`: the ranking that is concluded from."""
+    """Return the verdict, and whether the question has an answer. `group`: the ranking that is concluded from."""
     if report.question:
         return _verdict_on_question(report.question)
     if group:
@@ -23,16 +23,20 @@ def verdict_on(
     series = [s for s in report.series if len(s.runs) > 1]
     if series:
         return _verdict_on_series(series[0])
-    for c in comparisons:
-        e = c.estimate
-        if e and e.claim:
-            return f"{c.b} is {e.claim} than {c.a}: {number(e.ratio)}x its tokens/s", True
-        if e:
-            return f"No clear winner yet: {c.b} runs at {number(e.ratio)}x the tokens/s of {c.a}", False
+    for comparison in comparisons:
+        estimate = comparison.estimate
+        if not estimate:
+            continue
+        a, b = comparison.a, comparison.b
+        ratio = f"{number(estimate.ratio)}x"
+        if estimate.claim:
+            return f"{b} is {estimate.claim} than {a}: {ratio} its tokens/s", True
+        return f"No clear winner yet: {b} runs at {ratio} the tokens/s of {a}", False
     return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
 
 
 def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
+    """Return the verdict on the question that the campaign asks, and whether it is decided."""
     subject = question.subject
     base = question.base
     by = percent(question.by)
@@ -60,6 +64,7 @@ def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
 
 
 def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, bool]:
+    """Return the verdict on cells of one size, and whether it is decided."""
     advice = group.advice
     cell = advice.cell
     against = single_device_ratio(report, cell) if cell else None
@@ -67,7 +72,9 @@ def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, b
         return f"{cell} pays off: {number(against.value)}x one device", True
     if cell:
         fastest = group.cells[0].cell
-        return (f"{cell}: the fastest" if cell == fastest else f"{cell}: as fast as {fastest} and simpler"), True
+        if cell == fastest:
+            return f"{cell}: the fastest", True
+        return f"{cell}: as fast as {fastest} and simpler", True
     if advice.why == "too-few-repeats":
         return _too_few(min(entry.tokens_per_sec_global.n for entry in group.comparable)), False
     if advice.why == "none-beats-one-device":
@@ -87,6 +94,7 @@ def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, b
 
 
 def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
+    """Return the verdict on the scaling of a series, from its largest size, and whether it is decided."""
     points = series.points
     last = points[-1]
     speedup = last.speedup_in_answer

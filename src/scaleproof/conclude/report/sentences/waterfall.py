@@ -8,7 +8,7 @@ HIDES = 3.0
 
 
 def loss_sentence(cell: WaterfallCell) -> str:
-    """The parts of the difference between the ideal and the measured step."""
+    """Return a sentence on the parts of the difference between the ideal and the measured step."""
     measured, ideal = number(cell.measured_ms), number(cell.ideal_ms)
     name = f"{cell.cell} (n={cell.n})" if cell.n else cell.cell
     if cell.measured_ms <= cell.ideal_ms:
@@ -19,7 +19,10 @@ def loss_sentence(cell: WaterfallCell) -> str:
 
 
 def _parts(cell: WaterfallCell) -> str:
-    """The known parts and the rest, the largest first; those that shorten the step too, or they would not add up."""
+    """Return the known parts and the rest, the largest first.
+
+    Parts that shorten the step are among them: the others alone would not add up.
+    """
     parts = {part.name: part.ms for part in cell.parts if part.ms}
     rest = cell.unexplained_ms
     if rest > 0:
@@ -34,7 +37,7 @@ def _unmeasured(cell: WaterfallCell) -> str:
 
 
 def _transfers(cell: WaterfallCell) -> str:
-    """Whether computing is long enough to hide the transfers behind, and how much of them is exposed."""
+    """Return whether computing is long enough to hide the transfers behind, and how much of them is exposed."""
     ratio = cell.compute_to_communication
     if ratio is None:
         return ""
@@ -45,6 +48,5 @@ def _transfers(cell: WaterfallCell) -> str:
     part = f"{100 * exposed:.0f} % of the transfer time is exposed"
     if ratio < HIDES:
         return f"{text}, too short to hide all of them ({HIDES:g} times usually suffice): {part}."
-    return (
-        f"{text}, long enough to hide them ({HIDES:g} times usually suffice){'; yet' if exposed > 0.5 else ':'} {part}."
-    )
+    link = "; yet" if exposed > 0.5 else ":"
+    return f"{text}, long enough to hide them ({HIDES:g} times usually suffice){link} {part}."

@@ -16,9 +16,10 @@ UNKNOWN = "–"
 
 
 def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
-    """One row per cell: by the number of devices; of one size the fastest first, and those without numbers last.
+    """Return a table with a row per cell, by the number of devices; of one size the fastest first.
 
-    Plain numbers; value, low and high in separate columns.
+    Cells without numbers come last. Numbers are plain; value, low and high have columns of their own. `cells`:
+    cells.csv.
     """
     series_of = {point.cell: series for series in report.series for point in series.points}
     points = {point.cell: point for point in report.points}
@@ -63,7 +64,7 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _human(row: dict[str, Any]) -> dict[str, str]:
-    """Column -> text of one cell."""
+    """Return the text of one cell by column. `row`: of `scaling_rows`."""
     n = row["n"]
     text = {name: _word(row[name]) for name in CELLS_TABLE}
     text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in in_group("figure")}
@@ -77,31 +78,34 @@ def _human(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _measured(row: dict[str, Any]) -> dict[str, str]:
-    """Rates, ratios and losses of a cell with numbers."""
+    """Return the texts of rates, ratios and losses of a cell with numbers, by column. `row`: of `scaling_rows`."""
     columns = (*in_group("rate"), *RATIOS, *in_group("learnt"))
     text = {c.name: c.estimate(interval_of(row, c.name)) if c.interval else c.text(row[c.name]) for c in columns}
     if row["is_fastest"]:
         text["relative_to_fastest"] = "1 (highest)"
     for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
-        single = name == "speedup_vs_best_single"
-        other = row["best_single_incomparable" if single else "incomparable"]
-        itself = row["cell"] == row["best_single" if single else "baseline"]
-        if other:
-            text[name] = f"incomparable: {other}"
-        elif itself and name != "scaling_efficiency":
+        baseline, fields = row["baseline"], row["incomparable"]
+        if name == "speedup_vs_best_single":
+            baseline, fields = row["best_single"], row["best_single_incomparable"]
+        if fields:
+            text[name] = f"incomparable: {fields}"
+        elif row["cell"] == baseline and name != "scaling_efficiency":
             text[name] = "1 (baseline)"
     if why := row["time_to_loss_why"]:
-        text["time_to_loss_s"] = "in the warm-up" if why.startswith("reached in the warm-up") else "not reached"
-        text["time_to_loss_s"] = UNKNOWN if why.startswith("no loss") else text["time_to_loss_s"]
+        text["time_to_loss_s"] = "not reached"
+        if why.startswith("reached in the warm-up"):
+            text["time_to_loss_s"] = "in the warm-up"
+        elif why.startswith("no loss"):
+            text["time_to_loss_s"] = UNKNOWN
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
         text["samples_per_s"] = UNKNOWN
     return text
 
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """The table without columns that are empty or never change, and the configured ones of these with their value."""
-    candidates = [*CONFIGURED, "kind", "target_loss"]
-    candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in candidates]
+    """Return the table without columns that are empty or never change, and settings that never change, with values."""
+    settings = [*CONFIGURED, "kind", "target_loss"]
+    candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
     values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
     constant = [label for label in candidates if len(set(values[label])) == 1]
     empty = [label for label in human.columns if label != COLUMNS["findings"].heading and not values[label]]
@@ -110,7 +114,7 @@ def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, s
 
 
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
-    """Write scaling.csv, scaling.md and scaling.tex.
+    """Write scaling.csv, scaling.md and scaling.tex into `folder`. `cells`: cells.csv.
 
     What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
     """
@@ -136,7 +140,10 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
 
 
 def restated(cells: pd.DataFrame) -> str:
-    """That the time to loss says no more than the rate, with a leading space; empty where it does say more."""
+    """Return that the time to loss says no more than the rate, with a leading space; "" where it does say more.
+
+    `cells`: cells.csv. Steps to the loss that differ by 1 count as the same.
+    """
     if "steps_to_loss" not in cells:
         return ""
     timed = cells[cells["steps_to_loss"].notna()]
@@ -153,7 +160,7 @@ def restated(cells: pd.DataFrame) -> str:
 
 
 def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
-    """One quantity of a row of `scaling_rows` with its interval; None where it has none."""
+    """Return the quantity `name` of a row of `scaling_rows` with its interval; None where it is unknown."""
     if row.get(name) is None:
         return None
     n = row.get(f"{name}_n", row["n"])
@@ -167,7 +174,7 @@ def _word(value: Any) -> str:
 
 
 def _note(report: ScalingReport) -> str:
-    """What the columns mean, below the table."""
+    """Return what the columns mean, for below the table."""
     baselines = ", ".join(f"{s.name}: {s.baseline}" for s in report.series if s.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "

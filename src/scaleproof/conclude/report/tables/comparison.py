@@ -23,7 +23,7 @@ def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
 
 
 def _row(comparison: AbComparison) -> dict[str, str]:
-    """A comparison, as text by heading."""
+    """Return a comparison as text by heading."""
     estimate = comparison.estimate
     row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}
     if estimate:
@@ -47,7 +47,7 @@ def _row(comparison: AbComparison) -> dict[str, str]:
 
 
 def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
-    """The ratio of each pair, in the order in which they ran: of B over A, and of A over A."""
+    """Return the ratio of each pair, in the order in which they ran: a row for B over A, and one for A over A."""
     rows = []
     for comparison in comparisons:
         estimate = comparison.estimate
@@ -59,7 +59,7 @@ def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
 
 
 def write_comparison(report: ComparisonReport, folder: Path) -> None:
-    """Write comparison.csv (plain numbers), .md and .tex."""
+    """Write comparison.csv (plain numbers), .md and .tex into `folder`."""
     plain = [
         c.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
         | (c.estimate.model_dump(exclude={"ratios", "null_ratios"}) if c.estimate else {})

@@ -16,10 +16,10 @@ COLUMNS = (
 
 
 def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
-    """One row per cell in milliseconds; a cell without a forecast has its reason, a wide one no value."""
+    """Return a table with a row per cell, in ms; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
-        known, measured = row.forecast, row.measured_s
+        known, measured = row.forecast, row.measured_s  # None: refused, not measured
         value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
         likely = "–"
         if row.likely_low is not None and row.likely_high is not None:

@@ -24,17 +24,17 @@ TYPOGRAPHIC = {
 
 
 def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
-    """A `table*` float of text cells; every text is escaped, whatever a title or a reason has in it.
+    """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it.
 
-    `numeric`: columns that stand on the right.
+    `notes`: text below the table. `numeric`: columns that stand on the right.
     """
-    columns = "".join("r" if name in numeric else "l" for name in table.columns)
+    sides = ["r" if name in numeric else "l" for name in table.columns]
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
-    body = _typographic(plain.to_latex(column_format=columns, hrules=True)).strip()
+    body = _typographic(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
+    # The headings stand in one line between these rules.
     start = body.index("\\toprule\n") + len("\\toprule\n")
     end = body.index(" \\\\\n\\midrule")
-    sides = ["r" if name in numeric else "l" for name in table.columns]
     headings = zip(body[start:end].split(" & "), sides, strict=True)
     body = body[:start] + " & ".join(_stacked(*heading) for heading in headings) + body[end:]
     note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escaped(notes)}\end{{minipage}}"
@@ -52,7 +52,7 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
 
 
 def _stacked(heading: str, side: str) -> str:
-    """A long heading on several lines: tables are as wide as their headings otherwise."""
+    """Return a long heading on several lines: tables are as wide as their headings otherwise. `side`: "l" or "r"."""
     whole = heading.replace(r"[95 \%]", r"[95~\%]")
     lines = textwrap.wrap(whole, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)
     stack = r" \\{} ".join(lines)  # {}: a line may begin with a bracket, which would be a length

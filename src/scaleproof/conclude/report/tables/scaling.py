@@ -22,7 +22,10 @@ NOTES = (
 
 
 def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
-    """Plain numbers: value, low and high in columns of their own; one row per size."""
+    """Return a table of scaling of a `kind`, strong or weak: one row per size of a series.
+
+    Numbers are plain; value, low and high have columns of their own.
+    """
     rows = []
     for series in _of_kind(report, kind):
         for point in series.points:
@@ -43,7 +46,7 @@ def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 
 def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
-    """A size of a series, as text by heading."""
+    """Return one size of a series, as text by heading."""
     other, baseline = ", ".join(point.incomparable), point.cell == series.baseline
 
     def text(name: str) -> str:
@@ -58,7 +61,7 @@ def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 
 
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
-    """Write strong or weak .csv, .md and .tex; a table without rows says so."""
+    """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
     rows, human = series_rows(report, kind), series_human(report, kind)
     wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)

@@ -31,7 +31,7 @@ class Table:
     unit: str = "tokens"  # of the work in its rates
 
     def write(self, folder: Path) -> None:
-        """Write `folder`/`name`.csv, .md and .tex."""
+        """Write `folder`/`name`.csv, .md and .tex; the last has the columns that fit a page."""
         write_atomic(folder / f"{self.name}.csv", self.plain.to_csv(index=False))
         if self.human.empty and self.none:
             write_atomic(folder / f"{self.name}.md", f"{self.none}\n")

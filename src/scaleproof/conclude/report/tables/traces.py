@@ -21,7 +21,7 @@ def trace_rows(report: TracesReport) -> list[dict[str, str]]:
 
 
 def _row(trace: CellTrace) -> dict[str, str]:
-    """A trace, as text by heading."""
+    """Return a trace as text by heading."""
     parts = {name: getattr(trace, key) for name, key in PARTS.items()}
     times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
     overhead = estimate(trace.overhead) if trace.overhead else "unknown"

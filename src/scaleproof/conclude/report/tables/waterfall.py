@@ -12,7 +12,7 @@ from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 
 def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
-    """Plain numbers: one row per part of each cell, with what measured it or what would."""
+    """Return a table with a row per part of each cell, in plain numbers, with what measured it or what would."""
     rows = []
     for cell in entries:
         base: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
@@ -26,7 +26,7 @@ def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
 
 
 def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
-    """One row per cell, one column per part; what is unknown is a dash."""
+    """Return a table with a row per cell and a column per part, in ms; what is unknown is a dash."""
     rows = []
     for cell in entries:
         row = {"cell": cell.cell, "scaling": cell.kind, "ideal (ms)": number(cell.ideal_ms)}
@@ -38,7 +38,7 @@ def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
 
 
 def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
-    """Write waterfall.csv, .md and .tex from the entries of waterfall.json."""
+    """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
     human = waterfall_human(entries)
     numeric = [heading for heading in human.columns if heading not in ("cell", "scaling")]
     caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."

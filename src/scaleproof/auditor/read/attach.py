@@ -20,7 +20,9 @@ SHARED = 0.6  # of the headings that pieces of one table have in common
 
 
 def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
-    """What is said about runs elsewhere: claims files, the command line of the audit, configurations, names."""
+    """Complete every run by what is said about it elsewhere: claims files, configurations, its name, and `given`, facts
+    by a part of a run's or file's name (from the command line; the longest part first).
+    """
     for run in reading.evidence.runs:
         _complete(run, reading.scopes, reading.launchers.get(run.details.get("folder", "")))
         for part, facts in sorted(given.items(), key=lambda item: -len(item[0])):
@@ -32,7 +34,7 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 
 def settle(reading: Reading) -> None:
-    """Every run once, under a name of its own; results that stand in one file each as one table."""
+    """Leave every run once, under a name of its own, and join results that stand in one file each to one table."""
     evidence = reading.evidence
     _name_copies(reading)
     _join_checkpoints(evidence)
@@ -43,6 +45,9 @@ def settle(reading: Reading) -> None:
 def _complete(
     run: ReportedRun, scopes: list[tuple[str, dict[str, dict[str, Any]]]], launcher: dict[str, Any] | None
 ) -> None:
+    """Complete a run by claims files at or above its folder (`scopes`: folder, and facts by a part of a run's name) and
+    by what its launcher noted (None without).
+    """
     for folder, runs in scopes:
         if os.path.commonpath([folder, run.details["folder"]]) == folder:
             for part, facts in runs.items():
@@ -72,7 +77,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
 
 
 def _name_copies(reading: Reading) -> None:
-    """Files with the same bytes: named, and all but the first of their runs marked."""
+    """Note files with the same bytes, and mark the runs of all but the first of them as copies."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
@@ -121,26 +126,27 @@ def _join_checkpoints(evidence: Evidence) -> None:
 
 
 def _tell_apart(runs: list[ReportedRun]) -> None:
-    """Names are unique: a second run in the same folder goes by its file."""
+    """Make names unique: a second run in the same folder goes by its file."""
     seen: dict[str, int] = {}
     for run in runs:
-        n = seen[run.name] = seen.get(run.name, 0) + 1
-        if n > 1:
-            run.name = run.files[0] if run.files[0] not in seen else f"{run.files[0]} ({n})"
+        count = seen[run.name] = seen.get(run.name, 0) + 1
+        if count > 1:
+            run.name = run.files[0] if run.files[0] not in seen else f"{run.files[0]} ({count})"
             seen.setdefault(run.name, 1)
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Tables of one row from files beside each other with the same headings are the rows of one table."""
+    """Return the tables; those of one row, of one format, in files beside each other, and with the same headings are
+    joined to one.
+    """
     joined: list[ReportedTable] = []
     pieces: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)
     repeated = _repeated(tables)
     for table in tables:
         if table.form in ("JSON", "CSV") and len(table.rows) == 1:
             path = Path(table.file)
-            pieces[(str(path.parent) if path.name not in repeated else str(path.parent.parent), table.form)].append(
-                table
-            )
+            home = path.parent.parent if path.name in repeated else path.parent  # a/results.json, b/results.json, ...
+            pieces[(str(home), table.form)].append(table)
         else:
             joined.append(table)
     for (folder, form), group in pieces.items():
@@ -172,4 +178,5 @@ def _repeated(tables: list[ReportedTable]) -> set[str]:
 
 
 def _alike(a: set[str], b: set[str]) -> bool:
+    """Whether two sets of headings are those of one table: they have most in common."""
     return len(a & b) >= SHARED * max(len(a | b), 1)

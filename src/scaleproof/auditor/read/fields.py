@@ -26,6 +26,7 @@ class Fields:
         return [Fields(v, self._problems, f"{self._path(key)}[{i}]") for i, v in enumerate(self.values(key))]
 
     def values(self, key: str) -> list[Any]:
+        """The entries of a list; none where it is missing or no list."""
         entries = self._data.get(key)
         if entries is None:
             return []
@@ -60,6 +61,7 @@ class Fields:
         return value
 
     def count(self, key: str, at_least: int = 1) -> int | None:
+        """A whole number, 3.0 among them."""
         value = self.number(key, at_least)
         if value is not None and value != int(value):
             self._report(self._path(key), value, "a whole number")
@@ -70,6 +72,7 @@ class Fields:
         return [self._numeric(f"{self._path(key)}[{i}]", v, -LARGEST) for i, v in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
+        """A text that is not empty; a number or flag counts as the text that it is printed as."""
         value = self._data.get(key)
         if value is None or isinstance(value, str):
             return value or None
@@ -79,6 +82,7 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
+        """True or false."""
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -89,6 +93,9 @@ class Fields:
         return f"{self._where}.{key}" if self._where else key
 
     def _numeric(self, path: str, value: Any, at_least: float) -> float | None:
+        """Return a value if it is a finite number from `at_least` to LARGEST; else None, with a problem noted at
+        `path`.
+        """
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -15,6 +15,7 @@ from scaleproof.auditor.read.words import Description, described
 
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
+    """Add the columns of a grid to `table`, each as a row: the first cell of a line says what its figures are."""
     kinds = {n: column_of(cells[0]) for n, (_, cells) in enumerate(grid.rows) if cells}
     unknown = [grid.rows[n][1][0] for n, c in kinds.items() if c.kind is None]
     heads = table.columns
@@ -66,6 +67,9 @@ def _is_value(heading: str) -> bool:
 
 
 def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place) -> None:
+    """Add each cell below a configuration to `table` as a row of its own. `settings` are the columns that are
+    configurations, with what their headings say; the other columns hold for all of them.
+    """
     hint = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
     most = max((s.numbers.get("devices", 0) for s in settings.values()), default=0)
     distinct = {s.numbers.get("devices") for s in settings.values()}
@@ -101,6 +105,7 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                 row.remarks |= remarks_of(cell)
                 row.not_understood[table.columns[k].heading] = cell
             describe_label(row)
+            # Of two numbers of devices, ratios in other columns are those of the larger one.
             if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:
                 for j, ratio in enumerate(table.columns):
                     if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
@@ -118,8 +123,9 @@ CHANGES = 1.3  # times by which rates and times change with the devices, and acc
 
 
 def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
-    """What figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise with the
-    devices, times where they fall; None where they do neither in all rows, or columns differ in more than devices.
+    """Return what figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise
+    with the devices, times where they fall; None where they do neither in all rows, or columns differ in more than
+    devices.
     """
     sizes = {k: s.numbers.get("devices") for k, s in settings.items() if set(s.numbers) == {"devices"} and not s.words}
     if len(sizes) < len(settings) or not any(c.kind in ("speedup", "efficiency") for c in table.columns):
@@ -140,7 +146,7 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """What the figures of a table are, by its first heading ("Throughput (img/s)"), its caption, or its section."""
+    """Return what the figures of a table are, by its first heading ("Throughput (img/s)"), caption or section."""
     stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
@@ -162,7 +168,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
 
 
 def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """The quantity of a cell by the name of its row, by its unit, or by what the table is about."""
+    """Return what a cell states, by the name of its row (`own`), by its unit, or by that of its table (`hint`)."""
     if (
         own.kind is not None
         and own.kind not in NOT_FIGURES

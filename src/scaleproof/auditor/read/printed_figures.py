@@ -58,7 +58,7 @@ class PrintedFigure:
 
 
 def plain_text(cell: str) -> str:
-    """A cell without the markup of Markdown, HTML and LaTeX."""
+    """Return a cell without the markup of Markdown, HTML and LaTeX."""
     if not MARKUP.search(cell):
         return cell.strip()
     text = cell
@@ -86,6 +86,7 @@ def plain_text(cell: str) -> str:
 
 
 def _without_latex(text: str) -> str:
+    """Return a text without commands of LaTeX; symbols become characters."""
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
@@ -136,7 +137,7 @@ def is_nothing(text: str) -> bool:
 
 
 def remarks_of(text: str) -> set[Remark]:
-    """What a text says about itself: projected, estimated, failed, ..."""
+    """Return what a text says about itself: projected, estimated, failed, ..."""
     lowered = JUDGED.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
 
@@ -149,14 +150,15 @@ def gave_no_figures(text: str) -> bool:
 
 
 def duration(text: str) -> PrintedFigure | None:
-    """ "1h 23m", "1:02:03", "2m30s": a time of several parts."""
+    """Return a time of several parts in seconds ("1h 23m", "1:02:03", "2m30s"); None for any other text."""
     text = text.strip()
     if m := CLOCK.fullmatch(text):
         seconds = int(m[1] or 0) * 3600 + int(m[2]) * 60 + float(m[3])
         return PrintedFigure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
     if (m := PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
         seconds = int(m[1] or 0) * 3600 + int(m[2] or 0) * 60 + float(m[3] or 0)
-        resolution = resolution_of(m[3]) if m[3] else 60.0 if m[2] else 3600.0
+        last_part = 60.0 if m[2] else 3600.0  # without seconds
+        resolution = resolution_of(m[3]) if m[3] else last_part
         return PrintedFigure(seconds, text, resolution, Unit("time", 1.0))
     return None
 
@@ -172,16 +174,17 @@ _CELL = re.compile(
 
 
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
-    """The figures of a cell without markup: usually one; a second one in brackets only where it has a unit of its own.
+    """Return the figures of a cell without markup: usually one; a second one in brackets only with a unit of its own.
 
-    [] where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence.
+    None are returned where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence. With
+    `european` the comma is the decimal one.
     """
     if not text or len(text) > 120 or is_nothing(text):
         return []
     if european:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
-    if timed := duration(text):
-        return [timed]
+    if time := duration(text):
+        return [time]
     m = _CELL.fullmatch(text)
     if m is None:
         return []
@@ -198,6 +201,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
 
 
 def _figure(m: re.Match[str]) -> PrintedFigure | None:
+    """Return the figure of a match of _CELL; None where what stands behind the number is no unit."""
     value = number(m["number"])
     if value is None:
         return None
@@ -224,7 +228,9 @@ _LAST_WORD = re.compile(
 
 
 def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
-    """What stands behind a number: its unit, and a word about it ("x faster", "% of peak"); `money`: "$" or nothing."""
+    """Return what stands behind a number: its unit, and a word about it ("x faster", "% of peak"). `money` is "$"
+    or "".
+    """
     if money:
         return Unit("cost", 1.0), ""
     word = ""

@@ -148,7 +148,7 @@ class ReportedTable:
         return {q.kind for row in self.rows for q in row.figures}
 
     def groups(self, *keys: str) -> Iterator[tuple[tuple[str | float | None, ...], list[ReportedRow]]]:
-        """Rows that agree in words and figures named by `keys`, in the order of the table."""
+        """Yield (values of `keys`, rows that agree in them), in the order of the table. Keys are words or kinds."""
         grouped: dict[tuple[str | float | None, ...], list[ReportedRow]] = {}
         for row in self.rows:
             key = tuple(row.words.get(k) if k in WORDS else row.value(k) for k in keys)
@@ -157,7 +157,7 @@ class ReportedTable:
 
 
 def resolution_of(number: str) -> float:
-    """What one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
+    """Return what one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     decimals = len(mantissa.partition(".")[2])
     try:

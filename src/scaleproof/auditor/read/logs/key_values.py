@@ -71,11 +71,11 @@ class Form:
 
 
 def form_of(parts: list[str]) -> Form:
-    """The form of a line that was cut at its runs of digits. What `PAIR` matches does not depend on how many digits a
-    run has, so that one digit stands for each.
+    """Return the form of a line that was cut at its runs of digits, which are the odd `parts`. What `PAIR` matches does
+    not depend on how many digits a run has, so that one digit stands for each.
     """
     template = "0".join(parts[::2])
-    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
+    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
     pairs: list[KeyedNumber] = []
     at = 0
     while m := PAIR.search(template, at):
@@ -132,7 +132,7 @@ class KeyValues(LogReader):
 
     @classmethod
     def reads(cls, text: str) -> bool:
-        """Whether a piece of a log has such lines."""
+        """Whether a piece of a log has LEAST such lines with the same keys."""
         counted: Counter[frozenset[str]] = Counter()
         forms: dict[str, Form] = {}
         for line in text.splitlines()[:3000]:
@@ -144,6 +144,7 @@ class KeyValues(LogReader):
         return False
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: a step or an epoch of the first rank with what it states, or perhaps a command."""
         form, parts = _form_and_parts(line, self._forms)
         if form is None or not form.is_log_line:
             self.launch(line)
@@ -192,6 +193,7 @@ class KeyValues(LogReader):
             self._spans.append((kinds, span))
 
     def finish(self) -> list[ReportedRun]:
+        """Return the runs, of the lines whose keys are repeated; epochs count only where there are no steps."""
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
         numbers = np.array(self._steps.step_numbers)
         if not self._nan and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
@@ -207,11 +209,13 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
+        """Add a step to its run. Steps may count from 0 in every epoch; ranks may print the same step one after
+        the other.
+        """
         before, self._before = self._before, (logged.step, logged.epoch)
         if before == self._before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:
+        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:  # [step, epoch]
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -219,12 +223,12 @@ class KeyValues(LogReader):
             self.step(logged, loss)
 
     def _add_spans(self, spans: list[TimedSpan]) -> None:
-        """Epochs of the run, or of several where they start again behind the last one.
+        """Add epochs to the run, or to several where they start again behind the last one.
 
         A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
         print them to one file: those of the first sequence are read.
         """
-        chains: list[list[tuple[int, TimedSpan]]] = []
+        chains: list[list[tuple[int, TimedSpan]]] = []  # each of epochs that follow each other, with their places
         for place, span in enumerate(spans):
             same = next((c for c in chains if c[-1][1].index == span.index), None)
             if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
@@ -239,17 +243,20 @@ class KeyValues(LogReader):
                 before.append((place, span))
         end = -1
         for chain in chains:
-            if chain[0][0] < end:
+            first_place, _ = chain[0]
+            if first_place < end:
                 self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
                 continue
             if self.run.timed_spans:
                 self._restart()
             self.run.timed_spans = [span for _, span in chain]
-            end = chain[-1][0]
+            end, _ = chain[-1]
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """The form of a line, None where it is too long or has no digits, and its parts. `forms` are those seen so far."""
+    """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are those
+    seen so far.
+    """
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

@@ -92,7 +92,8 @@ def _name_copies(reading: Reading) -> None:
         for same in by_digest.values():
             if len(same) > 1:
                 reading.evidence.copies.append(same)
-                first_of |= dict.fromkeys(same[1:], same[0])
+                first, *others = same
+                first_of |= dict.fromkeys(others, first)
     for run in reading.evidence.runs:
         if run.files and run.files[0] in first_of:
             run.copy_of = first_of[run.files[0]]
@@ -131,7 +132,8 @@ def _tell_apart(runs: list[ReportedRun]) -> None:
     for run in runs:
         count = seen[run.name] = seen.get(run.name, 0) + 1
         if count > 1:
-            run.name = run.files[0] if run.files[0] not in seen else f"{run.files[0]} ({count})"
+            file = run.files[0]
+            run.name = file if file not in seen else f"{file} ({count})"
             seen.setdefault(run.name, 1)
 
 

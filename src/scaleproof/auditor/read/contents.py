@@ -78,7 +78,8 @@ def _is_csv(lines: list[str]) -> bool:
         return False
     delimiter = max(DELIMITERS, key=rows[0].count)
     cells = list(csv.reader(rows, delimiter=delimiter))
-    if len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells[:-1]):
+    header = cells[0]
+    if len(header) < 2 or any(len(row) != len(header) for row in cells[:-1]):  # the last one may be cut off
         return False
-    understood = sum(column_of(heading.strip()).kind is not None for heading in cells[0])
-    return layout_of(rows[0]) is not None or 2 * understood >= len(cells[0])
+    understood = sum(column_of(heading.strip()).kind is not None for heading in header)
+    return layout_of(rows[0]) is not None or 2 * understood >= len(header)

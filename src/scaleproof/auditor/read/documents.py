@@ -130,7 +130,7 @@ def _code_lines(lines: list[Line]) -> list[bool]:
 
 
 def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
-    """The lines between fences that may be a program's output: program texts and configurations are left out."""
+    """Yield the lines between fences that may be a program's output: program texts and configurations are left out."""
     fence = ""
     block: list[Line] = []
     for number, text in ((number, unquoted(raw)) for number, raw in lines):

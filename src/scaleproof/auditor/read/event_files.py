@@ -24,7 +24,7 @@ def is_event_file(path: Path, start: bytes) -> bool:
 
 
 def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
-    """(step, wall time in seconds, tag, value) of each scalar, up to a record that is cut off or broken."""
+    """Yield (step, wall time in seconds, tag, value) of each scalar, up to a record that is cut off or broken."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)

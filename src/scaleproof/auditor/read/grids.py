@@ -31,7 +31,7 @@ Line = tuple[int, str]  # number in the file, 1-based, and text
 
 
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Markdown tables: a heading row, a row of dashes, rows."""
+    """Yield Markdown tables: a heading row, a row of dashes, rows."""
     i = 0
     while i + 1 < len(lines):
         first_line, text = lines[i]
@@ -53,7 +53,7 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def pipe_cells(line: str) -> list[str]:
-    """The cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
+    """Return the cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
     text = line.strip().translate(BARS)
     text = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), text).replace("\\|", "\0")
     text = text.removeprefix("|")
@@ -62,7 +62,7 @@ def pipe_cells(line: str) -> list[str]:
 
 
 def box_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Tables in boxes, as tabulate, prettytable, rich and reStructuredText draw them."""
+    """Yield tables in boxes, as tabulate, prettytable, rich and reStructuredText draw them."""
     texts = [text.strip() for _, text in lines]
     i = 0
     while i < len(lines):
@@ -90,13 +90,14 @@ def _box(block: list[Line]) -> Iterator[Grid]:
     parts = [p for p in parts if p]
     if len(parts) < 2:
         return
-    header = _joined(parts[0])
-    first_line, _ = parts[0][0]
-    ruled = len(parts) > 2 or len(parts[1]) == 1  # a line between any two rows: a row may have several lines
-    if ruled and all(len(p) == 1 or _continues(p) for p in parts[1:]):
-        rows = [(p[0][0], _joined(p)) for p in parts[1:]]
+    head, *body = parts
+    header = _joined(head)
+    first_line, _ = head[0]
+    ruled = len(body) > 1 or len(body[0]) == 1  # a line between any two rows: a row may have several lines
+    if ruled and all(len(part) == 1 or _continues(part) for part in body):
+        rows = [(part[0][0], _joined(part)) for part in body]
     else:
-        rows = [(number, pipe_cells(text)) for p in parts[1:] for number, text in p]
+        rows = [(number, pipe_cells(text)) for part in body for number, text in part]
     if len(header) >= 2:
         yield Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
 
@@ -114,7 +115,7 @@ def _joined(part: list[Line]) -> list[str]:
 
 
 def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
-    """reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
+    """Yield reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
     texts = [text for _, text in lines]
     rules = [i for i, text in enumerate(texts) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
     end = -1  # of the table before
@@ -158,8 +159,8 @@ def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Tables as pandas' `to_string(index=False)` prints them: words without spaces, the right edges of all columns in
-    line.
+    """Yield tables as pandas' `to_string(index=False)` prints them: words without spaces, the right edges of
+    columns in line.
     """
     i = 0
     while i + 2 < len(lines):
@@ -187,7 +188,7 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Columns set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
+    """Yield tables set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
     texts = [text for _, text in lines]
     i = 0
     while i < len(lines):
@@ -289,13 +290,15 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
     index_names: dict[int, str] = {}
     for n, (_, text) in enumerate(above):
         tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
-        if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
+        is_alone = len(tokens) == 1 and len(spans) > 2
+        left, _ = spans[0]
+        if is_alone and n and tokens[0][1] <= left:
             # pandas prints the names of the index on a line of their own
             for name in re.finditer(r"\S+", text.expandtabs()):
                 index_names[_column_at(name.start(), name.end(), spans)] = name[0]
             continue
-        if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):
-            levels = []
+        if is_alone or len(tokens) > len(spans) + 1:
+            levels = []  # a title or a sentence: the headings are below it
             continue
         level = [""] * len(spans)
         if len(tokens) < len(spans) - 1:
@@ -308,7 +311,7 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
         return None
     for level in levels[:-1]:
         for k in range(1, len(level)):
-            level[k] = level[k] or (level[k - 1] if k > 1 or level[0] else "")
+            level[k] = level[k] or level[k - 1]
     header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
     return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 

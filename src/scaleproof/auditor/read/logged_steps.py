@@ -126,7 +126,7 @@ class StepSeries(Sequence[LoggedStep]):
         return values[values != 0]
 
     def having(self, *names: str) -> "StepSeries":
-        """The steps that have all of these figures, none of them 0."""
+        """Return the steps that have all of these figures, none of them 0."""
         present = np.ones(len(self), dtype=bool)
         for name in names:
             column = self.figures(name)

@@ -185,7 +185,7 @@ def _span(text: str | None) -> int:
 
 
 def html_tables(text: str) -> list[Grid]:
-    """The tables of an HTML page or of HTML inside Markdown; those inside another table are left out."""
+    """Return the tables of an HTML page or of HTML inside Markdown; those inside another table are left out."""
     parser = _Tables()
     parser.feed(text)
     parser.close()

@@ -16,10 +16,11 @@ from scaleproof.auditor.read.words import Description, described
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
     """Add the columns of a grid to `table`, each as a row: the first cell of a line says what its figures are."""
-    kinds = {n: column_of(cells[0]) for n, (_, cells) in enumerate(grid.rows) if cells}
-    unknown = [grid.rows[n][1][0] for n, c in kinds.items() if c.kind is None]
+    names = {n: cells[0] for n, (_, cells) in enumerate(grid.rows) if cells}
+    quantities = {n: column_of(name) for n, name in names.items()}
+    unknown = [names[n] for n, quantity in quantities.items() if quantity.kind is None]
     heads = table.columns
-    table.columns = [heads[0], *kinds.values()]
+    table.columns = [heads[0], *quantities.values()]
     for k, heading in enumerate(grid.header[1:], start=1):
         if heads[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
             continue
@@ -27,7 +28,7 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
         row = ReportedRow(place.file, grid.line, label)
         row.remarks |= heading_remarks(heading)
         for n, (line, cells) in enumerate(grid.rows):
-            column = kinds.get(n)
+            column = quantities.get(n)
             if column is None or k >= len(cells):
                 continue
             row.texts[cells[0]] = cells[k]
@@ -39,7 +40,8 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
                 take_figures(row, column, cells[k], is_european([cells[k]]), place)
         counted = devices_heading(heading)
         if counted and row.figure("devices") is None:
-            row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
+            count, _ = counted
+            row.figures.append(Quantity("devices", float(count), heading, heading))
         describe_label(row)
         table.rows.append(row)
     for name in unknown:
@@ -48,19 +50,12 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
                 row.not_understood[name] = row.texts.get(name, "")
 
 
+_VALUES = ("value", "values", "result", "results", "measured", "number", "actual", "measurement", "achieved", "")
+
+
 def _is_value(heading: str) -> bool:
-    return heading.strip().lower() in (
-        "value",
-        "values",
-        "result",
-        "results",
-        "measured",
-        "number",
-        "actual",
-        "measurement",
-        "achieved",
-        "",
-    )
+    """Whether a heading says that figures stand below it, and not of which configuration."""
+    return heading.strip().lower() in _VALUES
 
 
 # One column for each number of devices, or for each strategy
@@ -85,10 +80,9 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                     take_figures(shared, column, cell, False, place)
         for k, description in settings.items():
             cell = cells[k] if k < len(cells) else ""
-            row = ReportedRow(
-                place.file, line, f"{cells[0]}, {table.columns[k].heading}", [], dict(shared.words), dict(shared.texts)
-            )
-            row.texts[table.columns[k].heading] = cell
+            heading = table.columns[k].heading
+            row = ReportedRow(place.file, line, f"{cells[0]}, {heading}", [], dict(shared.words), dict(shared.texts))
+            row.texts[heading] = cell
             row.figures = [q for q in shared.figures if not _of_another(q, description)]
             row.remarks |= shared.remarks
             for word, value in {**description.words, **table.columns[k].words}.items():
@@ -97,13 +91,13 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
             for kind, count in description.numbers.items():
                 if kind != "several device counts":
                     row.figures = [q for q in row.figures if q.kind != kind]
-                    row.figures.append(Quantity(kind, float(count), table.columns[k].heading, table.columns[k].heading))
-            meant = _column_for(own, hint, cell, table.columns[k].heading)
-            if meant is not None:
-                take_figures(row, meant, cell, False, place)
+                    row.figures.append(Quantity(kind, float(count), heading, heading))
+            meaning = _column_for(own, hint, cell, heading)
+            if meaning is not None:
+                take_figures(row, meaning, cell, False, place)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
-                row.not_understood[table.columns[k].heading] = cell
+                row.not_understood[heading] = cell
             describe_label(row)
             # Of two numbers of devices, ratios in other columns are those of the larger one.
             if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:

@@ -120,7 +120,7 @@ def is_european(cells: Iterable[str]) -> bool:
 
 
 def number(text: str, european: bool = False) -> float | None:
-    """The value of a printed number, magnitudes and units not included."""
+    """Return the value of a printed number, magnitudes and units not included; None where it is none."""
     text = text.strip().replace("−", "-")
     if european:
         text = text.replace(".", "").replace(",", ".")

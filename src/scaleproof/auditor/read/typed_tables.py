@@ -181,8 +181,8 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         elif (product := PRODUCT.fullmatch(column.heading.strip())) and NODES_TIMES_DEVICES.search(grid.header[0]):
             nodes, each = int(product[1]), int(product[2])
             description.numbers |= {"nodes": nodes, "devices": nodes * each}
-        described_otherwise = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
-        if not (description.numbers or description.words or described_otherwise):
+        is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
+        if not (description.numbers or description.words or is_variant):
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
         if sum(bool(figures_of(c)) for c in cells) * 2 >= max(1, sum(not is_nothing(c) for c in cells)):

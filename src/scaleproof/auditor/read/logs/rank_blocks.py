@@ -121,12 +121,13 @@ class RankBlocks(LogReader):
         bar = re.search(rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]", m["bar"])
         if bar is None or re.match(r"(?i)valid|eval|test|load|map|token|download", bar[1]):
             return
-        pace = figure(bar[6])
-        if pace and bar[7] == "it/s":
+        _, step, hours, minutes, seconds, printed, unit = bar.groups()
+        pace = figure(printed)
+        if pace and unit == "it/s":
             pace = 1 / pace
         if pace and pace > 0:
-            elapsed = int(bar[3] or 0) * 3600 + int(bar[4]) * 60 + int(bar[5])
-            self._bar.setdefault(int(bar[2]), (float(elapsed), pace))
+            elapsed = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+            self._bar.setdefault(int(step), (float(elapsed), pace))
 
     def _device_table(self, line: str) -> None:
         """Take the memory and the name of a device from a line of GPUtil's table, whose columns have two sets of

@@ -160,6 +160,7 @@ class TorchTitan(Dialect):
     )
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line; where no peak is known for a device, note whose peak was taken."""
         if m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
             self.run.details["peak_fallback"] = f"{m[1]} -> {m[2]}"
             self.run.peak_flops = A100_BF16 if m[2] == "A100" else None

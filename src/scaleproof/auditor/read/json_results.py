@@ -17,6 +17,8 @@ MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
+# Kinds of columns that say which row is which.
+OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
 DIFFERENT = 24  # sets of keys; a file with more is a catalogue of something else
@@ -164,17 +166,7 @@ def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
     if len(lists) < 2 or len(lengths) != 1 or not 2 <= (length := lengths.pop()) <= SERIES:
         return []
     kinds = {column_of(k).kind for k in lists}
-    if not kinds & RESULTS or not kinds & {
-        "devices",
-        "processes",
-        "nodes",
-        "strategy",
-        "run",
-        "batch",
-        "global_batch",
-        "precision",
-        "model",
-    }:
+    if not kinds & RESULTS or not kinds & OF_ROWS:
         return []
     scalars = _scalars(data)
     rows = [{k: values[i] for k, values in lists.items()} for i in range(length)]

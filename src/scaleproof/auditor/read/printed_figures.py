@@ -38,6 +38,22 @@ JUDGED = re.compile(
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
+# In this order: "&amp;lt;" is "&lt;" as text.
+ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+LATEX_SYMBOLS = {
+    "\\times": "×",
+    "\\pm": "±",
+    "\\%": "%",
+    "\\sim": "~",
+    "\\approx": "~",
+    "\\,": " ",
+    "\\&": "&",
+    "\\_": "_",
+    "\\#": "#",
+    "\\mu": "µ",
+    "\\uparrow": "",
+    "\\downarrow": "",
+}
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
@@ -67,14 +83,7 @@ def plain_text(cell: str) -> str:
         text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
     if "&" in text:
-        for entity, char in (
-            ("&nbsp;", " "),
-            ("&times;", "×"),
-            ("&plusmn;", "±"),
-            ("&lt;", "<"),
-            ("&gt;", ">"),
-            ("&amp;", "&"),
-        ):
+        for entity, char in ENTITIES.items():
             text = text.replace(entity, char)
     if "\\" in text or "$" in text:
         text = _without_latex(text)
@@ -90,20 +99,7 @@ def _without_latex(text: str) -> str:
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
-    for command, char in (
-        ("\\times", "×"),
-        ("\\pm", "±"),
-        ("\\%", "%"),
-        ("\\sim", "~"),
-        ("\\approx", "~"),
-        ("\\,", " "),
-        ("\\&", "&"),
-        ("\\_", "_"),
-        ("\\#", "#"),
-        ("\\mu", "µ"),
-        ("\\uparrow", ""),
-        ("\\downarrow", ""),
-    ):
+    for command, char in LATEX_SYMBOLS.items():
         text = text.replace(command, char)
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)

@@ -234,12 +234,8 @@ UnreadKind = Literal[
 ]
 
 
-BROKEN: tuple[UnreadKind, ...] = (
-    "damaged",
-    "limit",
-    "permission",
-    "special",
-)  # kinds of files that may have been results
+# Kinds of files that may have been results.
+BROKEN: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special")
 
 
 @dataclass(slots=True)

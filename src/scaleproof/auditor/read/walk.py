@@ -25,6 +25,7 @@ SOURCES = _words(
     ".jinja .jinja2 .tmpl .template .tpl .in .ps1 .bat .asm .s .proto .ptx .mako .dockerfile .bib .bst "
     ".cls .sty .lock .pot .po"
 )
+SOURCE_NAMES = ("Dockerfile", "Makefile", "Snakefile", "CMakeLists.txt", "LICENSE", "requirements.txt")
 # Sources that a run's settings are read from.
 SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
 PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
@@ -132,14 +133,7 @@ def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | N
         return "PDF", "PDF is not read; its source (LaTeX, Markdown) is"
     if suffix in BINARIES:
         return "binary", f"a {suffix} file"
-    if suffix in SOURCES - SCRIPTS or path.name in (
-        "Dockerfile",
-        "Makefile",
-        "Snakefile",
-        "CMakeLists.txt",
-        "LICENSE",
-        "requirements.txt",
-    ):
+    if suffix in SOURCES - SCRIPTS or path.name in SOURCE_NAMES:
         return "not a result", "program text"
     if _is_of_tests(relative.parent) or TEST_FILE.fullmatch(path.name):
         return "not a result", "in a folder of tests, fixtures or templates, or named like one"

@@ -101,6 +101,7 @@ def form_of(parts: list[str]) -> Form:
             else:
                 continue
         kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
+        # The parts of the line that the number is made of, from its first run of digits to its last.
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
             sign = m["number"][0] if m["number"][0] in "+-" else ""
@@ -156,16 +157,7 @@ class KeyValues(LogReader):
                 return
         self._example = self._example or line.strip()[:120]
         self._signatures[kinds] += 1
-        values: dict[str, float | None] = {}
-        texts: dict[str, str] = {}
-        for pair in form.pairs:
-            if pair.kind not in values:
-                text = pair.printed + "".join(parts[pair.first : pair.last + 1])
-                number_of = figure(text)
-                values[pair.kind] = None if number_of is None else number_of * pair.scale
-                texts[pair.kind] = text
-                if pair.kind == "tokens_per_s" and pair.per_device is not None:
-                    self.run.rate_scope = "rank" if pair.per_device else "global"
+        values, texts = self._figures(form, parts)
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
         seconds = values.get("step_time_s") or values.get(TOOK)
         if step is not None:
@@ -192,6 +184,21 @@ class KeyValues(LogReader):
                 span.seconds = None
             self._spans.append((kinds, span))
 
+    def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
+        """Return kind -> figure in base units, and kind -> its text, of the first pair of each kind of a line."""
+        values: dict[str, float | None] = {}
+        texts: dict[str, str] = {}
+        for pair in form.pairs:
+            if pair.kind in values:
+                continue
+            text = pair.printed + "".join(parts[pair.first : pair.last + 1])
+            value = figure(text)
+            values[pair.kind] = None if value is None else value * pair.scale
+            texts[pair.kind] = text
+            if pair.kind == "tokens_per_s" and pair.per_device is not None:
+                self.run.rate_scope = "rank" if pair.per_device else "global"
+        return values, texts
+
     def finish(self) -> list[ReportedRun]:
         """Return the runs, of the lines whose keys are repeated; epochs count only where there are no steps."""
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
@@ -215,7 +222,7 @@ class KeyValues(LogReader):
         before, self._before = self._before, (logged.step, logged.epoch)
         if before == self._before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:  # [step, epoch]
+        elif before is not None and logged.epoch not in (None, before[1]):  # before: step and epoch
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -230,6 +237,7 @@ class KeyValues(LogReader):
         """
         chains: list[list[tuple[int, TimedSpan]]] = []  # each of epochs that follow each other, with their places
         for place, span in enumerate(spans):
+            # The chain that ends in the same epoch, and below the one that ends in the epoch before.
             same = next((c for c in chains if c[-1][1].index == span.index), None)
             if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
                 epoch = same[-1][1]

@@ -63,7 +63,7 @@ class Layout:
 
 
 # What a log has -> kinds of figures, the preferred first.
-WANTED = {
+KINDS_OF = {
     "step": ("step", "steps"),
     "epoch": ("epoch", "epochs"),
     "seconds": ("step_time_s",),
@@ -85,7 +85,7 @@ def layout_of(header: str) -> Layout | None:
         return None
     columns = [column_of(name) for name in names]
     layout = Layout("", delimiter, names, columns)
-    for what, kinds in WANTED.items():
+    for what, kinds in KINDS_OF.items():
         allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
         places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
         if places:  # a rate of all devices before that of one

@@ -65,8 +65,9 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
     """
     document = Document()
     printed = lines
-    lines = [(number, unquoted(raw)) for number, raw in lines] if kind in ("markdown", "text") else lines
-    text = "\n".join(t for _, t in lines)
+    if kind in ("markdown", "text"):
+        lines = [(number, unquoted(raw)) for number, raw in lines]
+    text = "\n".join(line_text for _, line_text in lines)
     if kind == "html":
         document.grids = html_tables(text)
         _renumber(document.grids, lines)
@@ -78,18 +79,12 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         document.grids += list(latex_tables(text))
         _renumber(document.grids, lines)
     else:
-        document.grids += list(pipe_tables(lines))
-        taken = {n for grid in document.grids for n, _ in grid.rows} | {grid.line for grid in document.grids}
-        free = [line for line in lines if line[0] not in taken]
-        boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
-        taken |= {n for grid in boxes for n, _ in grid.rows} | {grid.line for grid in boxes}
-        free = [(n, t) if n not in taken else (n, "") for n, t in free]
-        document.grids += boxes + list(aligned_tables(free))
+        document.grids += _text_tables(lines)
         if "<table" in text.lower():
             html_grids = html_tables(text)
             _renumber(html_grids, lines)
             document.grids += html_grids
-    below = {n for grid in document.grids for n, _ in grid.rows}
+    below = {number for grid in document.grids for number, _ in grid.rows}
     numbers = {number: k for k, (number, _) in enumerate(lines)}
     for grid in document.grids:
         k = numbers.get(grid.line, 0)
@@ -97,11 +92,27 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         grid.caption = grid.caption or _caption(lines, k)
         grid.above = _paragraph_above(lines, k)
         grid.before = _paragraphs_before(lines, k, below)
-    for line, text_of_line in plain:
-        stripped = text_of_line.strip()
-        if stripped and line not in below and "|" not in stripped[1:-1]:
-            document.prose.append((line, stripped, sections[numbers[line]]))
+    for number, raw in plain:
+        stripped = raw.strip()
+        if stripped and number not in below and "|" not in stripped[1:-1]:
+            document.prose.append((number, stripped, sections[numbers[number]]))
     return document
+
+
+def _text_tables(lines: list[Line]) -> list[Grid]:
+    """Return the tables of Markdown or a plain text. A line belongs to the first form that takes it."""
+    pipes = list(pipe_tables(lines))
+    taken = _lines_of(pipes)
+    free = [(number, text) for number, text in lines if number not in taken]
+    boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
+    taken |= _lines_of(boxes)
+    free = [(number, "" if number in taken else text) for number, text in free]
+    return [*pipes, *boxes, *aligned_tables(free)]
+
+
+def _lines_of(grids: list[Grid]) -> set[int]:
+    """Return the numbers of the lines that the headings and rows of tables stand on."""
+    return {number for grid in grids for number, _ in grid.rows} | {grid.line for grid in grids}
 
 
 def _renumber(grids: list[Grid], lines: list[Line]) -> None:

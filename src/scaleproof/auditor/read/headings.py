@@ -81,9 +81,8 @@ def column_of(heading: str) -> TableColumn:
         return replace(column_of(shorter), heading=original)
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
-    text = _spaced(
-        text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
-    )
+    around = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))
+    text = _spaced(text if text == printed else f"{text} {around}")
     remaining, column.over_devices, column.over = _without_baseline(text)
     column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
@@ -97,18 +96,26 @@ def column_of(heading: str) -> TableColumn:
         column.per_device = whole.per_device
     if kind is None:
         kind = _without_remark(phrase)
-    # Not understood as a whole: a part of it may say which configuration its figures are of.
-    if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
+    if kind is None and (partial := _by_part(printed)) is not None:
+        return partial
+    return _typed(column, kind, unit)
+
+
+def _by_part(printed: str) -> TableColumn | None:
+    """Return what a part of a heading means, where the rest may say which configuration its figures are of; else
+    None.
+    """
+    if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
         return noted if (noted.kind or "").endswith(of_precision) else TableColumn(printed)
-    if kind is None and (m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)):
+    if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
         return _noted(printed, m[1] or m[3], m[2] or m[4])
-    if kind is None and (m := LEADING_WORD.match(printed)):
+    if m := LEADING_WORD.match(printed):
         return _noted(printed, printed[m.end() :], m[0])
-    if kind is None and len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
+    if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
         return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
-    return _typed(column, kind, unit)
+    return None
 
 
 # "tok_s", "tokens_per_sec_gpu", "imgs_s_per_device": a rate whose separators are lost. "step_s" is a time.

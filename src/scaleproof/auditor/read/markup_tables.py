@@ -33,19 +33,24 @@ def latex_tables(text: str) -> Iterator[Grid]:
             if not any(re.search(r"\d", cell) for cell in second):  # headings of two lines
                 header = [f"{upper} {lower}".strip() for upper, lower in zip(header, second, strict=False)]
                 rest = rest[1:]
-        start = max(0, m.start() - 1500)  # captions stand near
-        around = text[start : m.end() + 1500]
-        at = m.start() - start
-        opening, closing = around.rfind("\\begin{table", 0, at), around.find("\\end{table", at)
-        captions = re.findall(
-            r"\\caption(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}",
-            around[max(opening, 0) : closing if closing > 0 else None],
-        )
-        yield Grid("LaTeX table", line, header, rest[:MOST_ROWS], caption=captions[0] if captions else "")
+        yield Grid("LaTeX table", line, header, rest[:MOST_ROWS], caption=_latex_caption(text, m.start(), m.end()))
+
+
+def _latex_caption(text: str, start: int, end: int) -> str:
+    """Return the first caption in the float around `text[start:end]`; "" without one nearby."""
+    first = max(0, start - 1500)
+    around = text[first : end + 1500]
+    opening = around.rfind("\\begin{table", 0, start - first)
+    closing = around.find("\\end{table", start - first)
+    captions = re.findall(
+        r"\\caption(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}",
+        around[max(opening, 0) : closing if closing > 0 else None],
+    )
+    return captions[0] if captions else ""
 
 
 def _column_argument(text: str) -> str:
-    """The arguments behind \\begin{tabular}: optional position, width, columns."""
+    """Return the arguments behind \\begin{tabular}: optional position, width, columns."""
     m = re.match(r"(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}){1,2}?", text)
     return m[0] if m else ""
 

@@ -159,30 +159,15 @@ class KeyValues(LogReader):
         self._signatures[kinds] += 1
         values, texts = self._figures(form, parts)
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
-        seconds = values.get("step_time_s") or values.get(TOOK)
         if step is not None:
-            logged = LoggedStep(
-                int(step), seconds if seconds and seconds > 0 else None, values.get("loss"), line=number
-            )
-            logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+            logged = _step_of(int(step), values, number)
             logged.epoch = None if epoch is None else int(epoch)
-            logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
             if logged.loss is None and "loss" in texts:
                 self._nan[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds.append(kinds)
         elif epoch is not None:
-            span = TimedSpan(
-                int(epoch),
-                values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s"),
-                train_loss=values.get("loss"),
-            )
-            span.val_loss = values.get("val_loss")
-            span.tokens_per_s = values.get("tokens_per_s")
-            span.samples_per_s = values.get("samples_per_s")
-            if span.seconds is not None and span.seconds <= 0:
-                span.seconds = None
-            self._spans.append((kinds, span))
+            self._spans.append((kinds, _span_of(int(epoch), values)))
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
         """Return kind -> figure in base units, and kind -> its text, of the first pair of each kind of a line."""
@@ -236,15 +221,17 @@ class KeyValues(LogReader):
         print them to one file: those of the first sequence are read.
         """
         chains: list[list[tuple[int, TimedSpan]]] = []  # each of epochs that follow each other, with their places
+
+        def chain_to(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
+            return next((chain for chain in chains if chain[-1][1].index == epoch), None)
+
         for place, span in enumerate(spans):
-            # The chain that ends in the same epoch, and below the one that ends in the epoch before.
-            same = next((c for c in chains if c[-1][1].index == span.index), None)
-            if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
-                epoch = same[-1][1]
-                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
-                continue
-            last = None if span.index is None else span.index - 1
-            before = next((c for c in chains if last is not None and c[-1][1].index == last), None)
+            if (same := chain_to(span.index)) is not None:
+                _, epoch = same[-1]
+                if (span.val_loss is None) != (epoch.val_loss is None):
+                    epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                    continue
+            before = None if span.index is None else chain_to(span.index - 1)
             if before is None:
                 chains.append([(place, span)])
             else:
@@ -259,6 +246,24 @@ class KeyValues(LogReader):
                 self._restart()
             self.run.timed_spans = [span for _, span in chain]
             end, _ = chain[-1]
+
+
+def _step_of(step: int, values: dict[str, float | None], line: int) -> LoggedStep:
+    """Return the step of a line with these figures by kind, in base units."""
+    seconds = values.get("step_time_s") or values.get(TOOK)
+    logged = LoggedStep(step, seconds if seconds and seconds > 0 else None, values.get("loss"), line=line)
+    logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+    logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
+    return logged
+
+
+def _span_of(epoch: int, values: dict[str, float | None]) -> TimedSpan:
+    """Return the epoch of a line with these figures by kind, in base units."""
+    seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
+    span = TimedSpan(epoch, seconds if seconds and seconds > 0 else None)
+    span.train_loss, span.val_loss = values.get("loss"), values.get("val_loss")
+    span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+    return span
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:

@@ -100,8 +100,8 @@ def _name_copies(reading: Reading) -> None:
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """States that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) are that run: the last
-    one has all that the others have.
+    """Join states that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) to the last one,
+    which has all that the others have.
     """
     grouped: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in evidence.runs:
@@ -116,14 +116,18 @@ def _join_checkpoints(evidence: Evidence) -> None:
             continue
         runs.sort(key=lambda r: (len(r.logged_steps), bool(r.timed_spans)))
         last = runs[-1]
-        steps = [(s.step, s.loss) for s in last.logged_steps]
-        parts = [r for r in runs[:-1] if [(s.step, s.loss) for s in r.logged_steps] == steps[: len(r.logged_steps)]]
+        steps = _losses(last)
+        parts = [run for run in runs[:-1] if _losses(run) == steps[: len(run.logged_steps)]]
         last.details["checkpoints"] = len(parts)
-        last.files += [r.files[0] for r in parts]
+        last.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
             last.name = home_name
-        dropped |= {id(r) for r in parts}
-    evidence.runs = [r for r in evidence.runs if id(r) not in dropped]
+        dropped |= {id(run) for run in parts}
+    evidence.runs = [run for run in evidence.runs if id(run) not in dropped]
+
+
+def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
+    return [(logged.step, logged.loss) for logged in run.logged_steps]
 
 
 def _tell_apart(runs: list[ReportedRun]) -> None:
@@ -154,16 +158,16 @@ def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
     for (folder, form), group in pieces.items():
         while group:
             first = group[0]
-            headings = {c.heading for c in first.columns if c.kind}
-            alike = [t for t in group if _alike(headings, {c.heading for c in t.columns if c.kind})]
-            group = [t for t in group if t not in alike]
+            headings = _understood_headings(first)
+            alike = [table for table in group if _alike(headings, _understood_headings(table))]
+            group = [table for table in group if table not in alike]
             if len(alike) == 1:
                 joined.append(first)
                 continue
-            rows = [row for t in alike for row in t.rows]
+            rows = [row for table in alike for row in table.rows]
             for row in rows:
                 row.label = row.label or row.file
-            columns = list({c.heading: c for t in alike for c in t.columns}.values())
+            columns = list({column.heading: column for table in alike for column in table.columns}.values())
             joined.append(
                 ReportedTable(f"{folder}/*{Path(first.file).suffix}", 1, f"{form}, one file a row", columns, rows)
             )
@@ -177,6 +181,10 @@ def _repeated(tables: list[ReportedTable]) -> set[str]:
         path = Path(table.file)
         seen[path.name].add(str(path.parent))
     return {name for name, folders in seen.items() if len(folders) > 1}
+
+
+def _understood_headings(table: ReportedTable) -> set[str]:
+    return {column.heading for column in table.columns if column.kind}
 
 
 def _alike(a: set[str], b: set[str]) -> bool:

@@ -103,12 +103,12 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: 
     own = _scalars(data)
     below: list[JsonRecord] = []
     shared = {**inherited, **own}
-    for key, child in children.items():
+    for key, child in children.items():  # {"config": {"gpus": 4}, ...}: settings hold for what is beside them
         if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
             shared |= {_joined(key, k): v for k, v in _scalars(child).items()}
     for key, child in children.items():
         if _is_record(own) and OF_RANKS.search(key):
-            continue
+            continue  # what each rank did is part of this result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
             below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1, _below(path, key))
     if below:

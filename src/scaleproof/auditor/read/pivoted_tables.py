@@ -58,6 +58,8 @@ def _is_value(heading: str) -> bool:
     return heading.strip().lower() in _VALUES
 
 
+RATIOS = ("speedup", "efficiency", "change")
+
 # One column for each number of devices, or for each strategy
 
 
@@ -66,18 +68,12 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
     configurations, with what their headings say; the other columns hold for all of them.
     """
     hint = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
-    most = max((s.numbers.get("devices", 0) for s in settings.values()), default=0)
-    distinct = {s.numbers.get("devices") for s in settings.values()}
+    most = max((setting.numbers.get("devices", 0) for setting in settings.values()), default=0)
+    distinct = {setting.numbers.get("devices") for setting in settings.values()}
+    two_sizes = len(distinct) == 2 and None not in distinct
     for line, cells in grid.rows:
         own = column_of(cells[0]) if cells else TableColumn("")
-        shared = ReportedRow(place.file, line, "")
-        for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
-            if k not in settings:
-                shared.texts[column.heading] = cell
-                if column.kind is None or column.kind in NOT_FIGURES:
-                    take_words(shared, column, cell)
-                elif column.kind not in ("speedup", "efficiency", "change"):
-                    take_figures(shared, column, cell, False, place)
+        shared = _shared_row(line, cells, table.columns, settings, place)
         for k, description in settings.items():
             cell = cells[k] if k < len(cells) else ""
             heading = table.columns[k].heading
@@ -99,12 +95,27 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
                 row.remarks |= remarks_of(cell)
                 row.not_understood[heading] = cell
             describe_label(row)
-            # Of two numbers of devices, ratios in other columns are those of the larger one.
-            if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:
-                for j, ratio in enumerate(table.columns):
-                    if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
-                        take_figures(row, ratio, cells[j], False, place)
+            if two_sizes and description.numbers.get("devices") == most:  # ratios are those of the larger number
+                for column, ratio in zip(table.columns, cells, strict=False):
+                    if column.kind in RATIOS:
+                        take_figures(row, column, ratio, False, place)
             table.rows.append(row)
+
+
+def _shared_row(
+    line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], place: Place
+) -> ReportedRow:
+    """Return what the columns that are no configurations say of all of them: words, and figures but for ratios."""
+    shared = ReportedRow(place.file, line, "")
+    for k, (column, cell) in enumerate(zip(columns, cells, strict=False)):
+        if k in settings:
+            continue
+        shared.texts[column.heading] = cell
+        if column.kind is None or column.kind in NOT_FIGURES:
+            take_words(shared, column, cell)
+        elif column.kind not in RATIOS:
+            take_figures(shared, column, cell, False, place)
+    return shared
 
 
 def _of_another(quantity: Quantity, setting: Description) -> bool:

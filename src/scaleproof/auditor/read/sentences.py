@@ -169,19 +169,16 @@ def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothe
     """
     taken: list[tuple[int, int]] = []
     lowered = sentence.lower()
-    possible = {kind for kind, _ in PATTERNS if any(n in lowered for n in _NEEDED.get(kind, ("",)))}
+    possible = {kind for kind, _ in PATTERNS if any(needed in lowered for needed in _NEEDED.get(kind, ("",)))}
     for kind, pattern in _COMPILED:
         if kind not in possible:
             continue
         for m in pattern.finditer(sentence):
             low = m.groupdict().get("low")
             at, end = m.start("low" if low else "n"), m.end("n")
-            if (
-                (not low and _in_range(sentence, m))
-                or any(a < end and at < b for a, b in taken)
-                or (at and sentence[at - 1] in ".,0123456789–")
-                or sentence[end : end + 1] == "–"
-            ):
+            overlaps = any(first < end and at < last for first, last in taken)
+            is_part = (at and sentence[at - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
+            if overlaps or is_part or (not low and _in_range(sentence, m)):
                 continue
             figure = _figure(kind, m, sentence)
             if figure is None:

@@ -142,9 +142,7 @@ def _tell_apart(runs: list[ReportedRun]) -> None:
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Return the tables; those of one row, of one format, in files beside each other, and with the same headings are
-    joined to one.
-    """
+    """Return the tables, with those of one row and of the same headings in files beside each other joined to one."""
     joined: list[ReportedTable] = []
     pieces: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)
     repeated = _repeated(tables)

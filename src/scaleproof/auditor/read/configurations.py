@@ -112,9 +112,7 @@ class _Index:
 
 
 def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, ...]]:
-    """Yield what runs in the output folders of a configuration may be found by: two last names, a rare last one,
-    a place.
-    """
+    """Yield what runs in the output folders of a configuration may be found by: two last names, a rare one, a place."""
     for output in configuration.outputs:
         if "$" in output or "{" in output:
             continue
@@ -159,9 +157,7 @@ def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
 
 
 def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield (keys from the outermost one on, value) of nested mappings, `MOST_KEYS` of each and `DEEPEST` levels
-    at most.
-    """
+    """Yield (keys from the outermost one on, value) of nested mappings, up to `MOST_KEYS` of each, `DEEPEST` levels."""
     if len(above) == DEEPEST:
         return
     for key, value in islice(data.items(), MOST_KEYS):

@@ -113,7 +113,7 @@ def _name(root: Path, path: Path, several: bool) -> str:
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """Read one file below `root`; whatever is wrong with it is noted. `unpacked` removes folders of archives at the
+    """Read one file below `root`; whatever is wrong with it is noted. `unpacked` removes unpacked archives at the
     end.
     """
     evidence = reading.evidence

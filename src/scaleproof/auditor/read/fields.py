@@ -93,9 +93,7 @@ class Fields:
         return f"{self._where}.{key}" if self._where else key
 
     def _numeric(self, path: str, value: Any, at_least: float) -> float | None:
-        """Return a value if it is a finite number from `at_least` to LARGEST; else None, with a problem noted at
-        `path`.
-        """
+        """Return a finite number from `at_least` to LARGEST; None for anything else, with a problem noted at `path`."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):

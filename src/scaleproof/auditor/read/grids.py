@@ -159,9 +159,7 @@ def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield tables as pandas' `to_string(index=False)` prints them: words without spaces, the right edges of
-    columns in line.
-    """
+    """Yield tables of pandas' `to_string(index=False)`: words without spaces, the right edges of columns in line."""
     i = 0
     while i + 2 < len(lines):
         first_line, text = lines[i]

@@ -102,9 +102,7 @@ def column_of(heading: str) -> TableColumn:
 
 
 def _by_part(printed: str) -> TableColumn | None:
-    """Return what a part of a heading means, where the rest may say which configuration its figures are of; else
-    None.
-    """
+    """Return what a part of a heading means, where the rest may say of which configuration it is; else None."""
     if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")

@@ -65,9 +65,7 @@ class StepSeries(Sequence[LoggedStep]):
                 self._figures[name].append(math.nan)
 
     def extend(self, steps: Sequence[int], first_line: int, figures: Mapping[str, Sequence[float]]) -> None:
-        """Add steps of consecutive lines, of which `first_line` is the first; NaN is a figure that a line does not
-        have.
-        """
+        """Add steps of consecutive lines, from `first_line` on; NaN is a figure that a line does not have."""
         place = len(self.step_numbers)
         self.step_numbers.extend(steps)
         self._lines.extend(range(first_line, first_line + len(steps)))

@@ -99,9 +99,7 @@ def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_legacy(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Return the run of lists with one entry an epoch: no world size, batch or tokens, and a throughput of one rank or
-    of all.
-    """
+    """Return the run of lists with an entry an epoch: no world size, batch or tokens; a rate of one rank or of all."""
     claim = ReportedRun(name, "per-epoch JSON")
     top = Fields(data, claim.problems)
     times, rates = top.numbers("train_time_per_epoch"), top.numbers("train_throughput")

@@ -75,9 +75,7 @@ class _Finder:
 
 
 def read_workbook(path: Path) -> list[Grid]:
-    """Return a grid for each block of filled rows in the sheets of an .xlsx file. Raises ValueError for what is no
-    workbook.
-    """
+    """Return a grid for each block of filled rows in the sheets of an .xlsx file. Raises ValueError for others."""
     import openpyxl  # takes a tenth of a second, and few folders have a workbook
 
     if path.stat().st_size > LARGEST_SHEET:
@@ -102,9 +100,7 @@ def read_workbook(path: Path) -> list[Grid]:
 
 
 def _block(rows: list[tuple[int, list[str]]], title: str) -> list[Grid]:
-    """Return the grid of filled rows that follow each other (its caption first, if one cell stands alone); none for one
-    row.
-    """
+    """Return the grid of filled rows (a first one with one cell is its caption); none where only one row is left."""
     if len(rows) < 2:
         return []
     caption = ""

@@ -224,9 +224,7 @@ _LAST_WORD = re.compile(
 
 
 def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
-    """Return what stands behind a number: its unit, and a word about it ("x faster", "% of peak"). `money` is "$"
-    or "".
-    """
+    """Return what stands behind a number: its unit, and a word ("x faster", "% of peak"). `money` is "$" or ""."""
     if money:
         return Unit("cost", 1.0), ""
     word = ""

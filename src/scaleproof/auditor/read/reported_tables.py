@@ -60,9 +60,7 @@ class ReportedRow:
         return f"{self.file}#{self.part}" if self.part else f"{self.file}:{self.line}"
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
-        """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, else the median,
-        else None.
-        """
+        """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
         of_kind = [q for q in self.figures if q.kind == kind]
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         for candidate in preferred:

@@ -25,9 +25,7 @@ REPORT_LINES = 2_000  # at either end of a long text
 
 
 def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
-    """Add the tables of results among grids, and note those whose headings are not understood; return how many
-    were added.
-    """
+    """Add the tables of results, and note those whose headings are not understood; return how many were added."""
     taken = 0
     for grid in grids:
         table = read_table(grid, Place(name))
@@ -76,9 +74,7 @@ def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
 
 
 def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
-    """Read a report in plain text: tables, and blocks of `name: figure`. Logs have other readers. Return whether
-    there was any.
-    """
+    """Read a report in plain text, tables and blocks of `name: figure`; return whether there was any. Logs are none."""
     if path.stat().st_size > LARGEST_TEXT:
         return False
     lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
@@ -97,9 +93,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """Return the lines of the first rank without their prefix, where srun or mpirun put one before nearly all
-    lines; else all.
-    """
+    """Return the lines of the first rank, where srun or mpirun put a prefix before nearly all lines; else all lines."""
     opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines

@@ -171,9 +171,7 @@ def is_tracker_csv(header: str) -> bool:
 
 
 def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: int = 2) -> list[ReportedRun]:
-    """Return the runs of a tracker's CSV file: one for each run of an export of W&B, else one; none without a
-    series.
-    """
+    """Return the runs of a tracker's CSV file: one for each run of an export of W&B, else one or none."""
     names = next(csv.reader([header]), [])
     if any(n.endswith("__MIN") for n in names):
         return list(_wandb_export(name, names, lines, first_line))
@@ -197,9 +195,7 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
 
 
 def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> Iterator[ReportedRun]:
-    """Yield the runs of a chart of W&B as CSV: "Step", then "RUN - KEY", "RUN - KEY__MIN" and "RUN - KEY__MAX"
-    for each run.
-    """
+    """Yield the runs of a chart of W&B: "Step", then "RUN - KEY", "RUN - KEY__MIN", "RUN - KEY__MAX" for each run."""
     readers: dict[str, SeriesReader] = {}
     columns = {n: tuple(n.rsplit(" - ", 1)) for n in names[1:] if " - " in n and not n.endswith(("__MIN", "__MAX"))}
     if not names[0].lower().endswith("step"):

@@ -231,7 +231,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 
 def _notes(columns: list[TableColumn]) -> list[str]:
-    """Return the notes that tell columns of one kind apart, such as "MFU (A100)" and "MFU (H100)"; [] where none
+    """Return the notes that tell columns of one kind apart, like "MFU (A100)" and "MFU (H100)"; [] where none
     need to.
     """
     by_kind: dict[tuple[object, ...], set[str]] = {}
@@ -243,9 +243,7 @@ def _notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Return a row for each configuration that notes of headings name: with the figures that they share, and
-    their own.
-    """
+    """Return a row for each configuration that notes of headings name: with shared figures, and its own."""
     noted = {c.heading: c for c in columns if c.note in notes}
     parts = []
     for note in notes:

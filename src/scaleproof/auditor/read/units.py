@@ -83,9 +83,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """Return the unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; None for
-    other texts.
-    """
+    """Return the unit that all of `text` is: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; else None."""
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
@@ -103,9 +101,7 @@ def unit_of(text: str) -> Unit | None:
 
 
 def _without_device(text: str) -> tuple[str, bool | None]:
-    """Return a unit without its "/GPU" or "per device", wherever it stands in it, and True where it had one (else
-    None).
-    """
+    """Return a unit without its "/GPU" or "per device", wherever it stands, and True where it had one (else None)."""
     bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if count:
         return bare.strip(), True

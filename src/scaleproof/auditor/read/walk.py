@@ -104,9 +104,7 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _not_a_file(path: Path) -> str | None:
-    """Return why a name in a folder is no file to read (a FIFO, a device, a link that leads nowhere); None for a
-    file.
-    """
+    """Return why a name is no file to read (a FIFO, a device, a link that leads nowhere); None for a file."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):

@@ -127,9 +127,7 @@ _COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
 
 
 def described(text: str) -> Description:
-    """Return what a label or a caption says. A number of devices is taken only where a word for a device stands
-    at it.
-    """
+    """Return what a label or a caption says. A number of devices is taken only beside a word for a device."""
     result = Description()
     if not text or len(text) > 400:
         return result
@@ -180,9 +178,7 @@ def _count_devices(text: str, result: Description) -> None:
 
 
 def spans_of_names(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of the names of devices and strategies: the "3090" of "RTX 3090 GPU" is no number of
-    devices.
-    """
+    """Return (start, end) of names of devices and strategies: the "3090" of "RTX 3090 GPU" is no number of devices."""
     strategies = _VOCABULARY[0][1]
     named = [*strategies.finditer(text), *_VERSIONED.finditer(text)]
     return [*(m.span() for m in named), *(m.span(1) for m in _DEVICE.finditer(text))]

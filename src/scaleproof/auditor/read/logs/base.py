@@ -75,8 +75,8 @@ class LogReader:
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
-        """Set a field of the run that a line tells: of this run, or after its steps of the next one in the file,
-        if there is one.
+        """Set a field that a line tells: of this run, or after its steps of the next one in the file, if there is
+        one.
         """
         if value is None:
             return
@@ -97,9 +97,7 @@ class LogReader:
             self._inside.append(what)
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
-        """Add a step; `loss` is printed text. A step number that the run began with, or one before it, begins
-        another run.
-        """
+        """Add a step; `loss` is its text. A step number like the first one of the run, or below, begins another run."""
         numbers = self.run.logged_steps.step_numbers
         if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()

@@ -115,8 +115,8 @@ class DLLogger(LogReader):
                 self.say(OF_KIND[kind], value)
 
     def _log(self, at: Any, data: dict[str, Any], number: int) -> None:
-        """Take the figures of one entry: of a step, where `at` is [epoch, step, ...], of an epoch, or of all (no
-        numbers).
+        """Take the figures of one entry: of a step, where `at` is [epoch, step, ...], of an epoch, or of the
+        whole run.
         """
         values: dict[str, float] = {}
         for key, value in data.items():
@@ -180,8 +180,8 @@ class HuggingFaceConsole(LogReader):
             self.launch(line)
 
     def _dictionary(self, text: str, number: int) -> None:
-        """Take the figures of a text that begins with a dictionary: of all the training, of an evaluation, or of
-        a step.
+        """Take the figures of a text that begins with a dictionary: of the whole run, of an evaluation, or of a
+        step.
         """
         end = text.rfind("}")
         data = _literal(text[: end + 1])
@@ -219,9 +219,7 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal, None where it is none. JSON but for its quotes is read as that: it is
-    faster.
-    """
+    """Return the value of a Python literal; None for others. JSON but for its quotes is read as that: it is faster."""
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))
@@ -238,8 +236,8 @@ def _count(text: str) -> int:
 
 
 def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Return the run of transformers' trainer_state.json: losses along the way, and one rate over everything,
-    start-up included.
+    """Return the run of transformers' trainer_state.json: losses on the way, and one rate over all, start-up
+    included.
     """
     run = ReportedRun(name, "HF Trainer state")
     top = Fields(data, run.problems)

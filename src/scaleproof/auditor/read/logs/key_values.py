@@ -201,9 +201,7 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run. Steps may count from 0 in every epoch; ranks may print the same step one after
-        the other.
-        """
+        """Add a step to its run. Steps may count from 0 in every epoch; ranks may print one step after the other."""
         before, self._before = self._before, (logged.step, logged.epoch)
         if before == self._before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
@@ -267,9 +265,7 @@ def _span_of(epoch: int, values: dict[str, float | None]) -> TimedSpan:
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are those
-    seen so far.
-    """
+    """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are known ones."""
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

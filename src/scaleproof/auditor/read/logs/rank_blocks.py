@@ -115,7 +115,7 @@ class RankBlocks(LogReader):
         self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * MIB) or None
 
     def _on_bar(self, m: re.Match[str], number: int) -> None:
-        """Note how long tqdm says that a step took, and the time so far; bars of anything but training are passed
+        """Note the seconds of a step, and those so far, by tqdm's bar; bars of anything but training are passed
         over.
         """
         bar = re.search(rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]", m["bar"])
@@ -130,9 +130,7 @@ class RankBlocks(LogReader):
             self._bar.setdefault(int(step), (float(elapsed), pace))
 
     def _device_table(self, line: str) -> None:
-        """Take the memory and the name of a device from a line of GPUtil's table, whose columns have two sets of
-        names.
-        """
+        """Take memory and name of a device from a line of GPUtil's table, whose columns have two sets of names."""
         cells = [cell.strip() for cell in line.split("|") if cell.strip()]
         if any(c.lower().startswith(("memory used", "used memory")) for c in cells):
             self._columns = [c.lower() for c in cells]
@@ -172,8 +170,8 @@ class RankBlocks(LogReader):
             self._overflow(m)
 
     def _overflow(self, m: re.Match[str]) -> None:
-        """Count a skipped update, on one rank. Halvings from the first scale on are the scaler settling, and
-        counted apart.
+        """Count an update that rank 0 skipped. Halvings from the first scale on are the scaler settling: counted
+        apart.
         """
         if m[1] not in (None, "0"):
             return

@@ -58,9 +58,7 @@ class ModdedNanoGPT(LogReader):
         self._validated: list[LoggedStep] = []  # lines of validation, with the clock in place of a time
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, whose time is the difference of two clocks, of a validation, or perhaps a
-        command.
-        """
+        """Read one line: of a step, whose time is the difference of two clocks, of a validation, or a command."""
         m = self._step.search(line)
         if m is None:
             self.launch(line)

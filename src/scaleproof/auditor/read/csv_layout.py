@@ -55,7 +55,7 @@ class Layout:
     columns: list[TableColumn]
     places: dict[str, int] = field(default_factory=dict)  # what -> column
     keys: list[int] = field(default_factory=list)  # columns that tell runs apart
-    group: int | None = None
+    group: int | None = None  # column of GROUPS: of its values the first one is read
 
     def scale(self, what: str) -> float:
         """Printed number x scale = base unit."""

@@ -106,10 +106,11 @@ def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
 def _name(root: Path, path: Path, several: bool) -> str:
     """Return how a file is named in reports: by its path below `root`, or with `several` below the parent of `root`."""
     base = root.parent if several or not root.is_dir() else root
-    parts = path.relative_to(base)
-    if not root.is_dir() and parts.name in GENERIC and root.absolute().parent.name:
-        return printable(f"{root.absolute().parent.name}/{parts.name}")
-    return printable(str(parts))
+    relative = path.relative_to(base)
+    folder = root.absolute().parent.name
+    if not root.is_dir() and relative.name in GENERIC and folder:  # results.json alone says nothing
+        return printable(f"{folder}/{relative.name}")
+    return printable(str(relative))
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:

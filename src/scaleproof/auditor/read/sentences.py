@@ -197,9 +197,7 @@ def _in_range(sentence: str, m: re.Match[str]) -> bool:
 
 
 def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
-    """Return the figure of a match of one of PATTERNS; None where its number or unit cannot be of this kind. Its
-    file and line are left open.
-    """
+    """Return the figure of a match of one of PATTERNS; None where its number or unit cannot be of this kind."""
     groups = m.groupdict()
     value = number(m["n"])
     if value is None:
@@ -229,7 +227,7 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         m[0].strip()[:80],
         resolution * scale,
         sentence.strip()[:400],
-        file="",
+        file="",  # set by the caller, as its line
         line=0,
         wording=wording,
     )

@@ -42,20 +42,9 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     """Return the table of a grid; None where nothing in it is understood as a result."""
     if is_profile(grid.header):
         return None
-    header = [plain_text(cell) for cell in grid.header]
-    grid = Grid(
-        grid.form,
-        grid.line,
-        header,
-        [(line, [plain_text(cell) for cell in cells]) for line, cells in grid.rows],
-        plain_text(grid.caption),
-        [plain_text(heading) for heading in grid.section],
-        grid.cut_off,
-        plain_text(grid.above),
-        [plain_text(paragraph) for paragraph in grid.before],
-    )
-    header = grid.header = _header_with_units(grid)
-    columns = [replace(column_of(h)) for h in header]
+    grid = _without_markup(grid)
+    grid.header = _header_with_units(grid)
+    columns = [replace(column_of(heading)) for heading in grid.header]  # copies: column_of remembers its results
     _without_utilization(columns, grid)
     table = ReportedTable(
         place.file,
@@ -79,6 +68,21 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     table.states_spread = states_spread(grid)
     _add_surroundings(grid, table)
     return table
+
+
+def _without_markup(grid: Grid) -> Grid:
+    """Return a copy of a grid, its texts without the markup of Markdown, HTML and LaTeX."""
+    return Grid(
+        grid.form,
+        grid.line,
+        [plain_text(cell) for cell in grid.header],
+        [(line, [plain_text(cell) for cell in cells]) for line, cells in grid.rows],
+        plain_text(grid.caption),
+        [plain_text(heading) for heading in grid.section],
+        grid.cut_off,
+        plain_text(grid.above),
+        [plain_text(paragraph) for paragraph in grid.before],
+    )
 
 
 BESIDE_UTILIZATION = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|percent|usage|util\w*))?")
@@ -185,7 +189,8 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         if not (description.numbers or description.words or is_variant):
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
-        if sum(bool(figures_of(c)) for c in cells) * 2 >= max(1, sum(not is_nothing(c) for c in cells)):
+        filled = sum(not is_nothing(cell) for cell in cells)
+        if 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled):
             settings[k] = description
             column.kind = None
             column.devices = description.numbers.get("devices")

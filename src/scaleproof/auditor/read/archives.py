@@ -39,15 +39,11 @@ def unpack(archive: Path, folder: Path) -> list[str]:
                 left_out.append(f"more than {MOST_MEMBERS:,} files; the rest was left out")
                 break
             target = _target(folder, name)
-            if target is None or size > LARGEST_MEMBER:
-                left_out.append(
-                    f"{name[:100]}: "
-                    + (
-                        "its path leads out of the archive"
-                        if target is None
-                        else f"larger than {LARGEST_MEMBER >> 20} MiB"
-                    )
-                )
+            if target is None:
+                left_out.append(f"{name[:100]}: its path leads out of the archive")
+                continue
+            if size > LARGEST_MEMBER:
+                left_out.append(f"{name[:100]}: larger than {LARGEST_MEMBER >> 20} MiB")
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             room -= _copy(stream, target, min(LARGEST_MEMBER, room))
@@ -80,7 +76,8 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
     if name.endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
             for info in opened.infolist():
-                if not info.is_dir() and (info.external_attr >> 16) & 0o170000 in (0, 0o100000):
+                file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
+                if not info.is_dir() and file_type in (0, 0o100000):
                     with opened.open(info) as stream:
                         yield info.filename, info.file_size, stream
     elif name.endswith((".tar", ".tar.gz", ".tgz")):
@@ -94,7 +91,7 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
 
 
 def _target(folder: Path, name: str) -> Path | None:
-    """Where a member goes: below `folder`, whatever its name says; None where its path climbs out."""
+    """Return where a member goes: below `folder`, whatever its `name` says; None where its path climbs out."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if ".." in parts or name.startswith("/") or any("\0" in p for p in parts):
         return None

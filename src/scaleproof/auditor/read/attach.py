@@ -20,7 +20,9 @@ SHARED = 0.6  # of the headings that pieces of one table have in common
 
 
 def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
-    """What is said about runs elsewhere: claims files, the command line of the audit, configurations, names."""
+    """Complete every run by what is said about it elsewhere: claims files, configurations, its name, and `given`, facts
+    by a part of a run's or file's name (from the command line; the longest part first).
+    """
     for run in reading.evidence.runs:
         _complete(run, reading.scopes, reading.launchers.get(run.details.get("folder", "")))
         for part, facts in sorted(given.items(), key=lambda item: -len(item[0])):
@@ -32,7 +34,7 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 
 def settle(reading: Reading) -> None:
-    """Every run once, under a name of its own; results that stand in one file each as one table."""
+    """Leave every run once, under a name of its own, and join results that stand in one file each to one table."""
     evidence = reading.evidence
     _name_copies(reading)
     _join_checkpoints(evidence)
@@ -43,6 +45,9 @@ def settle(reading: Reading) -> None:
 def _complete(
     run: ReportedRun, scopes: list[tuple[str, dict[str, dict[str, Any]]]], launcher: dict[str, Any] | None
 ) -> None:
+    """Complete a run by claims files at or above its folder (`scopes`: folder, and facts by a part of a run's name) and
+    by what its launcher noted (None without).
+    """
     for folder, runs in scopes:
         if os.path.commonpath([folder, run.details["folder"]]) == folder:
             for part, facts in runs.items():
@@ -72,7 +77,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
 
 
 def _name_copies(reading: Reading) -> None:
-    """Files with the same bytes: named, and all but the first of their runs marked."""
+    """Note files with the same bytes, and mark the runs of all but the first of them as copies."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
@@ -87,15 +92,16 @@ def _name_copies(reading: Reading) -> None:
         for same in by_digest.values():
             if len(same) > 1:
                 reading.evidence.copies.append(same)
-                first_of |= dict.fromkeys(same[1:], same[0])
+                first, *others = same
+                first_of |= dict.fromkeys(others, first)
     for run in reading.evidence.runs:
         if run.files and run.files[0] in first_of:
             run.copy_of = first_of[run.files[0]]
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """States that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) are that run: the last
-    one has all that the others have.
+    """Join states that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) to the last one,
+    which has all that the others have.
     """
     grouped: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in evidence.runs:
@@ -110,52 +116,56 @@ def _join_checkpoints(evidence: Evidence) -> None:
             continue
         runs.sort(key=lambda r: (len(r.logged_steps), bool(r.timed_spans)))
         last = runs[-1]
-        steps = [(s.step, s.loss) for s in last.logged_steps]
-        parts = [r for r in runs[:-1] if [(s.step, s.loss) for s in r.logged_steps] == steps[: len(r.logged_steps)]]
+        steps = _losses(last)
+        parts = [run for run in runs[:-1] if _losses(run) == steps[: len(run.logged_steps)]]
         last.details["checkpoints"] = len(parts)
-        last.files += [r.files[0] for r in parts]
+        last.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
             last.name = home_name
-        dropped |= {id(r) for r in parts}
-    evidence.runs = [r for r in evidence.runs if id(r) not in dropped]
+        dropped |= {id(run) for run in parts}
+    evidence.runs = [run for run in evidence.runs if id(run) not in dropped]
+
+
+def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
+    return [(logged.step, logged.loss) for logged in run.logged_steps]
 
 
 def _tell_apart(runs: list[ReportedRun]) -> None:
-    """Names are unique: a second run in the same folder goes by its file."""
+    """Make names unique: a second run in the same folder goes by its file."""
     seen: dict[str, int] = {}
     for run in runs:
-        n = seen[run.name] = seen.get(run.name, 0) + 1
-        if n > 1:
-            run.name = run.files[0] if run.files[0] not in seen else f"{run.files[0]} ({n})"
+        count = seen[run.name] = seen.get(run.name, 0) + 1
+        if count > 1:
+            file = run.files[0]
+            run.name = file if file not in seen else f"{file} ({count})"
             seen.setdefault(run.name, 1)
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Tables of one row from files beside each other with the same headings are the rows of one table."""
+    """Return the tables, with those of one row and of the same headings in files beside each other joined to one."""
     joined: list[ReportedTable] = []
     pieces: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)
     repeated = _repeated(tables)
     for table in tables:
         if table.form in ("JSON", "CSV") and len(table.rows) == 1:
             path = Path(table.file)
-            pieces[(str(path.parent) if path.name not in repeated else str(path.parent.parent), table.form)].append(
-                table
-            )
+            home = path.parent.parent if path.name in repeated else path.parent  # a/results.json, b/results.json, ...
+            pieces[(str(home), table.form)].append(table)
         else:
             joined.append(table)
     for (folder, form), group in pieces.items():
         while group:
             first = group[0]
-            headings = {c.heading for c in first.columns if c.kind}
-            alike = [t for t in group if _alike(headings, {c.heading for c in t.columns if c.kind})]
-            group = [t for t in group if t not in alike]
+            headings = _understood_headings(first)
+            alike = [table for table in group if _alike(headings, _understood_headings(table))]
+            group = [table for table in group if table not in alike]
             if len(alike) == 1:
                 joined.append(first)
                 continue
-            rows = [row for t in alike for row in t.rows]
+            rows = [row for table in alike for row in table.rows]
             for row in rows:
                 row.label = row.label or row.file
-            columns = list({c.heading: c for t in alike for c in t.columns}.values())
+            columns = list({column.heading: column for table in alike for column in table.columns}.values())
             joined.append(
                 ReportedTable(f"{folder}/*{Path(first.file).suffix}", 1, f"{form}, one file a row", columns, rows)
             )
@@ -171,5 +181,10 @@ def _repeated(tables: list[ReportedTable]) -> set[str]:
     return {name for name, folders in seen.items() if len(folders) > 1}
 
 
+def _understood_headings(table: ReportedTable) -> set[str]:
+    return {column.heading for column in table.columns if column.kind}
+
+
 def _alike(a: set[str], b: set[str]) -> bool:
+    """Whether two sets of headings are those of one table: they have most in common."""
     return len(a & b) >= SHARED * max(len(a | b), 1)

@@ -53,6 +53,7 @@ class ConfigurationFile:
     outputs: list[str] = field(default_factory=list)  # where its run writes, as far as it says
 
     def add(self, field_name: str, value: Any, line: int | None) -> None:
+        """Note a fact, unless there is no value or the field has one."""
         if value is not None and not any(f.field == field_name for f in self.facts):
             self.facts.append(ContextFact(field_name, value, self.name, line))
 
@@ -111,7 +112,7 @@ class _Index:
 
 
 def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, ...]]:
-    """What runs in the output folders of a configuration may be found by: two last names, a rare last one, a place."""
+    """Yield what runs in the output folders of a configuration may be found by: two last names, a rare one, a place."""
     for output in configuration.outputs:
         if "$" in output or "{" in output:
             continue
@@ -124,6 +125,7 @@ def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, 
 
 
 def _read(path: Path, name: str, text: str) -> ConfigurationFile | None:
+    """Read a configuration by its suffix; None for a template, or a file of another language."""
     configuration = ConfigurationFile(path, name)
     suffix = path.suffix.lower()
     try:
@@ -136,11 +138,12 @@ def _read(path: Path, name: str, text: str) -> ConfigurationFile | None:
         elif suffix == ".json":
             _mapping(configuration, json.loads(text), text)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError):
-        return None  # a template, or a file of another language: it says nothing
+        return None
     return configuration
 
 
 def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
+    """Note the facts and output folders of a nested mapping; `text` is its file, to find the lines of keys."""
     if not isinstance(data, dict):
         return
     _deepspeed(configuration, data, text)
@@ -154,7 +157,7 @@ def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
 
 
 def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """(keys from the outermost one on, value) of nested mappings, `MOST_KEYS` of each and `DEEPEST` levels at most."""
+    """Yield (keys from the outermost one on, value) of nested mappings, up to `MOST_KEYS` of each, `DEEPEST` levels."""
     if len(above) == DEEPEST:
         return
     for key, value in islice(data.items(), MOST_KEYS):
@@ -166,7 +169,7 @@ def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tupl
 
 
 def _take(configuration: ConfigurationFile, key: str, value: Any, line: int | None) -> None:
-    """A key that is understood, with a whole number or a word."""
+    """Note a key that is understood, with a whole number or a word. Keys of anything else are passed over."""
     kind = column_of(key).kind or ""
     name = KEYS.get(key) or WORDS.get(key) or OF_KIND.get(kind) or (kind if kind in KINDS else None)
     if name is None or isinstance(value, bool):
@@ -182,6 +185,7 @@ def _take(configuration: ConfigurationFile, key: str, value: Any, line: int | No
 
 
 def _deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str) -> None:
+    """Note what DeepSpeed's sections state: ZeRO's stage, offloading, precision, batch sizes."""
     zero = data.get("zero_optimization")
     if isinstance(zero, dict):
         if isinstance(zero.get("stage"), int):
@@ -200,12 +204,13 @@ def _deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str
 
 
 def _line_of(text: str, key: str) -> int | None:
+    """Return the first line with a key, 1-based; None where it is not there."""
     m = re.search(rf"(?m)^[^\n]*\b{re.escape(key)}\b", text)
     return text.count("\n", 0, m.start()) + 1 if m else None
 
 
 def _script(configuration: ConfigurationFile, text: str) -> None:
-    """Directives of Slurm, then the command that starts the ranks."""
+    """Note what a batch script states: the directives of Slurm, then the commands that start the ranks."""
     requested: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if m := DIRECTIVE.match(line.strip()):
@@ -213,18 +218,19 @@ def _script(configuration: ConfigurationFile, text: str) -> None:
     joined = re.sub(r"\\\n", " ", text)
     for m in LAUNCH.finditer(joined):
         at = text.find(m[0][:20])
-        number_of = text.count("\n", 0, at) + 1 if at >= 0 else None
+        line_number = text.count("\n", 0, at) + 1 if at >= 0 else None
         nodes = NODES.search(m[0])
         each = PROCESSES.search(m[0])
         count = int(nodes[1]) if nodes else requested.get("nodes", 1)
         if each:
-            configuration.add("world_size", int(each[1]) * count, number_of)
+            configuration.add("world_size", int(each[1]) * count, line_number)
         elif "tasks" in requested and m[0].startswith("srun"):
-            configuration.add("world_size", requested["tasks"] * requested.get("nodes", 1), number_of)
-        _arguments(configuration, m[0], number_of)
+            configuration.add("world_size", requested["tasks"] * requested.get("nodes", 1), line_number)
+        _arguments(configuration, m[0], line_number)
 
 
 def _directive(configuration: ConfigurationFile, requested: dict[str, int], name: str, value: str, line: int) -> None:
+    """Note one directive of Slurm (`#SBATCH --name=value`); nodes and tasks go to `requested`, too."""
     if name in ("nodes", "N") and value.isdigit():
         requested["nodes"] = int(value)
         configuration.add("nodes", int(value), line)
@@ -237,6 +243,7 @@ def _directive(configuration: ConfigurationFile, requested: dict[str, int], name
 
 
 def _arguments(configuration: ConfigurationFile, command: str, line: int | None) -> None:
+    """Note the options of a command line: `--key value` or `--key=value`, without variables of the shell."""
     try:
         words = shlex.split(command, comments=True)[:MOST_WORDS]
     except ValueError:

@@ -34,6 +34,7 @@ def suffix_of(path: Path, opening: str) -> str:
 
 
 def _by_contents(opening: str) -> str:
+    """Return the suffix that a text would have by how it begins; "" for plain text and logs."""
     if text_files.begins_like_json(opening) and not logs.reader_of(opening[:20_000]):
         return ".ipynb" if NOTEBOOK.search(opening) else ".json"
     if HTML.match(opening):
@@ -54,16 +55,19 @@ def _is_markdown(lines: list[str]) -> bool:
     marks = [n for n, line in enumerate(plain) if HEADING.match(line) or FENCE.match(line) or _is_rule(plain, n)]
     if not marks:
         return False
-    outside, fenced = [], False
+    outside: list[str] = []
+    fenced = False
     for line in plain:
-        fenced ^= FENCE.match(line) is not None
-        outside += [] if fenced else [line]
+        if FENCE.match(line):
+            fenced = not fenced
+        if not fenced:
+            outside.append(line)
     printed = "\n".join(outside)
     return not (logs.reader_of(printed) or logs.guessing_reader_of(printed)) or 5 * len(marks) > len(plain)
 
 
 def _is_rule(lines: list[str], n: int) -> bool:
-    """Whether a line is the row of dashes below the heading of a table."""
+    """Whether line `n`, counted from 0, is the row of dashes below the heading of a table."""
     return n > 0 and "|" in lines[n] and "|" in lines[n - 1] and SEPARATOR.fullmatch(lines[n].strip()) is not None
 
 
@@ -74,7 +78,8 @@ def _is_csv(lines: list[str]) -> bool:
         return False
     delimiter = max(DELIMITERS, key=rows[0].count)
     cells = list(csv.reader(rows, delimiter=delimiter))
-    if len(cells[0]) < 2 or any(len(row) != len(cells[0]) for row in cells[:-1]):
+    header = cells[0]
+    if len(header) < 2 or any(len(row) != len(header) for row in cells[:-1]):  # the last one may be cut off
         return False
-    understood = sum(column_of(heading.strip()).kind is not None for heading in cells[0])
-    return layout_of(rows[0]) is not None or 2 * understood >= len(cells[0])
+    understood = sum(column_of(heading.strip()).kind is not None for heading in header)
+    return layout_of(rows[0]) is not None or 2 * understood >= len(header)

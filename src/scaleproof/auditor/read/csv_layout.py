@@ -55,7 +55,7 @@ class Layout:
     columns: list[TableColumn]
     places: dict[str, int] = field(default_factory=dict)  # what -> column
     keys: list[int] = field(default_factory=list)  # columns that tell runs apart
-    group: int | None = None
+    group: int | None = None  # column of GROUPS: of its values the first one is read
 
     def scale(self, what: str) -> float:
         """Printed number x scale = base unit."""
@@ -63,7 +63,7 @@ class Layout:
 
 
 # What a log has -> kinds of figures, the preferred first.
-WANTED = {
+KINDS_OF = {
     "step": ("step", "steps"),
     "epoch": ("epoch", "epochs"),
     "seconds": ("step_time_s",),
@@ -78,30 +78,26 @@ WANTED = {
 
 
 def layout_of(header: str) -> Layout | None:
-    """What a CSV file with this first line logs; None for anything that is no log of steps or epochs."""
+    """Return where the columns of a CSV log are, by its first line; None for what is no log of steps or epochs."""
     delimiter = max(DELIMITERS, key=header.count)
     names = [c.strip().lower() for c in next(csv.reader([header], delimiter=delimiter), [])]
     if len(names) < 2 or set(names) >= OWN_SERIES:
         return None
     columns = [column_of(name) for name in names]
     layout = Layout("", delimiter, names, columns)
-    for what, kinds in WANTED.items():
+    for what, kinds in KINDS_OF.items():
         allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
         places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
         if places:  # a rate of all devices before that of one
             layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
-    if (
-        "tokens_per_s" not in layout.places
-        and (rate := next((k for k, c in enumerate(columns) if c.kind == "rate"), None)) is not None
-    ):
-        layout.places["rate"] = rate
+    rates = [k for k, c in enumerate(columns) if c.kind == "rate"]
+    if rates and "tokens_per_s" not in layout.places:
+        layout.places["rate"] = rates[0]
     layout.group = next((k for k, name in enumerate(names) if name in GROUPS), None)
-    layout.keys = [
-        k
-        for k, (n, c) in enumerate(zip(names, columns, strict=True))
-        if n in RUN_KEYS or c.kind in RUN_KINDS or c.kind == "run"
-    ]
-    layout.keys = [k for k in layout.keys if k != layout.group]
+    for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+        tells_apart = name in RUN_KEYS or column.kind in RUN_KINDS or column.kind == "run"
+        if tells_apart and k != layout.group:
+            layout.keys.append(k)
     layout.kind = _kind(layout)
     return layout if layout.kind else None
 
@@ -111,8 +107,9 @@ def _of_one(column: TableColumn) -> bool:
 
 
 def _kind(layout: Layout) -> str:
+    """Return what one row of a log is: "steps" or "epochs", or "" where its columns are of neither."""
     has = layout.places.keys()
-    timed = has & {"seconds", "tokens_per_s", "samples_per_s"}
+    speeds = has & {"seconds", "tokens_per_s", "samples_per_s"}
     if (
         "epoch" in has
         and "epoch_seconds" in has
@@ -120,10 +117,10 @@ def _kind(layout: Layout) -> str:
         and layout.columns[layout.places["epoch"]].kind == "epoch"
     ):
         return "epochs"
-    if "step" in has and timed and layout.columns[layout.places["step"]].kind in ("step", "steps"):
+    if "step" in has and speeds and layout.columns[layout.places["step"]].kind in ("step", "steps"):
         return "steps"
     if "step" in has and "loss" in has and layout.columns[layout.places["step"]].kind == "step":
         return "steps"
-    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (timed or "loss" in has):
+    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (speeds or "loss" in has):
         return "epochs"
     return ""

@@ -20,7 +20,9 @@ STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
-    """The runs of a log, in the order of the file: one for each value of the columns that tell runs apart."""
+    """Return the runs of a log, in the order of the file: one for each value of the columns that tell runs apart.
+    `lines` are those below the heading; `first_line` is the number of the first.
+    """
     if not layout.keys and layout.group is None:
         reader = _LoggedRun(name, layout)
         records = records_of(lines, layout.delimiter)
@@ -30,7 +32,7 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
         reader.finish((), several=False)
         return [reader.run]
     readers: dict[tuple[str, ...], _LoggedRun] = {}
-    chosen: str | None = None
+    chosen: str | None = None  # the first rank, split or fold: rows of others are left out
     for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
         if layout.group is not None and layout.group < len(record):
             chosen = record[layout.group] if chosen is None else chosen
@@ -59,11 +61,12 @@ class _LoggedRun:
         self.run = ReportedRun(name, "step log (CSV)" if layout.kind == "steps" else "epoch log (CSV)")
         self.run.rate_scope = _scope(layout)
         self._figures = [at for what, at in layout.places.items() if what not in ("step", "epoch")]
+        # How many step times of 0 or less, lines that are no rows of numbers, and losses that are not finite.
         self._backward, self._broken = 0, 0
         self._not_finite = 0
 
     def rows(self, records: list[list[str]], first: int) -> None:
-        """Many rows that follow each other; `first` is the line of the first one."""
+        """Take many rows that follow each other; `first` is the line of the first one."""
         if not self._plain(records, first):
             for number, record in enumerate(records, start=first):
                 self.row(record, number)
@@ -97,6 +100,7 @@ class _LoggedRun:
         return True
 
     def row(self, record: list[str], number: int) -> None:
+        """Take one row, which is line `number` of the file; rows that say that there are no figures are passed over."""
         if len(record) == len(self.layout.names) and has_no_figures(record, self._figures):
             return
         values = {what: figure(record[at]) if at < len(record) else None for what, at in self.layout.places.items()}
@@ -114,6 +118,7 @@ class _LoggedRun:
             )
 
     def _nan(self, record: list[str], step: float | None) -> None:
+        """Note a loss that is not finite, with its step (None where the row has none)."""
         place = self.layout.places.get("loss")
         if place is not None and place < len(record) and not_finite(record[place]):
             self._not_finite += 1
@@ -121,6 +126,7 @@ class _LoggedRun:
                 self.run.nan_steps.append(int(step))
 
     def _step(self, record: list[str], values: dict[str, float | None], number: int) -> None:
+        """Append the step of a row (`values`: what -> figure in base units), or count the row as broken."""
         seconds, step = values.get("seconds"), values.get("step")
         self._backward += seconds is not None and seconds <= 0
         rate, samples = values.get("tokens_per_s"), values.get("samples_per_s")
@@ -144,10 +150,11 @@ class _LoggedRun:
         )
 
     def _sparse(self, values: dict[str, float | None]) -> bool:
-        """Lightning logs validation on rows of its own."""
+        """Whether a row has only a validation loss: Lightning logs validation on rows of its own."""
         return values.get("step") is not None and values.get("val_loss") is not None
 
     def _epoch(self, record: list[str], values: dict[str, float | None]) -> None:
+        """Append the epoch of a row (`values`: what -> figure in base units), or count the row as broken."""
         epoch, seconds = values.get("epoch"), _positive(values.get("epoch_seconds"))
         if values.get("loss") is None:
             self._nan(record, epoch)
@@ -155,14 +162,14 @@ class _LoggedRun:
             self._broken += bool(record)
             return
         span = TimedSpan(int(epoch), seconds, train_loss=values.get("loss"), val_loss=values.get("val_loss"))
-        span.tokens_per_s, span.samples_per_s = (
-            _positive(values.get("tokens_per_s")),
-            _positive(values.get("samples_per_s")),
-        )
+        span.tokens_per_s = _positive(values.get("tokens_per_s"))
+        span.samples_per_s = _positive(values.get("samples_per_s"))
         self.run.timed_spans.append(span)
 
     def finish(self, key: tuple[str, ...], several: bool) -> None:
-        """Take what the key columns say; report what could not be used."""
+        """Take what the key columns say (`key`, a value each); report what could not be used. With `several` runs in a
+        file their keys are part of their names.
+        """
         run, problems = self.run, self.run.problems
         for place, text in zip(self.layout.keys, key, strict=True):
             _describe(run, self.layout.columns[place].kind, text)
@@ -181,13 +188,16 @@ class _LoggedRun:
 
 
 def _scope(layout: Layout) -> str | None:
-    """Whose rate the heading says it is."""
+    """Return whose rate the heading says it is: "rank" or "global"; None where it does not say."""
     place = layout.places.get("tokens_per_s", layout.places.get("samples_per_s"))
-    of_one = None if place is None else layout.columns[place].per_device
-    return None if of_one is None else "rank" if of_one else "global"
+    per_device = None if place is None else layout.columns[place].per_device
+    if per_device is None:
+        return None
+    return "rank" if per_device else "global"
 
 
 def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
+    """Take what one cell below a heading of this kind says about a run: a number, a name, or words like "FSDP bf16"."""
     field = OF_KIND.get(kind or "") if kind in RUN_KINDS else None
     if field and FIELDS[field].whole:
         value = figure(text)

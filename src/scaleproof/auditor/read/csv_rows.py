@@ -17,7 +17,7 @@ Records = Sequence[list[str]]
 
 
 def settle_keys(layout: Layout, records: Records) -> None:
-    """The columns that tell the runs of a file apart, once its rows are seen.
+    """Correct `layout.keys`, the columns that tell the runs of a file apart, once its rows are seen.
 
     A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of settings that nobody
     knows ("num_workers", "optimizer") are, if each epoch of their runs is there once.
@@ -54,7 +54,7 @@ def _repeated(layout: Layout, records: Records, keys: list[int]) -> bool:
 
 
 def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
-    """The steps or epochs of each run, in the order of the file."""
+    """Return the steps or epochs of each run, in the order of the file; `keys` are the columns that tell runs apart."""
     at = layout.places["step" if layout.kind == "steps" else "epoch"]
     epoch = layout.places.get("epoch")  # steps may count from 0 in every epoch
     group: str | None = None

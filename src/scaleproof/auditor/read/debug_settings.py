@@ -25,6 +25,7 @@ ENVIRONMENT = {
 
 
 def debug_settings_of(arguments: list[str]) -> dict[str, str]:
+    """Return the profilers and debugging aids that a command line starts, each "on"."""
     settings = {}
     for argument in arguments[:2000]:
         for pattern, name in ARGUMENTS.items():
@@ -34,7 +35,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
-    """Of environment variables, those that are set to something that costs time."""
+    """Return, of environment variables, those that are set to something that costs time."""
     return {
         name: str(value)[:40]
         for name, value in environment.items()

@@ -91,7 +91,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
 
 
 def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
-    """Whether a folder is a run of this program: it is noted, and left alone."""
+    """Whether a folder (with files of these `names`) is a run of this program: it is noted, and left alone."""
     if METRICS not in names or "steps.csv" not in names:
         return False
     try:
@@ -104,15 +104,19 @@ def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
 
 
 def _name(root: Path, path: Path, several: bool) -> str:
+    """Return how a file is named in reports: by its path below `root`, or with `several` below the parent of `root`."""
     base = root.parent if several or not root.is_dir() else root
-    parts = path.relative_to(base)
-    if not root.is_dir() and parts.name in GENERIC and root.absolute().parent.name:
-        return printable(f"{root.absolute().parent.name}/{parts.name}")
-    return printable(str(parts))
+    relative = path.relative_to(base)
+    folder = root.absolute().parent.name
+    if not root.is_dir() and relative.name in GENERIC and folder:  # results.json alone says nothing
+        return printable(f"{folder}/{relative.name}")
+    return printable(str(relative))
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """Read one file; whatever is wrong with it is noted."""
+    """Read one file below `root`; whatever is wrong with it is noted. `unpacked` removes unpacked archives at the
+    end.
+    """
     evidence = reading.evidence
     relative = path.relative_to(root) if root.is_dir() else Path(path.name)
     known = walk.unread_by_name(path, relative)
@@ -136,7 +140,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 
 
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """The files of an archive under the archive's name, one level deep."""
+    """Read the files of an archive under its name, one level deep."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
     for left_out in archives.unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
@@ -149,6 +153,7 @@ def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.
 
 
 def _read(reading: Reading, path: Path, name: str) -> None:
+    """Read one file by what it begins with; ignore what has no results. Raises UnreadableFile."""
     evidence = reading.evidence
     start = text_files.head(path)
     evidence.bytes_read += path.stat().st_size
@@ -185,6 +190,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
 
 
 def _read_event_file(reading: Reading, path: Path, name: str) -> None:
+    """Add the run of a TensorBoard event file, where it has figures of one."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
     for step, _, tag, value in event_files.scalars(path):
         series.add(step, tag, value)
@@ -195,7 +201,9 @@ def _read_event_file(reading: Reading, path: Path, name: str) -> None:
 
 
 def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
-    """Whether anything was read: the readers in order, the most particular first."""
+    """Read a text by the readers in order, the most particular first; return whether anything was read. `opening` is
+    its beginning, which has `size` bytes.
+    """
     suffix = suffix_of(path, opening)
     if suffix in walk.SCRIPTS or suffix in SETTINGS:
         return _settings(reading, path, name, encoding, opening)
@@ -224,12 +232,19 @@ def _is_json(suffix: str, opening: str) -> bool:
 
 
 def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
-    """Tables and sentences, and a run for each log that is quoted between fences: shown, and not checked."""
+    """Read tables and sentences, and a run for each log that is quoted between fences (shown, and not checked); return
+    whether there was any.
+    """
     text = text_files.whole(path, encoding)
     taken = read_document_file(reading.evidence, text, name, kind)
-    for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))) if kind == "markdown" else ():
-        runs = _printed_runs(f"{name}#line {block[0][0]}", block)
-        for run in runs if len(runs) <= MOST_QUOTED else ():
+    if kind != "markdown":
+        return taken
+    for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))):
+        first_line, _ = block[0]
+        runs = _printed_runs(f"{name}#line {first_line}", block)
+        if len(runs) > MOST_QUOTED:
+            continue
+        for run in runs:
             run.quoted = True
             add_run(reading, run, path)
             taken = True
@@ -240,7 +255,7 @@ def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind:
 
 
 def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
-    """The runs in lines that a program printed, where there are enough of them."""
+    """Return the runs in lines that a program printed; none where there are too few lines of its log."""
     text = "\n".join(line for _, line in lines)
     kind = logs.reader_of(text) or logs.guessing_reader_of(text)
     enough = kind is not None and (len(lines) >= logs.LEAST or kind.one_line_is_enough)
@@ -249,7 +264,7 @@ def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
 
 
 def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
-    """Tables, sentences, and a run for each cell that printed a log."""
+    """Read tables, sentences, and a run for each cell that printed a log; return whether there was any."""
     taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
     for number, lines in enumerate(printed, start=1):
         for run in _printed_runs(f"{name}#cell {number}", lines):
@@ -259,7 +274,7 @@ def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bo
 
 
 def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
-    """Claims files, marks of completion, configurations and batch scripts."""
+    """Note what a claims file, a mark of completion, a configuration or a script says; return whether it is one."""
     folder = str(path.parent)
     if published_claims.is_claims_file(opening):
         reading.scopes.append(
@@ -280,7 +295,7 @@ def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: s
 
 
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
-    """Tables of figures in lines, and logs."""
+    """Read tables of figures in lines, and logs; return whether there was any."""
     if not RESULT_WORDS.search(opening):
         return False
     for place, header in enumerate(opening.splitlines()[:5]):
@@ -309,7 +324,9 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
 
 
 def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
-    """A log in CSV, of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0."""
+    """Read a CSV log of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0.
+    Return whether it is one.
+    """
     evidence = reading.evidence
     if not any(d in header for d in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
@@ -333,10 +350,10 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
         if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
             return True
         runs = csv_logs.read_log(name, layout, rest(), place + 2)
-        timed = [run for run in runs if run.timed_spans or run.logged_steps]
-        if not timed and runs:
+        measured = [run for run in runs if run.timed_spans or run.logged_steps]
+        if not measured and runs:
             add_run(reading, runs[0], path)
-        for run in timed:
+        for run in measured:
             add_run(reading, run, path)
     else:
         return False

@@ -60,11 +60,14 @@ def unquoted(text: str) -> str:
 
 
 def read_document(lines: list[Line], kind: str = "markdown") -> Document:
-    """Tables and prose of a text. `kind` is "markdown", "latex", "html" or "text"."""
+    """Return the tables and the prose of a text, with the sections that they stand in. `kind` is "markdown", "latex",
+    "html" or "text".
+    """
     document = Document()
     printed = lines
-    lines = [(number, unquoted(raw)) for number, raw in lines] if kind in ("markdown", "text") else lines
-    text = "\n".join(t for _, t in lines)
+    if kind in ("markdown", "text"):
+        lines = [(number, unquoted(raw)) for number, raw in lines]
+    text = "\n".join(line_text for _, line_text in lines)
     if kind == "html":
         document.grids = html_tables(text)
         _renumber(document.grids, lines)
@@ -76,18 +79,12 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         document.grids += list(latex_tables(text))
         _renumber(document.grids, lines)
     else:
-        document.grids += list(pipe_tables(lines))
-        taken = {n for grid in document.grids for n, _ in grid.rows} | {grid.line for grid in document.grids}
-        free = [line for line in lines if line[0] not in taken]
-        boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
-        taken |= {n for grid in boxes for n, _ in grid.rows} | {grid.line for grid in boxes}
-        free = [(n, t) if n not in taken else (n, "") for n, t in free]
-        document.grids += boxes + list(aligned_tables(free))
+        document.grids += _text_tables(lines)
         if "<table" in text.lower():
             html_grids = html_tables(text)
             _renumber(html_grids, lines)
             document.grids += html_grids
-    below = {n for grid in document.grids for n, _ in grid.rows}
+    below = {number for grid in document.grids for number, _ in grid.rows}
     numbers = {number: k for k, (number, _) in enumerate(lines)}
     for grid in document.grids:
         k = numbers.get(grid.line, 0)
@@ -95,22 +92,38 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
         grid.caption = grid.caption or _caption(lines, k)
         grid.above = _paragraph_above(lines, k)
         grid.before = _paragraphs_before(lines, k, below)
-    for line, text_of_line in plain:
-        stripped = text_of_line.strip()
-        if stripped and line not in below and "|" not in stripped[1:-1]:
-            document.prose.append((line, stripped, sections[numbers[line]]))
+    for number, raw in plain:
+        stripped = raw.strip()
+        if stripped and number not in below and "|" not in stripped[1:-1]:
+            document.prose.append((number, stripped, sections[numbers[number]]))
     return document
 
 
+def _text_tables(lines: list[Line]) -> list[Grid]:
+    """Return the tables of Markdown or a plain text. A line belongs to the first form that takes it."""
+    pipes = list(pipe_tables(lines))
+    taken = _lines_of(pipes)
+    free = [(number, text) for number, text in lines if number not in taken]
+    boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
+    taken |= _lines_of(boxes)
+    free = [(number, "" if number in taken else text) for number, text in free]
+    return [*pipes, *boxes, *aligned_tables(free)]
+
+
+def _lines_of(grids: list[Grid]) -> set[int]:
+    """Return the numbers of the lines that the headings and rows of tables stand on."""
+    return {number for grid in grids for number, _ in grid.rows} | {grid.line for grid in grids}
+
+
 def _renumber(grids: list[Grid], lines: list[Line]) -> None:
-    """From a line of the text to the line of the file."""
+    """Replace line numbers of the text, 1-based, by those of the file (`lines`), in place."""
     for grid in grids:
         grid.line = lines[min(grid.line, len(lines)) - 1][0] if lines else grid.line
         grid.rows = [(lines[min(n, len(lines)) - 1][0], cells) for n, cells in grid.rows]
 
 
 def _code_lines(lines: list[Line]) -> list[bool]:
-    """Which lines stand in fences of program text; a fence without a language may hold anything."""
+    """Return for each line whether it stands in a fence of program text; one without a language may hold anything."""
     marks = []
     fence = ""
     code = False
@@ -128,7 +141,7 @@ def _code_lines(lines: list[Line]) -> list[bool]:
 
 
 def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
-    """The lines between fences that may be a program's output: program texts and configurations are left out."""
+    """Yield the lines between fences that may be a program's output: program texts and configurations are left out."""
     fence = ""
     block: list[Line] = []
     for number, text in ((number, unquoted(raw)) for number, raw in lines):
@@ -148,33 +161,31 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
     """For each line the headings that it stands below, outermost first."""
     stack: list[tuple[int, str]] = []
     in_fence = False
-    for k, (_, text) in enumerate(lines):
+    previous = ""
+    for _, text in lines:
         in_fence ^= FENCE.match(text) is not None
         level, title = 0, ""
         if kind == "latex":
             if m := LATEX_HEADING.search(text):
                 level, title = LEVELS[m[1]], m[2]
         elif in_fence:
-            pass
+            pass  # "# ..." is a comment of a program
         elif m := HEADING.match(text):
             level, title = len(m[1]), m[2]
-        elif (
-            k
-            and UNDERLINE.match(text)
-            and lines[k - 1][1].strip()
-            and len(lines[k - 1][1].strip()) <= 80
-            and "|" not in lines[k - 1][1]
-        ):
-            level, title = (1 if text[0] == "=" else 2), lines[k - 1][1].strip()
+        elif UNDERLINE.match(text) and previous and len(previous) <= 80 and "|" not in previous:
+            level, title = (1 if text[0] == "=" else 2), previous
         elif m := BOLD_LINE.match(text):
             level, title = 6, m[1]
         if level:
-            stack = [entry for entry in stack if entry[0] < level] + [(level, title.strip())]
-        yield tuple(title for _, title in stack)
+            stack = [(upper, heading) for upper, heading in stack if upper < level] + [(level, title.strip())]
+        previous = text.strip()
+        yield tuple(heading for _, heading in stack)
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """The paragraph right above a table; "" for a heading, a list, another table, or a gap of two lines."""
+    """Return the paragraph right above line `k`, counted from 0, where a table begins; "" for a heading, a list,
+    another table, or a gap of two lines.
+    """
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
     while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
@@ -185,7 +196,9 @@ def _paragraph_above(lines: list[Line], k: int) -> str:
 
 
 def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[str]:
-    """The paragraphs between a table and the heading or the other table above it, the nearest first."""
+    """Return the paragraphs between a table (from line `k`, counted from 0) and the heading or the other table above
+    it, the nearest first. `of_tables` are the numbers of lines in tables.
+    """
     paragraphs: list[list[str]] = [[]]
     for number, raw in reversed(lines[max(k - SECTION_LINES, 0) : k]):
         text = raw.strip()
@@ -199,17 +212,15 @@ def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[s
 
 
 def _caption(lines: list[Line], k: int) -> str:
-    """The line right above a table where it reads like its caption, or the one right below that says "Table 1: ..."."""
-    above = next((lines[j][1].strip() for j in range(k - 1, max(k - 4, -1), -1) if lines[j][1].strip()), "")
-    if (
-        above
-        and not HEADING.match(above)
-        and not FENCE.match(above)
-        and not above.startswith(("|", "+", "-", "<", "!"))
-    ) and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
+    """Return the line right above a table (from line `k`, counted from 0) where it reads like its caption, or the one
+    right below that says "Table 1: ..."; else "".
+    """
+    above = next((text.strip() for _, text in reversed(lines[max(k - 3, 0) : k]) if text.strip()), "")
+    is_markup = HEADING.match(above) or FENCE.match(above) or above.startswith(("|", "+", "-", "<", "!"))
+    if not is_markup and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
         return above[:300]
-    j = k + 1
-    while j < len(lines) and lines[j][1].strip():
-        j += 1
-    below = next((lines[i][1].strip() for i in range(j, min(j + 2, len(lines))) if lines[i][1].strip()), "")
+    end = k + 1
+    while end < len(lines) and lines[end][1].strip():
+        end += 1
+    below = next((text.strip() for _, text in lines[end : end + 2] if text.strip()), "")
     return below[:300] if CAPTION.match(below) else ""

@@ -24,7 +24,7 @@ def is_event_file(path: Path, start: bytes) -> bool:
 
 
 def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
-    """(step, wall time in seconds, tag, value) of each scalar, up to a record that is cut off or broken."""
+    """Yield (step, wall time in seconds, tag, value) of each scalar, up to a record that is cut off or broken."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)
@@ -41,6 +41,7 @@ def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
 
 
 def _event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
+    """Yield (step, wall time in seconds, tag, value) of each scalar of one `Event`."""
     wall_time, step = 0.0, 0
     summaries: list[bytes] = []
     for number, kind, value in _fields(record):
@@ -57,7 +58,7 @@ def _event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
 
 
 def _summary_value(data: bytes) -> tuple[str, float] | None:
-    """Tag and value: `simple_value`, or a tensor with one number (TensorBoard 2)."""
+    """Return the tag and value of a scalar: `simple_value`, or a tensor with one number (TensorBoard 2)."""
     tag, scalar = "", None
     for number, kind, value in _fields(data):
         if not isinstance(value, bytes):
@@ -72,7 +73,7 @@ def _summary_value(data: bytes) -> tuple[str, float] | None:
 
 
 def _tensor(data: bytes) -> float | None:
-    """The number of a tensor that has one, as raw content or in its list of floats or doubles."""
+    """Return the number of a tensor that has one, as raw content or in its list of floats or doubles; else None."""
     dtype: Value = 0
     values: list[bytes] = []
     for number, _, value in _fields(data):
@@ -88,7 +89,7 @@ def _tensor(data: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """(number, wire type, value) of the fields of a protocol buffer; fixed-size and nested values stay bytes."""
+    """Yield (number, wire type, value) of the fields of a protocol buffer; fixed-size and nested values stay bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -110,6 +111,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Decode the whole number at a place: 7 bits a byte, the lowest first. Return it and the place behind it."""
     value = shift = 0
     while True:
         byte = data[at]

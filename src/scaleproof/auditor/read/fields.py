@@ -26,6 +26,7 @@ class Fields:
         return [Fields(v, self._problems, f"{self._path(key)}[{i}]") for i, v in enumerate(self.values(key))]
 
     def values(self, key: str) -> list[Any]:
+        """Return the entries of a list; none where it is missing or no list."""
         entries = self._data.get(key)
         if entries is None:
             return []
@@ -39,7 +40,7 @@ class Fields:
         return key in self._data
 
     def finite(self, key: str) -> float | None:
-        """A number, or None where it is NaN or infinite, which is no problem of the file but a result."""
+        """Return a number, or None where it is NaN or infinite, which is no problem of the file but a result."""
         value = self._data.get(key)
         if isinstance(value, float) and not math.isfinite(value):
             return None
@@ -52,7 +53,7 @@ class Fields:
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
-        """A finite number above zero; 0 is reported, since nothing here takes no time and does no work."""
+        """Return a finite number above zero; 0 is reported, since nothing here takes no time and does no work."""
         value = self.number(key)
         if value is not None and value <= 0:
             self._report(self._path(key), value, "above zero")
@@ -60,6 +61,7 @@ class Fields:
         return value
 
     def count(self, key: str, at_least: int = 1) -> int | None:
+        """Return a whole number (3.0 is one) of `at_least` or more."""
         value = self.number(key, at_least)
         if value is not None and value != int(value):
             self._report(self._path(key), value, "a whole number")
@@ -70,6 +72,7 @@ class Fields:
         return [self._numeric(f"{self._path(key)}[{i}]", v, -LARGEST) for i, v in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
+        """Return a text that is not empty; a number or flag counts as the text that it is printed as."""
         value = self._data.get(key)
         if value is None or isinstance(value, str):
             return value or None
@@ -79,6 +82,7 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
+        """Return true or false."""
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -89,6 +93,7 @@ class Fields:
         return f"{self._where}.{key}" if self._where else key
 
     def _numeric(self, path: str, value: Any, at_least: float) -> float | None:
+        """Return a finite number from `at_least` to LARGEST; None for anything else, with a problem noted at `path`."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -103,7 +108,7 @@ class Fields:
 
 
 def figure(text: str | None) -> float | None:
-    """A finite number in a text, units and thousands separators aside; None where it has none."""
+    """Return the finite number in a text, units and thousands separators aside; None where it has none."""
     if not text:
         return None
     try:

@@ -31,31 +31,29 @@ Line = tuple[int, str]  # number in the file, 1-based, and text
 
 
 def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Markdown tables: a heading row, a row of dashes, rows."""
+    """Yield Markdown tables: a heading row, a row of dashes, rows."""
     i = 0
     while i + 1 < len(lines):
-        if (
-            "|" in lines[i][1]
-            and "-" in lines[i + 1][1]
-            and "|" in lines[i + 1][1]
-            and SEPARATOR.fullmatch(lines[i + 1][1].strip())
-        ):
-            header = pipe_cells(lines[i][1])
+        first_line, text = lines[i]
+        _, below = lines[i + 1]
+        if "|" in text and "-" in below and "|" in below and SEPARATOR.fullmatch(below.strip()):
+            header = pipe_cells(text)
             rows: list[tuple[int, list[str]]] = []
             j = i + 2
-            while j < len(lines) and "|" in lines[j][1] and lines[j][1].strip() and len(rows) < MOST_ROWS:
-                if not SEPARATOR.fullmatch(lines[j][1].strip()):
-                    rows.append((lines[j][0], pipe_cells(lines[j][1])))
+            while j < len(lines) and "|" in lines[j][1] and len(rows) < MOST_ROWS:
+                number, row = lines[j]
+                if not SEPARATOR.fullmatch(row.strip()):
+                    rows.append((number, pipe_cells(row)))
                 j += 1
             if len(header) >= 2 and rows:
-                yield Grid("Markdown table", lines[i][0], header, rows)
+                yield Grid("Markdown table", first_line, header, rows)
             i = j
         else:
             i += 1
 
 
 def pipe_cells(line: str) -> list[str]:
-    """The cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
+    """Return the cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
     text = line.strip().translate(BARS)
     text = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), text).replace("\\|", "\0")
     text = text.removeprefix("|")
@@ -64,13 +62,14 @@ def pipe_cells(line: str) -> list[str]:
 
 
 def box_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Tables in boxes, as tabulate, prettytable, rich and reStructuredText draw them."""
+    """Yield tables in boxes, as tabulate, prettytable, rich and reStructuredText draw them."""
+    texts = [text.strip() for _, text in lines]
     i = 0
     while i < len(lines):
-        text = lines[i][1].strip()
+        text = texts[i]
         if len(text) > 4 and text[0] in "+┌┏╒╔╭" and BORDER.fullmatch(text):
             j = i + 1
-            while j < len(lines) and lines[j][1].strip()[:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
+            while j < len(lines) and texts[j][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
                 j += 1
             yield from _box(lines[i:j])
             i = max(j, i + 1)
@@ -79,6 +78,7 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def _box(block: list[Line]) -> Iterator[Grid]:
+    """Yield the table in the lines of one box, if it is one. The first part above a border is the heading."""
     parts: list[list[Line]] = [[]]
     for number, raw in block:
         text = raw.strip()
@@ -90,14 +90,16 @@ def _box(block: list[Line]) -> Iterator[Grid]:
     parts = [p for p in parts if p]
     if len(parts) < 2:
         return
-    header = _joined(parts[0])
-    ruled = len(parts) > 2 or len(parts[1]) == 1  # a line between any two rows: a row may have several lines
-    if ruled and all(len(p) == 1 or _continues(p) for p in parts[1:]):
-        rows = [(p[0][0], _joined(p)) for p in parts[1:]]
+    head, *body = parts
+    header = _joined(head)
+    first_line, _ = head[0]
+    ruled = len(body) > 1 or len(body[0]) == 1  # a line between any two rows: a row may have several lines
+    if ruled and all(len(part) == 1 or _continues(part) for part in body):
+        rows = [(part[0][0], _joined(part)) for part in body]
     else:
-        rows = [(number, pipe_cells(text)) for p in parts[1:] for number, text in p]
+        rows = [(number, pipe_cells(text)) for part in body for number, text in part]
     if len(header) >= 2:
-        yield Grid("table in a box", parts[0][0][0], header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
+        yield Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
 
 
 def _continues(part: list[Line]) -> bool:
@@ -106,37 +108,43 @@ def _continues(part: list[Line]) -> bool:
 
 
 def _joined(part: list[Line]) -> list[str]:
+    """Return the cells of a row that takes several lines, those of each column joined."""
     cells = [pipe_cells(text) for _, text in part]
     width = max(map(len, cells))
     return [" ".join(c[k] for c in cells if k < len(c) and c[k]).strip() for k in range(width)]
 
 
 def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
-    """reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
-    rules = [i for i, (_, text) in enumerate(lines) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
-    done = -1
+    """Yield reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
+    texts = [text for _, text in lines]
+    rules = [i for i, text in enumerate(texts) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
+    end = -1  # of the table before
     for k, i in enumerate(rules):
-        if i <= done or (i == 0 and not lines[i][1].strip().startswith("=")):
+        if i <= end or (i == 0 and not texts[i].strip().startswith("=")):
             continue
-        spans = [m.span() for m in re.finditer(r"[=-]+", lines[i][1])]
-        following = [r for r in rules[k + 1 : k + 3] if [m.span() for m in re.finditer(r"[=-]+", lines[r][1])] == spans]
-        boxed = bool(following) and following[0] - i <= 4
-        top, start = (i + 1, following[0]) if boxed else (max(i - 1, 0), i)
-        header = (
-            _columns_at(" ".join(t for _, t in lines[top : top + 1]), spans)
-            if not boxed
-            else _header_of(lines[i + 1 : start], spans)
-        )
+        spans = _rule_spans(texts[i])
+        following = [r for r in rules[k + 1 : k + 3] if _rule_spans(texts[r]) == spans]
+        if following and following[0] - i <= 4:  # headings between two rules
+            top, start = i + 1, following[0]
+            header = _header_of(lines[top:start], spans)
+        else:  # one line of headings above a rule
+            top, start = max(i - 1, 0), i
+            header = _columns_at(texts[top], spans)
         rows: list[tuple[int, list[str]]] = []
         j = start + 1
-        while (
-            j < len(lines) and lines[j][1].strip() and not RULE.fullmatch(lines[j][1].strip()) and len(rows) < MOST_ROWS
-        ):
-            rows.append((lines[j][0], _columns_at(lines[j][1], spans)))
+        while j < len(lines) and texts[j].strip() and not RULE.fullmatch(texts[j].strip()) and len(rows) < MOST_ROWS:
+            number, text = lines[j]
+            rows.append((number, _columns_at(text, spans)))
             j += 1
         if len(spans) >= 2 and rows and any(header):
-            yield Grid("reStructuredText table", lines[top][0], header, rows)
-            done = j
+            first_line, _ = lines[top]
+            yield Grid("reStructuredText table", first_line, header, rows)
+            end = j
+
+
+def _rule_spans(rule: str) -> list[tuple[int, int]]:
+    """(start, end) of each run of "=" or "-"."""
+    return [m.span() for m in re.finditer(r"[=-]+", rule)]
 
 
 def _header_of(lines: list[Line], spans: list[tuple[int, int]]) -> list[str]:
@@ -151,10 +159,11 @@ def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """What pandas' `to_string(index=False)` prints: words without spaces, the right edges of all columns in line."""
+    """Yield tables of pandas' `to_string(index=False)`: words without spaces, the right edges of columns in line."""
     i = 0
     while i + 2 < len(lines):
-        edges, words = _right_edges(lines[i][1])
+        first_line, text = lines[i]
+        edges, words = _right_edges(text)
         j = i + 1
         if len(words) >= 3 and not any(_FIGURE.fullmatch(word) for word in words):
             while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1])[0] == edges:
@@ -162,7 +171,7 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         rows = [(number, text.split()) for number, text in lines[i + 1 : j]]
         figures = sum(bool(_FIGURE.fullmatch(word)) for _, cells in rows for word in cells)
         if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
-            yield Grid("text table", lines[i][0], words, rows)
+            yield Grid("text table", first_line, words, rows)
             i = j
         else:
             i += 1
@@ -177,20 +186,20 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Columns set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
+    """Yield tables set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
+    texts = [text for _, text in lines]
     i = 0
     while i < len(lines):
-        fields = _fields(lines[i][1]) if _may_be_row(lines[i][1]) else []
+        # _may_be_row is cheap, and ends most lines before they are split
+        fields = _fields(texts[i]) if _may_be_row(texts[i]) else []
         if not _is_row(fields):
             i += 1
             continue
         j = i + 1
-        while (
-            j < len(lines)
-            and j - i < MOST_ROWS
-            and len(other := _fields(lines[j][1])) == len(fields)
-            and _is_row(other)
-        ):
+        while j < len(lines) and j - i < MOST_ROWS:
+            further = _fields(texts[j])
+            if len(further) != len(fields) or not _is_row(further):
+                break
             j += 1
         if grid := _aligned(lines, i, j):
             yield grid
@@ -210,11 +219,13 @@ def _may_be_row(text: str) -> bool:
 
 FIGURE_STARTS = frozenset("0123456789+-~.,")
 NO_FIGURES = frozenset(("nan", "n/a", "oom"))
-Field = tuple[str, int, int]
+Field = tuple[str, int, int]  # text, and the columns where it starts and ends
 
 
 def _fields(text: str) -> list[Field]:
-    """Fields between two spaces and more; words are one field if the first of them is no figure."""
+    """Return the fields of a line, set apart by two spaces or more; words with single spaces are one field if the first
+    of them is no figure.
+    """
     fields = []
     for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs()):
         words = m[0].split(" ")
@@ -232,7 +243,7 @@ def _fields(text: str) -> list[Field]:
 
 
 def _is_row(fields: list[Field]) -> bool:
-    """At least two fields, of which at most the first two are no figures."""
+    """Whether fields are a row of a table: three or more, of which at least half, and two, are figures."""
     if len(fields) < 3 or len(fields) > WIDEST:
         return False
     figures = [bool(_FIGURE.fullmatch(f)) for f, _, _ in fields]
@@ -240,40 +251,52 @@ def _is_row(fields: list[Field]) -> bool:
 
 
 def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
+    """Return the table whose rows are `lines[first:last]`, with the headings above them; None where there are none."""
     rows = [_fields(text) for _, text in lines[first:last]]
-    spans = [(min(r[k][1] for r in rows), max(r[k][2] for r in rows)) for k in range(len(rows[0]))]
+    columns = list(zip(*rows, strict=True))
+    spans = [(min(start for _, start, _ in column), max(end for _, _, end in column)) for column in columns]
     above: list[Line] = []
     k = first - 1
-    while (
-        k >= 0
-        and len(above) < 4
-        and lines[k][1].strip()
-        and not lines[k][1].lstrip().startswith(("```", "|", "["))
-        and not (lines[k][1].lstrip().startswith("#") and len(_fields(lines[k][1])) < 3)  # "# GPUs" is a heading
-    ):
-        if not re.fullmatch(r"[\s=\-+─]+", lines[k][1]):
-            above.insert(0, lines[k])
+    while k >= 0 and len(above) < 4 and _may_be_headings(lines[k][1]):
+        number, text = lines[k]
+        if not re.fullmatch(r"[\s=\-+─]+", text):
+            above.insert(0, (number, text))
         k -= 1
     header = _aligned_header(above, spans)
     if header is None:
         return None
-    body = [(lines[first + n][0], [f for f, _, _ in r]) for n, r in enumerate(rows)]
-    return Grid("text table", above[0][0], header, body)
+    numbers = [number for number, _ in lines[first:last]]
+    body = [(number, [text for text, _, _ in fields]) for number, fields in zip(numbers, rows, strict=True)]
+    first_line, _ = above[0]
+    return Grid("text table", first_line, header, body)
+
+
+def _may_be_headings(text: str) -> bool:
+    """Whether a line above a table may have headings of columns: it is not empty, and no Markdown."""
+    start = text.lstrip()
+    if not start or start.startswith(("```", "|", "[")):
+        return False
+    return not start.startswith("#") or len(_fields(text)) >= 3  # "# GPUs", with others beside it, is a heading
 
 
 def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
-    """Headings by column. Of two levels the upper one holds for the columns right of it, too, until the next."""
+    """Return a heading for each column (`spans`: where it starts and ends) by the lines above; None without headings.
+
+    Of two levels the upper one holds for the columns right of it, too, until the next.
+    """
     levels: list[list[str]] = []
     index_names: dict[int, str] = {}
     for n, (_, text) in enumerate(above):
         tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
-        if len(tokens) == 1 and tokens[0][1] <= spans[0][0] and n and len(spans) > 2:
+        is_alone = len(tokens) == 1 and len(spans) > 2
+        left, _ = spans[0]
+        if is_alone and n and tokens[0][1] <= left:
             # pandas prints the names of the index on a line of their own
             for name in re.finditer(r"\S+", text.expandtabs()):
                 index_names[_column_at(name.start(), name.end(), spans)] = name[0]
             continue
-        if len(tokens) > len(spans) + 1 or (len(tokens) == 1 and len(spans) > 2):
-            levels = []
+        if is_alone or len(tokens) > len(spans) + 1:
+            levels = []  # a title or a sentence: the headings are below it
             continue
         level = [""] * len(spans)
         if len(tokens) < len(spans) - 1:
@@ -286,16 +309,17 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
         return None
     for level in levels[:-1]:
         for k in range(1, len(level)):
-            level[k] = level[k] or (level[k - 1] if k > 1 or level[0] else "")
+            level[k] = level[k] or level[k - 1]
     header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
     return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 
 
 def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
-    """The column that a heading overlaps most, else the one whose edge is nearest."""
+    """Return the column that a heading from `start` to `end` overlaps most, else the one whose edge is nearest."""
 
-    def distance(span: tuple[int, int]) -> tuple[int, int]:
-        overlap = min(end, span[1]) - max(start, span[0])
-        return (-max(overlap, 0), min(abs(end - span[1]), abs(start - span[0])))
+    def distance(k: int) -> tuple[int, int]:
+        left, right = spans[k]
+        overlap = min(end, right) - max(start, left)
+        return -max(overlap, 0), min(abs(end - right), abs(start - left))
 
-    return min(range(len(spans)), key=lambda k: distance(spans[k]))
+    return min(range(len(spans)), key=distance)

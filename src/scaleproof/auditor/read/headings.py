@@ -71,7 +71,7 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 
 @lru_cache(maxsize=20_000)
 def column_of(heading: str) -> TableColumn:
-    """What a heading means. `kind` is None where that is not known."""
+    """Return what a heading means. `kind` is None where that is not known."""
     original = plain_text(heading)
     printed = in_english(original)
     if printed != original:
@@ -81,9 +81,8 @@ def column_of(heading: str) -> TableColumn:
         return replace(column_of(shorter), heading=original)
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
-    text = _spaced(
-        text if text == printed else f"{text} {' '.join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))}"
-    )
+    around = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))
+    text = _spaced(text if text == printed else f"{text} {around}")
     remaining, column.over_devices, column.over = _without_baseline(text)
     column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
@@ -97,17 +96,24 @@ def column_of(heading: str) -> TableColumn:
         column.per_device = whole.per_device
     if kind is None:
         kind = _without_remark(phrase)
-    if kind is None and (m := TRAILING_PRECISION.fullmatch(printed)):
+    if kind is None and (partial := _by_part(printed)) is not None:
+        return partial
+    return _typed(column, kind, unit)
+
+
+def _by_part(printed: str) -> TableColumn | None:
+    """Return what a part of a heading means, where the rest may say of which configuration it is; else None."""
+    if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
         return noted if (noted.kind or "").endswith(of_precision) else TableColumn(printed)
-    if kind is None and (m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed)):
+    if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
         return _noted(printed, m[1] or m[3], m[2] or m[4])
-    if kind is None and (m := LEADING_WORD.match(printed)):
+    if m := LEADING_WORD.match(printed):
         return _noted(printed, printed[m.end() :], m[0])
-    if kind is None and len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
+    if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
         return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
-    return _typed(column, kind, unit)
+    return None
 
 
 # "tok_s", "tokens_per_sec_gpu", "imgs_s_per_device": a rate whose separators are lost. "step_s" is a time.
@@ -117,7 +123,7 @@ LOST_SEPARATORS = re.compile(
 
 
 def rate_of(heading: str) -> Unit | None:
-    """The rate that a heading is, all of it."""
+    """Return the unit of a heading that is a rate, all of it ("tok_s"); None for any other."""
     spaced = " ".join(heading.lower().replace("_", " ").split())
     if m := LOST_SEPARATORS.fullmatch(spaced):
         spaced = f"{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else "")
@@ -126,7 +132,9 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """The column of a heading without a part that says which configuration its figures are of."""
+    """Return the column of `heading`, which is `printed` without `note`: the part that says which configuration its
+    figures are of. A kind that is not known stays None.
+    """
     bare = column_of(heading)
     if bare.kind is None or bare.kind in NOT_FIGURES:
         return TableColumn(printed)
@@ -141,12 +149,14 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
 
 
 def heading_remarks(heading: str) -> set[Remark]:
-    """ "Expected speedup", "Throughput (projected)": what a heading says of its figures."""
+    """Return what a heading says of its figures: "Expected speedup", "Throughput (projected)"."""
     return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
-    """ "4 GPUs", "DDP (2 GPUs)", "8xA100": the number of devices and the words before it. Nodes are no devices."""
+    """Return the number of devices and the words before it in "4 GPUs", "DDP (2 GPUs)", "8xA100"; None for
+    others. Nodes are no devices.
+    """
     m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
         return None
@@ -156,7 +166,7 @@ def devices_heading(heading: str) -> tuple[int, str] | None:
 
 
 def _without_remark(phrase: str) -> str | None:
-    """The kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
+    """Return the kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
         r"achieved|approx|approximate|predicted|"
@@ -170,7 +180,7 @@ def _without_remark(phrase: str) -> str | None:
 
 
 def _spaced(text: str) -> str:
-    """Lower case words: CamelCase, snake_case, "tokens/sec" and "time / epoch" become words with single spaces."""
+    """Return lower case words with single spaces, of CamelCase, snake_case, "tokens/sec" and "time / epoch"."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text).lower()
     text = re.sub(r"[#№]", " number of ", text)
     text = re.sub(r"(?<![a-z])(?:no\.|num\.|nr\.) ?", "number of ", text)
@@ -179,7 +189,7 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """A heading and its unit: in brackets, after a comma, at the end of a name with underscores, or all of it."""
+    """Return a heading and its unit, which may be in brackets, after a comma, behind an underscore, or all of it."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -209,64 +219,57 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
 
 
 def _without_baseline(text: str) -> tuple[str, int | None, str]:
-    """ "speedup vs 1 gpu" is a speed-up; the devices of its baseline, or the other configuration that it is over."""
+    """Return a text without "vs 1 gpu", the number of devices of this baseline, and the other configuration that it is
+    over: (text, None, "") without any.
+    """
     m = OVER.search(text)
     if m is None or not text[: m.start()].strip():
         return text, None, ""
     base = BASELINE.fullmatch(m[1].strip())
     count = base[1] if base else None
-    devices = 1 if count in ("one", "single") else int(count) if count else None
+    devices = None
+    if count:
+        devices = 1 if count in ("one", "single") else int(count)
     other = "" if base or FEWER_DEVICES.fullmatch(m[1].strip()) else m[1].strip()
     return text[: m.start()].strip(), devices, other
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    spaced = text
-    shorter, count = PER_DEVICE.subn(" ", spaced)
-    if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", spaced):
-        shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", spaced)
+    """Return whose figures a text states, and the text without this: True for those of one device, False for all of
+    them, None where it does not say.
+    """
+    shorter, count = PER_DEVICE.subn(" ", text)
+    if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
+        shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)
     if count and shorter.strip():
         return True, " ".join(shorter.split())
-    shorter, count = IN_ALL.subn(" ", spaced)
+    shorter, count = IN_ALL.subn(" ", text)
     if count and shorter.strip():
         return False, " ".join(shorter.split())
     return None, text
 
 
+# What a phrase means beside a unit of time, and phrases that mean memory beside one of memory.
+_TIMES = dict.fromkeys(("step", "iteration", "iter", "batch"), "step_time_s")
+_TIMES |= {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}
+_MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak", "gpu max", "usage")
+
+
 def _by_unit(phrase: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
-    """The kind of a heading whose phrase is "step", "epoch", "peak" or the unit itself, by its unit."""
+    """Return the kind of a heading whose phrase is "step", "epoch", "peak" or the unit itself, by its unit; None where
+    both do not tell. The unit is returned, too.
+    """
     if unit is None:
         return None, None
     if unit.dimension == "time" and unit.of:
         return f"{unit.of}_time_s", unit
-    if unit.dimension == "time" and phrase in (
-        "step",
-        "iteration",
-        "iter",
-        "epoch",
-        "total",
-        "batch",
-        "train",
-        "training",
-    ):
-        return {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", "training": "time_s"}.get(
-            phrase, "step_time_s"
-        ), unit
+    if unit.dimension == "time" and phrase in _TIMES:
+        return _TIMES[phrase], unit
     if unit.dimension == "rate" and (
         unit_of(phrase) == unit or phrase in ("", "training", "train", "gpu", "median", "total")
     ):
         return "rate", unit
-    if unit.dimension == "memory" and phrase in (
-        "peak",
-        "gpu",
-        "max",
-        "allocated",
-        "reserved",
-        "peak gpu",
-        "gpu peak",
-        "gpu max",
-        "usage",
-    ):
+    if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes", unit
     if unit.dimension == "flops":
         return ("flops_per_s", unit) if unit_of(phrase) == unit else (None, unit)
@@ -283,7 +286,7 @@ RATE_KINDS = {
 
 
 def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
-    """A column with its kind and scale, where kind and unit agree."""
+    """Give a column its kind and scale, where kind and unit agree; return the column."""
     if kind is None:
         return column
     column.kind = kind
@@ -298,11 +301,8 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
         named = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
-        column.item = (
-            {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}.get(named[0].lower()[:3])
-            if named
-            else None
-        )
+        items = {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}
+        column.item = items.get(named[0].lower()[:3]) if named else None
     if column.kind == "batch" and column.per_device:
         column.kind = "micro_batch"
     if column.kind == "batch" and column.per_device is False:
@@ -314,7 +314,7 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
-    """The kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
+    """Return the kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
     if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":

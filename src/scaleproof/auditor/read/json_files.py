@@ -24,7 +24,9 @@ NOTEBOOK = ("cells", "nbformat")
 def read_json(
     reading: Reading, path: Path, name: str, encoding: str, opening: str, text: str | None, named: bool
 ) -> bool:
-    """Whether a file that begins like JSON was read as such. `named`: its name says that it is a result."""
+    """Read a file that begins like JSON; return whether it was read as such. `opening` is its beginning, `text` all of
+    it (None: to be read); `named`: its name says that it is a result. Raises UnreadableFile.
+    """
     if TRACE.search(opening[:20_000]):
         reading.evidence.traces.append(name)
         return True
@@ -54,7 +56,7 @@ def read_json(
 
 
 def _json_lines(text: str) -> list[Any] | None:
-    """The values of a file with one JSON object a line; None for anything else."""
+    """Return the values of a file with one JSON object a line (broken lines left out); None for anything else."""
     rows = [line for line in text.splitlines() if line.strip()]
     if len(rows) < 2 or not all(r.lstrip().startswith("{") and r.rstrip().endswith("}") for r in rows[:5]):
         return None
@@ -69,7 +71,7 @@ def _json_lines(text: str) -> list[Any] | None:
 
 
 def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], problem: str) -> bool:
-    """Files of known programs."""
+    """Read a file of a known program; return whether it is one. `problem` says where the JSON is cut off, or is ""."""
     evidence = reading.evidence
     run: ReportedRun | None = None
     if metrics_json.is_metrics(data):
@@ -105,6 +107,7 @@ def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], proble
 
 
 def _generic(reading: Reading, data: Any, name: str, text: str) -> bool:
+    """Add the table of results that any JSON has; return whether it has one."""
     table = results_of(data, name, text)
     if table is None:
         return False
@@ -113,9 +116,11 @@ def _generic(reading: Reading, data: Any, name: str, text: str) -> bool:
 
 
 def _tensorboard(data: list[Any], name: str) -> ReportedRun | None:
-    """A scalar that TensorBoard saved as JSON: [[wall time, step, value], ...]; its tag is in the name of the file."""
+    """Return the run of a scalar that TensorBoard saved as JSON: [[wall time, step, value], ...]; its tag is in the
+    name of the file. None for other lists.
+    """
     rows = [r for r in data if isinstance(r, list) and len(r) == 3 and all(isinstance(v, int | float) for v in r)]
-    if not rows or len(rows) < len(data) or not rows[0][0] > 1e9:
+    if not rows or len(rows) < len(data) or not rows[0][0] > 1e9:  # seconds since 1970
         return None
     series = SeriesReader(name, "TensorBoard export")
     for _, step, value in rows:
@@ -124,6 +129,7 @@ def _tensorboard(data: list[Any], name: str) -> ReportedRun | None:
 
 
 def _scaling_report(name: str, data: dict[str, Any]) -> SpeedupReport:
+    """Return the speed-ups that a scaling report states, by the number of devices."""
     top = Fields(data, [])
     rows = {}
     for key, entry in data["runs"].items() if isinstance(data.get("runs"), dict) else ():

@@ -17,6 +17,8 @@ MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more
 WEAK = {"time_s", "latency_s", "memory_bytes", "memory_share", "change", "bandwidth_bytes_per_s", "utilization", "rate"}
 STRONG = RESULTS - WEAK
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
+# Kinds of columns that say which row is which.
+OF_ROWS = {"devices", "processes", "nodes", "strategy", "run", "batch", "global_batch", "precision", "model"}
 KEY = re.compile(r'"([^"\n]{1,120})"\s*:')
 MOST_KEYS, MOST_NAMED = 400, 200  # of a file; one with more is a catalogue of something else
 DIFFERENT = 24  # sets of keys; a file with more is a catalogue of something else
@@ -33,10 +35,10 @@ class JsonRecord:
 
 
 def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
-    """The results in a JSON value; None where it has none that are understood beyond doubt.
+    """Return the results in a JSON value; None where it has none that are understood beyond doubt.
 
     At least one figure must be of a kind that nothing but a measurement has (a step time, a rate, a speed-up), or two
-    of the weaker kinds.
+    of the weaker kinds. `text` is the file, to find the lines of records.
     """
     if _parts(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None  # a catalogue: keys that are not names of figures
@@ -49,22 +51,27 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     named = any(record.name for record in records)
     rows = []
     for number, record in enumerate(records):
-        rows.append((number, [*([record.name] if named else []), *(_printed(record.values.get(k)) for k in keys)]))
-    grid = Grid("JSON", 1, [*(["run"] if named else []), *keys], rows)
+        cells = [_printed(record.values.get(k)) for k in keys]
+        rows.append((number, [record.name, *cells] if named else cells))
+    grid = Grid("JSON", 1, ["run", *keys] if named else keys, rows)
     table = read_table(grid, Place(file))
     if table is None:
         return None
     lines = _lines(records, keys, text)
-    told_apart = len(set(lines)) == len(lines)
+    has_own_lines = len(set(lines)) == len(lines)
     for row in table.rows:
-        row.line, row.part = lines[row.line], "" if told_apart else records[row.line].path
+        number = row.line  # of the record
+        row.line = lines[number]
+        row.part = "" if has_own_lines else records[number].path
     kinds = table.kinds()
     return table if kinds & STRONG or len(kinds & WEAK) >= 2 else None
 
 
 def _parts(data: Any, left: int) -> int:
-    """How many of `left` parts remain when those of a value are taken away; 0 or less where it has too many."""
-    entries = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    """Return how many of `left` parts remain when those of a value are taken away; 0 or less where it has too many."""
+    if not isinstance(data, dict | list):
+        return left
+    entries = data.values() if isinstance(data, dict) else data
     for entry in entries:
         if left <= 0:
             return left
@@ -74,6 +81,9 @@ def _parts(data: Any, left: int) -> int:
 
 
 def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: str) -> list[JsonRecord]:
+    """Return the results in a value that goes by `name` and stands at `path`, `depth` levels deep. `inherited` are
+    scalars around it, which hold for it, too.
+    """
     if depth > DEEPEST:
         return []
     if isinstance(data, list):
@@ -90,19 +100,15 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: 
     if columns := _columns(data, path):
         return columns
     children = {str(k): v for k, v in data.items() if isinstance(v, dict | list) and v}
-    own = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+    own = _scalars(data)
     below: list[JsonRecord] = []
     shared = {**inherited, **own}
-    for key, child in children.items():
+    for key, child in children.items():  # {"config": {"gpus": 4}, ...}: settings hold for what is beside them
         if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            shared |= {
-                _joined(key, k): v
-                for k, v in child.items()
-                if isinstance(v, str | int | float) and not isinstance(v, bool)
-            }
+            shared |= {_joined(key, k): v for k, v in _scalars(child).items()}
     for key, child in children.items():
         if _is_record(own) and OF_RANKS.search(key):
-            continue
+            continue  # what each rank did is part of this result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
             below += _records(child, key if isinstance(child, dict) else "", shared, depth + 1, _below(path, key))
     if below:
@@ -112,6 +118,11 @@ def _records(data: Any, name: str, inherited: dict[str, Any], depth: int, path: 
     return [JsonRecord(name, shared, path)] if _understood(printed) else []
 
 
+def _scalars(data: dict[str, Any]) -> dict[str, Any]:
+    """The texts and numbers of a mapping; flags are none."""
+    return {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
+
+
 def _below(path: str, key: str) -> str:
     """The path of an entry, as programs write it: `runs[2].ddp`, `runs["2 GPUs"]`."""
     plain = re.fullmatch(r"[A-Za-z_][\w-]*", key)
@@ -119,6 +130,7 @@ def _below(path: str, key: str) -> str:
 
 
 def _is_leaf(data: dict[str, Any]) -> bool:
+    """Whether a mapping has no mappings in it, nor lists of them."""
     return not any(
         isinstance(v, dict) or (isinstance(v, list) and any(isinstance(e, dict) for e in v)) for v in data.values()
     )
@@ -142,7 +154,9 @@ def _has_digit(value: Any) -> bool:
 
 
 def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """Columns of equal length, one of which says which row is which: {"gpus": [1, 2], "throughput": [...]}."""
+    """Return the records of columns of equal length, one of which says which row is which: {"gpus": [1, 2],
+    "throughput": [...]}; none where a mapping has no such columns.
+    """
     lists = {
         str(k): v
         for k, v in data.items()
@@ -152,27 +166,18 @@ def _columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
     if len(lists) < 2 or len(lengths) != 1 or not 2 <= (length := lengths.pop()) <= SERIES:
         return []
     kinds = {column_of(k).kind for k in lists}
-    if not kinds & RESULTS or not kinds & {
-        "devices",
-        "processes",
-        "nodes",
-        "strategy",
-        "run",
-        "batch",
-        "global_batch",
-        "precision",
-        "model",
-    }:
+    if not kinds & RESULTS or not kinds & OF_ROWS:
         return []
-    scalars = {str(k): v for k, v in data.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}
-    columns = range(length)
-    return [JsonRecord("", {**scalars, **{k: v[i] for k, v in lists.items()}}, f"{path}[{i}]") for i in columns]
+    scalars = _scalars(data)
+    rows = [{k: values[i] for k, values in lists.items()} for i in range(length)]
+    return [JsonRecord("", {**scalars, **row}, f"{path}[{i}]") for i, row in enumerate(rows)]
 
 
 def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
+    """Return how entry `index` of a list called `name` goes; "" where one of its own values is a name."""
     for key in ("name", "run_name", "experiment", "config_name", "label", "id", "run_id", "strategy", "method"):
         if isinstance(entry.get(key), str):
-            return ""  # it is a column
+            return ""
     return f"{name}[{index}]" if name else ""
 
 
@@ -182,6 +187,7 @@ def _joined(parent: str, key: str) -> str:
 
 
 def _printed(value: Any) -> str:
+    """Return a value as the text of a cell: "" for null and figures beyond any measurement."""
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     if isinstance(value, float):
@@ -190,17 +196,16 @@ def _printed(value: Any) -> str:
 
 
 def _lines(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
-    """The line of each record: where a key that all of them have stands for the n-th time."""
+    """Return the line of each record: where a key that all of them have stands for the n-th time; 1 without one."""
     for key in keys:
         if all(key in record.values for record in records) and text.count(f'"{key}"') == len(records):
-            at = 0
+            start = 0
             line = 1
             lines = []
             for _ in records:
-                place = text.index(f'"{key}"', at)
-                line += text.count("\n", at, place)
+                place = text.index(f'"{key}"', start)
+                line += text.count("\n", start, place)
                 lines.append(line)
-                at = place
-                at += 1
+                start = place + 1
             return lines
     return [1] * len(records)

@@ -65,7 +65,7 @@ class StepSeries(Sequence[LoggedStep]):
                 self._figures[name].append(math.nan)
 
     def extend(self, steps: Sequence[int], first_line: int, figures: Mapping[str, Sequence[float]]) -> None:
-        """Add steps of consecutive lines; NaN is a figure that a line does not have."""
+        """Add steps of consecutive lines, from `first_line` on; NaN is a figure that a line does not have."""
         place = len(self.step_numbers)
         self.step_numbers.extend(steps)
         self._lines.extend(range(first_line, first_line + len(steps)))
@@ -98,17 +98,18 @@ class StepSeries(Sequence[LoggedStep]):
         return map(self._at, range(len(self)))
 
     def _at(self, place: int) -> LoggedStep:
+        """Make the element at a place that is not negative."""
         step = LoggedStep(self.step_numbers[place], line=_known(self._lines[place]), inside=self._inside.get(place, ()))
         if self._epochs is not None:
             step.epoch = _known(self._epochs[place])
         for name, column in self._figures.items():
             value = column[place]
-            if value == value:
+            if not math.isnan(value):
                 setattr(step, name, value)
         return step
 
     def figures(self, name: str) -> Figures:
-        """A column with NaN where a line does not have it; a copy."""
+        """Return a column, as a copy, with NaN where a line does not have it."""
         column = self._figures.get(name)
         return np.full(len(self), math.nan) if column is None else np.array(column)
 
@@ -123,7 +124,7 @@ class StepSeries(Sequence[LoggedStep]):
         return values[values != 0]
 
     def having(self, *names: str) -> "StepSeries":
-        """The steps that have all of these figures, none of them 0."""
+        """Return the steps that have all of these figures, none of them 0."""
         present = np.ones(len(self), dtype=bool)
         for name in names:
             column = self.figures(name)

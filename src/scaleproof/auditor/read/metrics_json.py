@@ -20,7 +20,7 @@ def is_legacy(data: dict[str, Any]) -> bool:
 
 
 def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
-    """A claim from schema 2.0, or from 3.0, whose window stands where 2.0 has epochs."""
+    """Return the run of a file of schema 2.0, or of 3.0, whose window stands where 2.0 has epochs."""
     claim = ReportedRun(name, f"metrics JSON {data['schema_version']}")
     top = Fields(data, claim.problems)
     config = top.part("training_config")
@@ -61,11 +61,12 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     claim.details["command"] = command
     claim.debug_settings |= debug_settings_of(command.split())
     claim.hosts = top.part("scheduler").text("nodelist")
-    claim.versions = (
-        {k: v for k, v in data["env"].items() if isinstance(v, str) and k.endswith("_version") and known(v)}
-        if isinstance(data.get("env"), dict)
-        else {}
-    )
+    if isinstance(environment := data.get("env"), dict):
+        claim.versions = {
+            name: version
+            for name, version in environment.items()
+            if name.endswith("_version") and isinstance(version, str) and known(version)
+        }
     claim.best_val_loss = top.part("summary").number("best_val_loss")
     claim.rate_scope = "global"
     if "window" in data and data["window"] is not None:
@@ -81,6 +82,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
 
 
 def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
+    """Return one timed span; `seconds` is the key of its time, `index` its number where the file has none."""
     return TimedSpan(
         index=part.count("epoch_idx", 0) or index,
         seconds=part.positive(seconds),
@@ -97,15 +99,19 @@ def _window(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_legacy(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Lists with one entry an epoch: no world size, batch or tokens, and a throughput of one rank or of all."""
+    """Return the run of lists with an entry an epoch: no world size, batch or tokens; a rate of one rank or of all."""
     claim = ReportedRun(name, "per-epoch JSON")
     top = Fields(data, claim.problems)
     times, rates = top.numbers("train_time_per_epoch"), top.numbers("train_throughput")
-    losses, val = top.numbers("train_loss_per_epoch"), top.numbers("val_loss_per_epoch")
+    losses, val_losses = top.numbers("train_loss_per_epoch"), top.numbers("val_loss_per_epoch")
     for i in range(max(len(times), len(rates))):
-        entry = [values[i] if i < len(values) else None for values in (times, rates, losses, val)]
-        seconds, rate = (v if v is None or v > 0 else None for v in entry[:2])
-        claim.timed_spans.append(TimedSpan(i + 1, seconds, tokens_per_s=rate, train_loss=entry[2], val_loss=entry[3]))
+        seconds, rate, loss, val_loss = (
+            values[i] if i < len(values) else None for values in (times, rates, losses, val_losses)
+        )
+        span = TimedSpan(i + 1, train_loss=loss, val_loss=val_loss)
+        span.seconds = seconds if seconds is None or seconds > 0 else None
+        span.tokens_per_s = rate if rate is None or rate > 0 else None
+        claim.timed_spans.append(span)
     return claim
 
 
@@ -119,6 +125,7 @@ def _device_of(ranks: list[Any]) -> str | None:
 
 
 def _option(command: str, name: str) -> int | None:
+    """Return the whole number above 0 that a command line gives to an option; None without one."""
     words = command.replace("=", " ").split()
     try:
         value = int(words[words.index(name) + 1])

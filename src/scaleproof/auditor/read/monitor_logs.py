@@ -48,7 +48,7 @@ def _columns(header: str) -> list[str]:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """nvidia-smi's samples, with any number of headings; several pollers may have written to one file."""
+    """Count nvidia-smi's samples, with any number of headings; several pollers may have written to one file."""
     if DMON.match(header):
         return _read_dmon(name, header, lines)
     columns = _columns(header)
@@ -61,7 +61,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
         (columns.index(n) for n in ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id") if n in columns), None
     )
     stamp = columns.index("timestamp") if "timestamp" in columns else None
-    counted = DeviceSamples()
+    samples = DeviceSamples()
     for record in csv.reader(line.replace("\0", "") for line in lines):
         used = _cell(record, utilization)
         held = _cell(record, memory)
@@ -69,14 +69,14 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
             continue
         device = record[index].strip() if index is not None and index < len(record) else "0"
         at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
-        counted.add(
+        samples.add(
             device, None if used is None else used / 100, None if held is None else held * MIB, at, index is not None
         )
-    return counted.log(name)
+    return samples.log(name)
 
 
 def _guessed_columns(record: list[str]) -> list[str]:
-    """Columns of a log without a heading, by the units of its first sample."""
+    """Return the names of the columns of a log without a heading, by the units of its first sample."""
     columns = []
     for cell in (c.strip() for c in record):
         if re.fullmatch(STAMP, cell):
@@ -114,6 +114,9 @@ class DeviceSamples:
         self._memory = 0.0
 
     def add(self, device: str, used: float | None, held: float | None, at: float | None, separate: bool) -> None:
+        """Count one sample: `used` is the busy share (0 to 1), `held` the memory in bytes, `at` the time in seconds.
+        `separate`: samples name their devices, so that times of one device can run backwards.
+        """
         self._devices[device] += 1
         if used is not None:
             self._busy.append(used)
@@ -128,20 +131,21 @@ class DeviceSamples:
 
 
 def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
-    """`nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
+    """Count samples of `nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
     columns = header.lstrip("# ").split()
-    counted = DeviceSamples()
+    samples = DeviceSamples()
     for line in lines:
         parts = line.split()
         if not parts or line.lstrip().startswith("#") or len(parts) != len(columns):
             continue
         row = dict(zip(columns, parts, strict=True))
         used, held = figure(row.get("sm")), figure(row.get("fb"))
-        counted.add(row["gpu"], None if used is None else used / 100, None if held is None else held * MIB, None, True)
-    return counted.log(name)
+        samples.add(row["gpu"], None if used is None else used / 100, None if held is None else held * MIB, None, True)
+    return samples.log(name)
 
 
 def _seconds(stamp: str) -> float | None:
+    """Return a time stamp in seconds since 1970, read as local time; None for what is none."""
     for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"):
         try:
             return datetime.strptime(stamp.strip(), form).timestamp()
@@ -151,23 +155,20 @@ def _seconds(stamp: str) -> float | None:
 
 
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
-    """Sums of a torch.profiler table: the inclusive device times, and the own device times of the kernels.
+    """Return sums of a torch.profiler table: the inclusive device times, and the own device times of the kernels.
 
     A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched
-    kernels) and annotations
-    are left out of the own time; without one, the column of own times is added up less the annotations. The number of
-    profiled steps is that of
-    the ProfilerStep* row with CPU time: each device stream adds a row of its own.
+    kernels) and annotations are left out of the own time; without one, the column of own times is added up less the
+    annotations. The number of profiled steps is that of the ProfilerStep* row with CPU time: each device stream adds a
+    row of its own.
     """
     columns = _columns(header)
     total, total_unit = _time_column(columns, "device time total", "cuda time total")
     own, own_unit = _time_column(columns, *SELF_TIME)
     cpu, _ = _time_column(columns, "cpu time total")
-    calls = (
-        columns.index("calls")
-        if "calls" in columns
-        else next((i for i, c in enumerate(columns) if c in ("# of calls", "count")), None)
-    )
+    calls = next((i for i, c in enumerate(columns) if c in ("# of calls", "count")), None)
+    if "calls" in columns:
+        calls = columns.index("calls")
     name_at = columns.index("name")
     inclusive = 0.0
     kernels = 0.0
@@ -203,7 +204,8 @@ def _amount(record: list[str], place: int | None) -> float:
 
 
 def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
+    """Return the first column with one of these names (None without any), and its unit in seconds."""
     for i, column in enumerate(columns):
         if column.startswith(names):
-            return i, next((u for text, u in UNITS.items() if text in column), MICROSECOND)
+            return i, next((seconds for unit, seconds in UNITS.items() if unit in column), MICROSECOND)
     return None, MICROSECOND

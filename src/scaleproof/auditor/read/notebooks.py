@@ -11,7 +11,7 @@ LARGEST_SHEET = 32 << 20
 
 
 def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
-    """Tables and prose of a notebook, and the lines that its programs printed. Lines are those of the .ipynb file.
+    """Return tables and prose of a notebook, and for each cell the lines that it printed, as lines of the .ipynb file.
     Raises ValueError.
     """
     data = json.loads(text)
@@ -28,10 +28,11 @@ def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
         for output in cell.get("outputs") or []:
             if not isinstance(output, dict):
                 continue
-            data_of = output.get("data")
-            bundle: dict[str, Any] = data_of if isinstance(data_of, dict) else {}
-            html = _text(bundle.get("text/html"))
-            plain = _text(bundle.get("text/plain")) or _text(output.get("text"))
+            by_type = output.get("data")
+            if not isinstance(by_type, dict):
+                by_type = {}
+            html = _text(by_type.get("text/html"))
+            plain = _text(by_type.get("text/plain")) or _text(output.get("text"))
             if "<table" in html:
                 _append(document, read_document(finder.lines(html), "html"))
             elif plain:
@@ -60,6 +61,7 @@ class _Finder:
         self._at = 0
 
     def lines(self, text: str) -> list[Line]:
+        """Return the lines of a text, each with the number of the line of the file where it was last seen to stand."""
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
@@ -73,7 +75,7 @@ class _Finder:
 
 
 def read_workbook(path: Path) -> list[Grid]:
-    """The sheets of an .xlsx file; each block of filled rows is a grid. Raises ValueError for what is no workbook."""
+    """Return a grid for each block of filled rows in the sheets of an .xlsx file. Raises ValueError for others."""
     import openpyxl  # takes a tenth of a second, and few folders have a workbook
 
     if path.stat().st_size > LARGEST_SHEET:
@@ -98,13 +100,16 @@ def read_workbook(path: Path) -> list[Grid]:
 
 
 def _block(rows: list[tuple[int, list[str]]], title: str) -> list[Grid]:
+    """Return the grid of filled rows (a first one with one cell is its caption); none where only one row is left."""
     if len(rows) < 2:
         return []
-    captions = [cells for _, cells in rows[:1] if sum(map(bool, cells)) == 1]
-    rows = rows[1:] if captions else rows
-    caption = next((c for c in captions[0] if c), "") if captions else ""
-    return (
-        [Grid("spreadsheet", rows[0][0], rows[0][1], rows[1:], caption=caption, section=[title])]
-        if len(rows) > 1
-        else []
-    )
+    caption = ""
+    line, header = rows[0]
+    filled = [cell for cell in header if cell]
+    if len(filled) == 1:
+        caption = filled[0]
+        rows = rows[1:]
+        line, header = rows[0]
+    if len(rows) < 2:
+        return []
+    return [Grid("spreadsheet", line, header, rows[1:], caption=caption, section=[title])]

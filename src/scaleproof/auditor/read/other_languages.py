@@ -99,7 +99,7 @@ _EAST_ASIAN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff5e
 
 @lru_cache(maxsize=20_000)
 def in_english(text: str) -> str:
-    """A heading or a cell with the words that benchmarks use put into English; others stay as they are."""
+    """Return a heading or a cell with the words that benchmarks use put into English; others stay as they are."""
     if not _EAST_ASIAN.search(text):
         m = _WHOLE_WORD.match(text.strip())
         return text if m is None else _WHOLE[m[1].lower()] + text.strip()[m.end() :]

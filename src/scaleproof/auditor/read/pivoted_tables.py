@@ -15,10 +15,12 @@ from scaleproof.auditor.read.words import Description, described
 
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
-    kinds = {n: column_of(cells[0]) for n, (_, cells) in enumerate(grid.rows) if cells}
-    unknown = [grid.rows[n][1][0] for n, c in kinds.items() if c.kind is None]
+    """Add the columns of a grid to `table`, each as a row: the first cell of a line says what its figures are."""
+    names = {n: cells[0] for n, (_, cells) in enumerate(grid.rows) if cells}
+    quantities = {n: column_of(name) for n, name in names.items()}
+    unknown = [names[n] for n, quantity in quantities.items() if quantity.kind is None]
     heads = table.columns
-    table.columns = [heads[0], *kinds.values()]
+    table.columns = [heads[0], *quantities.values()]
     for k, heading in enumerate(grid.header[1:], start=1):
         if heads[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
             continue
@@ -26,7 +28,7 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
         row = ReportedRow(place.file, grid.line, label)
         row.remarks |= heading_remarks(heading)
         for n, (line, cells) in enumerate(grid.rows):
-            column = kinds.get(n)
+            column = quantities.get(n)
             if column is None or k >= len(cells):
                 continue
             row.texts[cells[0]] = cells[k]
@@ -38,7 +40,8 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
                 take_figures(row, column, cells[k], is_european([cells[k]]), place)
         counted = devices_heading(heading)
         if counted and row.figure("devices") is None:
-            row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
+            count, _ = counted
+            row.figures.append(Quantity("devices", float(count), heading, heading))
         describe_label(row)
         table.rows.append(row)
     for name in unknown:
@@ -47,44 +50,35 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
                 row.not_understood[name] = row.texts.get(name, "")
 
 
-def _is_value(heading: str) -> bool:
-    return heading.strip().lower() in (
-        "value",
-        "values",
-        "result",
-        "results",
-        "measured",
-        "number",
-        "actual",
-        "measurement",
-        "achieved",
-        "",
-    )
+_VALUES = ("value", "values", "result", "results", "measured", "number", "actual", "measurement", "achieved", "")
 
+
+def _is_value(heading: str) -> bool:
+    """Whether a heading says that figures stand below it, and not of which configuration."""
+    return heading.strip().lower() in _VALUES
+
+
+RATIOS = ("speedup", "efficiency", "change")
 
 # One column for each number of devices, or for each strategy
 
 
 def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place) -> None:
+    """Add each cell below a configuration to `table` as a row of its own. `settings` are the columns that are
+    configurations, with what their headings say; the other columns hold for all of them.
+    """
     hint = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
-    most = max((s.numbers.get("devices", 0) for s in settings.values()), default=0)
-    distinct = {s.numbers.get("devices") for s in settings.values()}
+    most = max((setting.numbers.get("devices", 0) for setting in settings.values()), default=0)
+    distinct = {setting.numbers.get("devices") for setting in settings.values()}
+    two_sizes = len(distinct) == 2 and None not in distinct
     for line, cells in grid.rows:
         own = column_of(cells[0]) if cells else TableColumn("")
-        shared = ReportedRow(place.file, line, "")
-        for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
-            if k not in settings:
-                shared.texts[column.heading] = cell
-                if column.kind is None or column.kind in NOT_FIGURES:
-                    take_words(shared, column, cell)
-                elif column.kind not in ("speedup", "efficiency", "change"):
-                    take_figures(shared, column, cell, False, place)
+        shared = _shared_row(line, cells, table.columns, settings, place)
         for k, description in settings.items():
             cell = cells[k] if k < len(cells) else ""
-            row = ReportedRow(
-                place.file, line, f"{cells[0]}, {table.columns[k].heading}", [], dict(shared.words), dict(shared.texts)
-            )
-            row.texts[table.columns[k].heading] = cell
+            heading = table.columns[k].heading
+            row = ReportedRow(place.file, line, f"{cells[0]}, {heading}", [], dict(shared.words), dict(shared.texts))
+            row.texts[heading] = cell
             row.figures = [q for q in shared.figures if not _of_another(q, description)]
             row.remarks |= shared.remarks
             for word, value in {**description.words, **table.columns[k].words}.items():
@@ -93,19 +87,35 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
             for kind, count in description.numbers.items():
                 if kind != "several device counts":
                     row.figures = [q for q in row.figures if q.kind != kind]
-                    row.figures.append(Quantity(kind, float(count), table.columns[k].heading, table.columns[k].heading))
-            meant = _column_for(own, hint, cell, table.columns[k].heading)
-            if meant is not None:
-                take_figures(row, meant, cell, False, place)
+                    row.figures.append(Quantity(kind, float(count), heading, heading))
+            meaning = _column_for(own, hint, cell, heading)
+            if meaning is not None:
+                take_figures(row, meaning, cell, False, place)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
-                row.not_understood[table.columns[k].heading] = cell
+                row.not_understood[heading] = cell
             describe_label(row)
-            if len(distinct - {None}) == len(distinct) == 2 and description.numbers.get("devices") == most:
-                for j, ratio in enumerate(table.columns):
-                    if ratio.kind in ("speedup", "efficiency", "change") and j < len(cells):
-                        take_figures(row, ratio, cells[j], False, place)
+            if two_sizes and description.numbers.get("devices") == most:  # ratios are those of the larger number
+                for column, ratio in zip(table.columns, cells, strict=False):
+                    if column.kind in RATIOS:
+                        take_figures(row, column, ratio, False, place)
             table.rows.append(row)
+
+
+def _shared_row(
+    line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], place: Place
+) -> ReportedRow:
+    """Return what the columns that are no configurations say of all of them: words, and figures but for ratios."""
+    shared = ReportedRow(place.file, line, "")
+    for k, (column, cell) in enumerate(zip(columns, cells, strict=False)):
+        if k in settings:
+            continue
+        shared.texts[column.heading] = cell
+        if column.kind is None or column.kind in NOT_FIGURES:
+            take_words(shared, column, cell)
+        elif column.kind not in RATIOS:
+            take_figures(shared, column, cell, False, place)
+    return shared
 
 
 def _of_another(quantity: Quantity, setting: Description) -> bool:
@@ -118,8 +128,9 @@ CHANGES = 1.3  # times by which rates and times change with the devices, and acc
 
 
 def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
-    """What figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise with the
-    devices, times where they fall; None where they do neither in all rows, or columns differ in more than devices.
+    """Return what figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise
+    with the devices, times where they fall; None where they do neither in all rows, or columns differ in more than
+    devices.
     """
     sizes = {k: s.numbers.get("devices") for k, s in settings.items() if set(s.numbers) == {"devices"} and not s.words}
     if len(sizes) < len(settings) or not any(c.kind in ("speedup", "efficiency") for c in table.columns):
@@ -140,7 +151,7 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """What the figures of a table are, by its first heading ("Throughput (img/s)"), its caption, or its section."""
+    """Return what the figures of a table are, by its first heading ("Throughput (img/s)"), caption or section."""
     stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
@@ -162,7 +173,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
 
 
 def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """The quantity of a cell by the name of its row, by its unit, or by what the table is about."""
+    """Return what a cell states, by the name of its row (`own`), by its unit, or by that of its table (`hint`)."""
     if (
         own.kind is not None
         and own.kind not in NOT_FIGURES

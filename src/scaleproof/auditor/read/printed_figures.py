@@ -38,6 +38,22 @@ JUDGED = re.compile(
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
+# In this order: "&amp;lt;" is "&lt;" as text.
+ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+LATEX_SYMBOLS = {
+    "\\times": "×",
+    "\\pm": "±",
+    "\\%": "%",
+    "\\sim": "~",
+    "\\approx": "~",
+    "\\,": " ",
+    "\\&": "&",
+    "\\_": "_",
+    "\\#": "#",
+    "\\mu": "µ",
+    "\\uparrow": "",
+    "\\downarrow": "",
+}
 CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
@@ -58,7 +74,7 @@ class PrintedFigure:
 
 
 def plain_text(cell: str) -> str:
-    """A cell without the markup of Markdown, HTML and LaTeX."""
+    """Return a cell without the markup of Markdown, HTML and LaTeX."""
     if not MARKUP.search(cell):
         return cell.strip()
     text = cell
@@ -67,14 +83,7 @@ def plain_text(cell: str) -> str:
         text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
     if "&" in text:
-        for entity, char in (
-            ("&nbsp;", " "),
-            ("&times;", "×"),
-            ("&plusmn;", "±"),
-            ("&lt;", "<"),
-            ("&gt;", ">"),
-            ("&amp;", "&"),
-        ):
+        for entity, char in ENTITIES.items():
             text = text.replace(entity, char)
     if "\\" in text or "$" in text:
         text = _without_latex(text)
@@ -86,23 +95,11 @@ def plain_text(cell: str) -> str:
 
 
 def _without_latex(text: str) -> str:
+    """Return a text without commands of LaTeX; symbols become characters."""
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
-    for command, char in (
-        ("\\times", "×"),
-        ("\\pm", "±"),
-        ("\\%", "%"),
-        ("\\sim", "~"),
-        ("\\approx", "~"),
-        ("\\,", " "),
-        ("\\&", "&"),
-        ("\\_", "_"),
-        ("\\#", "#"),
-        ("\\mu", "µ"),
-        ("\\uparrow", ""),
-        ("\\downarrow", ""),
-    ):
+    for command, char in LATEX_SYMBOLS.items():
         text = text.replace(command, char)
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
@@ -119,7 +116,7 @@ def is_european(cells: Iterable[str]) -> bool:
 
 
 def number(text: str, european: bool = False) -> float | None:
-    """The value of a printed number, magnitudes and units not included."""
+    """Return the value of a printed number, magnitudes and units not included; None where it is none."""
     text = text.strip().replace("−", "-")
     if european:
         text = text.replace(".", "").replace(",", ".")
@@ -136,7 +133,7 @@ def is_nothing(text: str) -> bool:
 
 
 def remarks_of(text: str) -> set[Remark]:
-    """What a text says about itself: projected, estimated, failed, ..."""
+    """Return what a text says about itself: projected, estimated, failed, ..."""
     lowered = JUDGED.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
 
@@ -149,14 +146,15 @@ def gave_no_figures(text: str) -> bool:
 
 
 def duration(text: str) -> PrintedFigure | None:
-    """ "1h 23m", "1:02:03", "2m30s": a time of several parts."""
+    """Return a time of several parts in seconds ("1h 23m", "1:02:03", "2m30s"); None for any other text."""
     text = text.strip()
     if m := CLOCK.fullmatch(text):
         seconds = int(m[1] or 0) * 3600 + int(m[2]) * 60 + float(m[3])
         return PrintedFigure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
     if (m := PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
         seconds = int(m[1] or 0) * 3600 + int(m[2] or 0) * 60 + float(m[3] or 0)
-        resolution = resolution_of(m[3]) if m[3] else 60.0 if m[2] else 3600.0
+        last_part = 60.0 if m[2] else 3600.0  # without seconds
+        resolution = resolution_of(m[3]) if m[3] else last_part
         return PrintedFigure(seconds, text, resolution, Unit("time", 1.0))
     return None
 
@@ -172,16 +170,17 @@ _CELL = re.compile(
 
 
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
-    """The figures of a cell without markup: usually one; a second one in brackets only where it has a unit of its own.
+    """Return the figures of a cell without markup: usually one; a second one in brackets only with a unit of its own.
 
-    [] where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence.
+    None are returned where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence. With
+    `european` the comma is the decimal one.
     """
     if not text or len(text) > 120 or is_nothing(text):
         return []
     if european:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
-    if timed := duration(text):
-        return [timed]
+    if time := duration(text):
+        return [time]
     m = _CELL.fullmatch(text)
     if m is None:
         return []
@@ -198,6 +197,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
 
 
 def _figure(m: re.Match[str]) -> PrintedFigure | None:
+    """Return the figure of a match of _CELL; None where what stands behind the number is no unit."""
     value = number(m["number"])
     if value is None:
         return None
@@ -224,7 +224,7 @@ _LAST_WORD = re.compile(
 
 
 def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
-    """What stands behind a number: its unit, and a word about it ("x faster", "% of peak"); `money`: "$" or nothing."""
+    """Return what stands behind a number: its unit, and a word ("x faster", "% of peak"). `money` is "$" or ""."""
     if money:
         return Unit("cost", 1.0), ""
     word = ""

@@ -12,7 +12,7 @@ LOOKED_AT = 4 << 20  # characters of a log in which a program's own lines are lo
 
 
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
-    """The last run in the log at `path`; None where no reader knows a line of it.
+    """Return the last run in the log at `path`; None where no reader knows a line of it.
 
     `reader`: the name of a class of readers, or "auto". Raises NoSuchReader.
     """
@@ -26,7 +26,7 @@ def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
 
 
 def _named(reader: str) -> type[LogReader]:
-    """The reader of this name. Raises NoSuchReader."""
+    """Return the reader of this name. Raises NoSuchReader."""
     known = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
     if reader not in known:
         raise NoSuchReader(list(known))
@@ -34,7 +34,8 @@ def _named(reader: str) -> type[LogReader]:
 
 
 def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:
-    scope: dict[str | None, Literal["all", "device"]] = {"global": "all", "rank": "device"}
+    """Return a run in the ground's words; `runs` is how many the log has."""
+    rate_of: dict[str | None, Literal["all", "device"]] = {"global": "all", "rank": "device"}
     tokens = run.details.get("tokens_per_step")
     if tokens is None and run.global_batch and run.seq_len:
         tokens = run.global_batch * run.seq_len
@@ -47,8 +48,12 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
         ],
         spans=[
             PrintedSpan(
-                *(span.seconds, span.tokens, span.tokens_per_s, span.samples_per_s),
-                *(span.optimizer_steps, span.train_loss),
+                span.seconds,
+                span.tokens,
+                span.tokens_per_s,
+                span.samples_per_s,
+                span.optimizer_steps,
+                span.train_loss,
             )
             for span in run.timed_spans
         ],
@@ -56,5 +61,5 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
         world_size=run.world_size,
         tokens_per_step=tokens,
         samples_per_step=run.global_batch,
-        rate_of=scope.get(run.rate_scope),
+        rate_of=rate_of.get(run.rate_scope),
     )

@@ -33,7 +33,7 @@ _OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def unit_in_prose(text: str) -> TableColumn | None:
-    """The quantity and unit that a paragraph states for the table below it; None where it is not certain."""
+    """Return the quantity and unit that a paragraph states for the table below it; None where it is not certain."""
     text = _RATE_OF_ONE.sub(r"\1/s/GPU", text)
     if not text or _SEVERAL.search(text) or not _ABOUT.search(text):
         return None
@@ -52,7 +52,7 @@ def unit_in_prose(text: str) -> TableColumn | None:
 
 
 def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
-    """The unit that one paragraph of a table's section states; None where others speak of quantities, too."""
+    """Return the unit that one paragraph of a table's section states; None where others speak of quantities, too."""
     stating = [text for text in paragraphs if _RATE.search(_RATE_OF_ONE.sub(r"\1/s/GPU", text)) or _TIME.search(text)]
     if len(stating) != 1 or any(_SEVERAL.search(text) for text in paragraphs):
         return None
@@ -60,8 +60,8 @@ def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
 
 
 def batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """Columns whose headings are bare numbers that are batch sizes, as the first heading says, above `names`, or a
-    text about the table; {} where that is not certain.
+    """Return the batch size of each column, where the headings behind the first are bare numbers that are batch sizes,
+    as the first heading says, above `names`, or a text about the table; {} where that is not certain.
     """
     numbers = [heading.strip() for heading in header[1:]]
     if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):

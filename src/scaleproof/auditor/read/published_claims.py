@@ -61,6 +61,7 @@ def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]
 
 
 def _claim_of(entry: Any, where: str) -> PublishedClaim:
+    """Check one entry of `claims`, which stands at `where`, and return it. Raises UnreadableFile with the mistake."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise UnreadableFile(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")
@@ -89,6 +90,7 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
 
 
 def _checked_facts(facts: Any, where: str) -> None:
+    """Check what a claims file says about a run. Raises UnreadableFile with the mistake."""
     if not isinstance(facts, dict):
         raise UnreadableFile(f"{where} must be a mapping")
     for key, value in facts.items():

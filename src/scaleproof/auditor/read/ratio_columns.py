@@ -27,7 +27,7 @@ def mark_ratios_of_columns(table: ReportedTable) -> None:
 
 
 def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
-    """The columns of times and rates, by their unit where their kind is not known -> whether of one device."""
+    """Return the columns of times and rates (by their unit where their kind is not known) -> whether of one device."""
     columns = {}
     for column in table.columns:
         speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED.search(column.heading)
@@ -37,7 +37,7 @@ def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
 
 
 def _two_columns(columns: dict[str, bool | None], stated: list[tuple[ReportedRow, Quantity]]) -> str:
-    """ "A / B" where each figure is A's cell over B's; "" where no two columns have figures with these ratios.
+    """Return "A / B" where each figure is A's cell over B's; "" where no two columns have figures with these ratios.
 
     One row proves nothing: some two of many figures have any ratio. The rate of all over that of one is no speed-up.
     """

@@ -23,7 +23,7 @@ LONGEST_TITLE = 120
 
 
 def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
-    """One grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
+    """Return one grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
     blocks: list[tuple[int, str, dict[str, str]]] = []
     current: dict[str, str] = {}
     title, start = "", 1
@@ -39,11 +39,14 @@ def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
                 title = heading
                 start = number
             continue
-        if any(name in current for name, _ in pairs) or _begins(pairs):
+        begins = _begins(pairs)
+        if begins or any(name in current for name, _ in pairs):
             _close(blocks, start, title, current, least)
-            current, start = {}, number
-            title = title if not _begins(pairs) else pairs[0][1]
-        start = start if current else number
+            current = {}
+            if begins:
+                _, title = pairs[0]
+        if not current:
+            start = number
         for name, value in pairs:
             current.setdefault(name, value)
     _close(blocks, start, title, current, least)
@@ -57,17 +60,20 @@ def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
 def _close(
     blocks: list[tuple[int, str, dict[str, str]]], line: int, title: str, values: dict[str, str], least: int
 ) -> None:
+    """Add a block that ends, if it has `least` results."""
     results = [name for name, value in values.items() if column_of(name).kind in RESULTS and figures_of(value)]
     if len(results) >= least:
         blocks.append((line, title, values))
 
 
 def _begins(pairs: list[tuple[str, str]]) -> bool:
-    """`Configuration: 4 GPUs` begins a block."""
-    return column_of(pairs[0][0]).kind == "run" and not figures_of(pairs[0][1])
+    """Whether names and values begin a block, like `Configuration: 4 GPUs`."""
+    name, value = pairs[0]
+    return column_of(name).kind == "run" and not figures_of(value)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the (name, value) of a line that are understood: one for `Name: figure`, several for `a=1, b=2`."""
     if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
@@ -86,17 +92,14 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _title(text: str) -> str | None:
-    """A line that names what follows; None for a sentence or a line of a log."""
+    """Return a line that names what follows, without markup; None for a sentence, a command or a line of a log."""
     cleaned = plain_text(text).strip("#=-*[] :")
     if COMMAND.match(cleaned):
         return None
     if re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None  # a figure of some other kind
-    if (
-        not cleaned
-        or len(cleaned) > LONGEST_TITLE
-        or cleaned.endswith((".", "!", ",", ";"))
-        or text.startswith(("- ", "* ", "|", "$"))
-    ):
+    if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$")):
+        return None
+    if not cleaned or len(cleaned) > LONGEST_TITLE:
         return None
     return cleaned if len(cleaned.split()) <= 14 else None

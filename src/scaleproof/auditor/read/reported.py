@@ -128,12 +128,13 @@ class ReportedRun:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """As stated; over several spans all tokens over all time."""
+        """Tokens per second, as stated; over several spans all tokens over all time. None where a span states none."""
         rated = [(span.tokens_per_s, span.seconds) for span in self.timed_spans if span.tokens_per_s]
         if not rated or len(rated) < len(self.timed_spans):
             return None
         if len(rated) == 1:
-            return rated[0][0]
+            only_rate, _ = rated[0]
+            return only_rate
         if self.seconds is None:
             return None
         return sum(rate * (seconds or 0.0) for rate, seconds in rated) / self.seconds
@@ -233,12 +234,8 @@ UnreadKind = Literal[
 ]
 
 
-BROKEN: tuple[UnreadKind, ...] = (
-    "damaged",
-    "limit",
-    "permission",
-    "special",
-)  # kinds of files that may have been results
+# Kinds of files that may have been results.
+BROKEN: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special")
 
 
 @dataclass(slots=True)

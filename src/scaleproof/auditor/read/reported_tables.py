@@ -60,7 +60,7 @@ class ReportedRow:
         return f"{self.file}#{self.part}" if self.part else f"{self.file}:{self.line}"
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
-        """The figure of a kind. Without `statistic` the unspecified one, else the mean, else the median, else none."""
+        """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
         of_kind = [q for q in self.figures if q.kind == kind]
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         for candidate in preferred:
@@ -148,7 +148,7 @@ class ReportedTable:
         return {q.kind for row in self.rows for q in row.figures}
 
     def groups(self, *keys: str) -> Iterator[tuple[tuple[str | float | None, ...], list[ReportedRow]]]:
-        """Rows that agree in words and figures named by `keys`, in the order of the table."""
+        """Yield (values of `keys`, rows that agree in them), in the order of the table. Keys are words or kinds."""
         grouped: dict[tuple[str | float | None, ...], list[ReportedRow]] = {}
         for row in self.rows:
             key = tuple(row.words.get(k) if k in WORDS else row.value(k) for k in keys)
@@ -157,7 +157,7 @@ class ReportedTable:
 
 
 def resolution_of(number: str) -> float:
-    """What one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
+    """Return what one unit of the last printed digit is worth: 0.01 of "2.97", 1 of "300", 1e3 of "1.2e4"."""
     mantissa, _, exponent = number.lower().replace(",", "").partition("e")
     decimals = len(mantissa.partition(".")[2])
     try:

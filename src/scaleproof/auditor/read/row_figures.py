@@ -36,11 +36,11 @@ def counts_devices(cells: list[str]) -> bool:
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
     counts = {int(float(number)) for number in numbers}
-    return all(0 < count <= 8 or count % (4 if count <= 32 else 8) == 0 < count for count in counts)
+    return all(0 < count <= 8 or (count > 8 and count % (4 if count <= 32 else 8) == 0) for count in counts)
 
 
 def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
-    """A cell of words: what it says of the configuration, and of itself."""
+    """Add what a cell of words says of the configuration, and of itself, to its row."""
     if not cell or is_nothing(cell):
         return
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
@@ -73,7 +73,7 @@ def add_numbers(row: ReportedRow, description: Description, cell: str, heading: 
 
 
 def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: bool, place: Place) -> None:
-    """The figures of a cell in a column of figures."""
+    """Add the figures of a cell in a column of figures to its row. `european`: the comma is the decimal one."""
     if not cell:
         return
     remarks = remarks_of(cell)
@@ -84,18 +84,19 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
     figures = figures_of(cell, european)
     if not figures:
         description = described(cell)
-        if (
-            column.kind in ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
-            and description.numbers
-        ):
+        counts = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
+        if column.kind in counts and description.numbers:
             add_numbers(row, description, cell, column.heading)
-        elif not is_nothing(cell):
-            row.not_understood[column.heading] = cell
-            stripped = re.sub(r"\(.*?\)", "", cell).strip()
-            if remarks and stripped != cell and (figures := figures_of(stripped, european)):
-                del row.not_understood[column.heading]
+            return
+        if is_nothing(cell):
+            return
+        row.not_understood[column.heading] = cell
+        without_note = re.sub(r"\(.*?\)", "", cell).strip()
+        if remarks and without_note != cell:  # "120 (projected)"
+            figures = figures_of(without_note, european)
         if not figures:
             return
+        del row.not_understood[column.heading]
     row.remarks |= remarks
     quantity = quantity_of(figures[0], column, cell, place)
     if quantity is None:
@@ -109,7 +110,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
-    """A figure in the base unit of its column; None where its unit and the column contradict each other."""
+    """Return a figure in the base unit of its column; None where its unit and the column contradict each other."""
     kind, unit = column.kind, figure.unit
     assert kind is not None
     scale, stated = column.scale, column.unit is not None
@@ -123,16 +124,19 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         per_device = unit.per_device if unit.per_device is not None else per_device
     elif not stated and KINDS[kind].needs_unit:
         default = place.default_unit(kind)
-        scale, stated = (default, True) if default else (1.0, False)
+        stated = bool(default)
+        scale = default or 1.0
     value = figure.value * scale
     if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):
         return None  # -1 and -100 % stand for "not known", and a difference has another kind
     if KINDS[kind].is_whole and (value != int(value) or value < 0):
         return None
+    if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0:
+        value = -value
     bound = figure.bound if figure.bound in ("<", ">", "~") else None
     return Quantity(
         kind,
-        -value if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0 else value,
+        value,
         cell[:80],
         column.heading,
         figure.resolution * scale,
@@ -147,16 +151,14 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
 
 
 def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, float] | None:
-    """Kind and scale of a figure whose cell has a unit."""
+    """Return kind and scale of a figure whose cell has a unit; None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m"
     if kind == "parameters" and unit.dimension == "memory":
         return kind, 1e9  # "7b"
-    if (
-        kind in ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
-        and unit.dimension == "times"
-    ):
-        return kind, 1.0
+    counts = ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
+    if kind in counts and unit.dimension == "times":
+        return kind, 1.0  # "8x"
     if kind in ("batch", "global_batch", "micro_batch") and unit.per_device:
         return "micro_batch", 1.0
     if kind in ("loss", "val_loss", "perplexity", "devices", "nodes"):
@@ -171,7 +173,7 @@ BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?
 
 
 def describe_label(row: ReportedRow) -> None:
-    """What the label says where no column does; "vs 1 GPU" is about the baseline."""
+    """Add what the label of a row says where no column does; "vs 1 GPU" is about the baseline."""
     description = described(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)
@@ -183,19 +185,19 @@ KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "f
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """The columns of a table of which no heading is understood as a result, by the units that all of their cells have;
-    [] where there are none. What a figure is of is in its heading, kept as a note.
+    """Return the columns of a table of which no heading is understood as a result, typed by the units that all of their
+    cells have; [] where there are none. What a figure is of is in its heading, kept as a note.
     """
     if grid.form not in FOR_PEOPLE:
         return []
     typed = []
     count = 0
     for k, column in enumerate(columns):
-        figures = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
-        dimensions = {f[0].unit.dimension if f and f[0].unit else "" for f in figures}
+        cells = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
+        dimensions = {figures[0].unit.dimension if figures and figures[0].unit else "" for figures in cells}
         kind = KINDS_OF_UNITS.get(next(iter(dimensions))) if len(dimensions) == 1 else None
         if k and column.kind is None and kind is not None:
-            count += len(figures)
+            count += len(cells)
             typed.append(TableColumn(column.heading, kind, note=column.heading))
         else:
             typed.append(column)

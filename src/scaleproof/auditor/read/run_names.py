@@ -1,5 +1,6 @@
 """What a run's name says, where its file says nothing: `zs2_fp16_gpus1_bs32_sl128`, `4gpu_deepspeed`, `single_gpu`."""
 
+import math
 import re
 
 from scaleproof.auditor.read.reported import ReportedRun
@@ -24,15 +25,12 @@ def complete_from_name(run: ReportedRun) -> None:
         for pattern in entry.in_names:
             if getattr(run, field) is None and (m := re.search(BEFORE + pattern + AFTER, name)):
                 value = int(m[1][:9])
-                if value > 0 or field == "zero_stage":
+                if value > 0 or field == "zero_stage":  # ZeRO's stages begin with 0
                     setattr(run, field, value)
     if run.world_size is None and SINGLE.search(name):
         run.world_size = 1
     if run.world_size is None and len(mesh) > 1 and "dp" in mesh:
-        product = 1
-        for size in mesh.values():
-            product *= int(size)
-        run.world_size = product or None
+        run.world_size = math.prod(int(size) for size in mesh.values()) or None
     if run.precision is None:
         run.precision = next((p for p in PRECISIONS if re.search(BEFORE + p + AFTER, name)), None)
     if run.strategy is None and len(mesh) < 2:

@@ -118,7 +118,7 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """The figures that the sentences of a document state, in their order."""
+    """Return the figures that the sentences of a document (`prose`: line, text, sections) state, in their order."""
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not DIGIT.search(paragraph.text) or not WORTH.search(paragraph.text):
@@ -132,6 +132,9 @@ def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
 
 
 def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
+    """Yield the lines of prose that belong together: up to an item of a list, a gap, or LONGEST characters. A
+    line that ends in ":" goes with what follows.
+    """
     current: Paragraph | None = None
     last = -2
     for line, raw, sections in prose:
@@ -152,6 +155,7 @@ def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (place where it starts, text) of each sentence; a semicolon ends one, too."""
     start = 0
     for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|; ", text):
         yield start, text[start : m.end()]
@@ -160,19 +164,21 @@ def _sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothetical: bool) -> Iterator[StatedFigure]:
+    """Yield the figures of a sentence, which is at place `start` of its paragraph. `hypothetical`: its section
+    states expectations.
+    """
     taken: list[tuple[int, int]] = []
     lowered = sentence.lower()
-    possible = {kind for kind, _ in PATTERNS if any(n in lowered for n in _NEEDED.get(kind, ("",)))}
+    possible = {kind for kind, _ in PATTERNS if any(needed in lowered for needed in _NEEDED.get(kind, ("",)))}
     for kind, pattern in _COMPILED:
-        for m in pattern.finditer(sentence) if kind in possible else ():
+        if kind not in possible:
+            continue
+        for m in pattern.finditer(sentence):
             low = m.groupdict().get("low")
             at, end = m.start("low" if low else "n"), m.end("n")
-            if (
-                (not low and _in_range(sentence, m))
-                or any(a < end and at < b for a, b in taken)
-                or (at and sentence[at - 1] in ".,0123456789–")
-                or sentence[end : end + 1] == "–"
-            ):
+            overlaps = any(first < end and at < last for first, last in taken)
+            is_part = (at and sentence[at - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
+            if overlaps or is_part or (not low and _in_range(sentence, m)):
                 continue
             figure = _figure(kind, m, sentence)
             if figure is None:
@@ -191,6 +197,7 @@ def _in_range(sentence: str, m: re.Match[str]) -> bool:
 
 
 def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
+    """Return the figure of a match of one of PATTERNS; None where its number or unit cannot be of this kind."""
     groups = m.groupdict()
     value = number(m["n"])
     if value is None:
@@ -210,7 +217,8 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         low = number(groups["low"])
         if low is None or not 0 < low < value:
             return None
-        value, resolution = (low + value) / 2, (value - low) / 2 + resolution
+        resolution += (value - low) / 2
+        value = (low + value) / 2  # of a range the middle
     wording = (groups.get("way") or "").lower()
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
     figure = StatedFigure(
@@ -219,9 +227,9 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         m[0].strip()[:80],
         resolution * scale,
         sentence.strip()[:400],
-        "",
-        0,
-        wording,
+        file="",  # set by the caller, as its line
+        line=0,
+        wording=wording,
     )
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     for pattern, bound in BOUNDS:
@@ -239,7 +247,9 @@ def _words_of(sentence: str) -> dict[str, str]:
 
 
 def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """The devices of a figure and of its baseline: behind it if they stand there, else anywhere in the sentence."""
+    """Set the devices of a figure, at `start` to `end` of its sentence, and of its baseline: those behind it if
+    they stand there, else those anywhere in the sentence.
+    """
     if m := _FROM_TO.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return

@@ -32,21 +32,20 @@ def states_spread(grid: Grid) -> bool:
     """Whether a heading, the name of a row, a cell or the text around states a spread or a number of repeats; or
     each repeat has a row of its own.
     """
-    if any(NAMED.search(heading) for heading in grid.header) or any(
-        NAMED.search(row[0]) for _, row in grid.rows if row
-    ):
+    row_names = [row[0] for _, row in grid.rows if row]
+    if any(NAMED.search(name) for name in (*grid.header, *row_names)):
         return True
     if any(SCATTERED.search(cell) for _, row in grid.rows for cell in row):
         return True
     if any(AROUND.search(text) for text in (grid.caption, grid.above, *grid.before)):
         return True
-    names = [m for _, row in grid.rows if row for m in [REPEATED.search(row[0])] if m]
-    if len({m[0] for m in names}) < len(names) and len({m[1] for m in names}) > 1:
+    repeats = [m for name in row_names if (m := REPEATED.search(name))]
+    if len({m[0] for m in repeats}) < len(repeats) and len({m[1] for m in repeats}) > 1:
         return True
     return any(_are_repeats(grid, k) for k, heading in enumerate(grid.header) if ORDINAL.fullmatch(heading.strip()))
 
 
 def _are_repeats(grid: Grid, k: int) -> bool:
-    """Whether the figures of a column count the rows of one configuration: 1, 2, 3, 1, 2, 3."""
+    """Whether the figures of column `k` count the rows of one configuration: 1, 2, 3, 1, 2, 3."""
     ordinals = [row[k].strip() for _, row in grid.rows if k < len(row)]
     return len(set(ordinals)) > 1 and all(re.fullmatch(r"\D{0,6}\d{1,6}", ordinal) for ordinal in ordinals)

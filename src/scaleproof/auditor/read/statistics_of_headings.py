@@ -28,7 +28,7 @@ WITH_SPREAD = re.compile(
 
 
 def without_statistic(text: str) -> tuple[Statistic | None, str]:
-    """The statistic that a heading names, the first of several, and the heading without it."""
+    """Return the statistic that a heading names (the first of several, or None), and the heading without it."""
     first: Statistic | None = None
     for pattern, statistic in STATISTICS:
         shorter, count = re.subn(pattern, " ", text)

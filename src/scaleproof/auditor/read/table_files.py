@@ -25,6 +25,7 @@ REPORT_LINES = 2_000  # at either end of a long text
 
 
 def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
+    """Add the tables of results, and note those whose headings are not understood; return how many were added."""
     taken = 0
     for grid in grids:
         table = read_table(grid, Place(name))
@@ -49,7 +50,7 @@ def _take(evidence: Evidence, document: Document, name: str) -> int:
 
 
 def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:
-    """A document for people; whether a table of results or a stated figure was in it."""
+    """Read a document for people; return whether a table of results or a stated figure was in it."""
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
     taken = _take(evidence, document, name)
@@ -59,7 +60,9 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
 
 
 def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
-    """A document without a table may have a heading for each configuration with a figure or two below it."""
+    """Add the blocks of a document without a table, which may have a heading for each configuration with a figure
+    or two below it; return how many tables were added.
+    """
     taken = 0
     for grid in report_blocks(lines, least=1):
         table = read_table(grid, Place(name))
@@ -71,13 +74,14 @@ def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
 
 
 def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
-    """A report in plain text: tables, and blocks of `name: figure`. Logs have other readers."""
+    """Read a report in plain text, tables and blocks of `name: figure`; return whether there was any. Logs are none."""
     if path.stat().st_size > LARGEST_TEXT:
         return False
     lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
     lines = of_first_rank(lines)
     if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
-        lines = [*lines[:REPORT_LINES], (lines[REPORT_LINES][0], ""), *lines[-REPORT_LINES:]]
+        cut_at, _ = lines[REPORT_LINES]
+        lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
     document = read_document(lines, "text")
     taken = 0
     for grid in [*document.grids, *report_blocks(lines)]:
@@ -89,8 +93,8 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """The lines of the first rank without their prefix, where srun or mpirun put one before nearly all lines."""
-    opening = [m for _, text in lines[:REPORT_LINES] if text.strip() for m in [RANK_PREFIX.match(text)]]
+    """Return the lines of the first rank, where srun or mpirun put a prefix before nearly all lines; else all lines."""
+    opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
     if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
@@ -107,7 +111,9 @@ def _is_log(table: ReportedTable) -> bool:
 
 
 def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
-    """A CSV file with a row for each result. `steps`: its steps or epochs are known to be lengths of runs."""
+    """Read a CSV file with a row for each result; return whether it is one. `steps`: its steps or epochs are
+    known to be lengths of runs.
+    """
     rows: list[tuple[int, list[str]]] = []
     lines = text_files.lines(path, encoding)
     opening = list(islice(lines, 20))
@@ -118,9 +124,12 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
     for number, line in enumerate([*opening[heading:], *islice(lines, MOST_ROWS + 1)], start=heading + 1):
         if line.strip():
             rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
-    if len(rows) < 2 or len(rows[0][1]) < 2:
+    if len(rows) < 2:
         return False
-    grid = Grid("CSV", rows[0][0], rows[0][1], rows[1:], cut_off=len(rows) > MOST_ROWS)
+    line_number, header = rows[0]
+    if len(header) < 2:
+        return False
+    grid = Grid("CSV", line_number, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
     table = read_table(grid, Place(name))
     if table is None or (not steps and _is_log(table)):
         return False
@@ -129,13 +138,15 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
 
 
 def _is_comment(lines: list[str], k: int) -> bool:
-    """Whether a line is a comment; "# GPUs,Batch,..." above as many cells is a heading."""
+    """Whether line `k` is a comment; "# GPUs,Batch,..." above as many cells is a heading."""
     following = next((line for line in lines[k + 1 :] if line.strip()), "")
     return lines[k].startswith("#") and not any(lines[k].count(d) == following.count(d) > 0 for d in DELIMITERS)
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
-    """A notebook: whether a result was in its texts and tables, and the lines that each of its cells printed."""
+    """Read a notebook; return whether a result was in its texts and tables, and the lines that each of its cells
+    printed. Raises UnreadableFile.
+    """
     try:
         document, printed = read_notebook(text)
     except (ValueError, RecursionError) as error:
@@ -147,7 +158,7 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
-    """The sheets of a workbook."""
+    """Read the sheets of a workbook; return whether a table of results was in them. Raises UnreadableFile."""
     try:
         grids = read_workbook(path)
     except ValueError as error:

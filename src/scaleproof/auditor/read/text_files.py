@@ -27,7 +27,7 @@ class UnreadableFile(Exception):
 
 
 def head(path: Path) -> bytes:
-    """The first bytes of a regular file. Raises UnreadableFile for all else."""
+    """Return the first HEAD bytes of a regular file. Raises UnreadableFile for all else."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnreadableFile("it is not a regular file", "special")
@@ -40,7 +40,7 @@ def head(path: Path) -> bytes:
 
 
 def encoding(start: bytes) -> str | None:
-    """How a file that begins so is encoded; None for a binary one."""
+    """Return how a file that begins so is encoded; None for a binary one."""
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -58,7 +58,9 @@ def encoding(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """PowerShell's redirection leaves out the mark at times: every other byte of such a text is zero."""
+    """Return the kind of UTF-16 of a text without its mark, which PowerShell's redirection leaves out at times:
+    every other byte is zero. None for what is binary.
+    """
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
         if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
@@ -72,7 +74,9 @@ def decoded(start: bytes, name: str) -> str:
 
 
 def whole(path: Path, name: str) -> str:
-    """The text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
+    """Return the text of a file that must be read as one piece; `name` is its encoding. Raises UnreadableFile
+    where it is too large.
+    """
     size = path.stat().st_size
     if size > WHOLE:
         reason = f"it has {size / 2**20:,.0f} MiB; files of this kind are parsed in one piece, up to {WHOLE >> 20} MiB"
@@ -85,14 +89,16 @@ def whole(path: Path, name: str) -> str:
 
 
 def lines(path: Path, name: str) -> Iterator[str]:
-    """Lines of a file of any size, without colours; a progress bar's states are lines of their own."""
+    """Yield the lines of a file of any size, without colours; a progress bar's states are lines of their own.
+    `name` is its encoding.
+    """
     with path.open(encoding=name, errors="replace", newline=None) as file:
         while line := file.readline(LONGEST):
             yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
 
 
 def blocks(path: Path, name: str) -> Iterator[str]:
-    """The text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
+    """Yield the text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
     with path.open(encoding=name, errors="replace", newline=None) as file:
         while piece := file.read(BLOCK):
             piece += file.readline(LONGEST)
@@ -110,8 +116,9 @@ FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on o
 
 
 def begins_like_json(text: str) -> bool:
-    """Whether a text that begins with a bracket goes on as JSON does: "[rank0] step 1", "[2026-11-23 07:00]" and
-    "{'loss': 2.1}" are text.
+    """Whether a text that begins with a bracket goes on as JSON does.
+
+    "[rank0] step 1", "[2026-11-23 07:00]" and "{'loss': 2.1}" do not.
     """
     at = tokens = depth = 0
     before = ""
@@ -141,10 +148,8 @@ def _may_follow(before: str, kind: str) -> bool:
 
 
 def parse_json(text: str) -> tuple[Any, str]:
-    """The value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up to
-    its last whole entry.
-
-    Raises ValueError where it is no JSON.
+    """Return the value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up
+    to its last whole entry. Raises ValueError where it is no JSON.
     """
     try:
         return json.loads(text), ""
@@ -161,7 +166,7 @@ def parse_json(text: str) -> tuple[Any, str]:
 
 
 def _closed(text: str) -> str | None:
-    """A JSON text that ends early, closed behind its last whole entry; None where it does not end early."""
+    """Return a JSON text that ends early, closed behind its last whole entry; None where it does not end early."""
     stack: list[str] = []
     last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
     in_string = escaped = False
@@ -190,7 +195,7 @@ def _closed(text: str) -> str | None:
 
 
 def printable(name: str) -> str:
-    """A name that can be printed: no control characters, no broken ones, not endless."""
+    """Return a name as it can be printed: no control characters, no broken ones, at most 200."""
     safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
     safe = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in safe)
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"

@@ -40,11 +40,13 @@ class Scalar:
 
 
 def scalar_of(key: str) -> Scalar | None:
-    """What the figures under a name are; None where it is not understood."""
+    """Return what the figures under a name are; None where it is not understood."""
     parts = [part for part in key.strip().split("/") if part]
     if not parts or OF_AN_EPOCH.search(key):
         return None
-    names = [parts[-1].removesuffix("_step"), *([parts[0]] if len(parts) == 2 else []), key]
+    names = [parts[-1].removesuffix("_step"), key]
+    if len(parts) == 2:
+        names.insert(1, parts[0])
     column = next((c for c in map(column_of, names) if c.kind in READ), None)
     if column is None or column.kind is None or column.statistic not in (None, "mean"):
         return None
@@ -63,7 +65,7 @@ class SeriesReader:
         self._not_finite: set[int] = set()
 
     def add(self, step: int, key: str, value: Any, line: int | None = None) -> None:
-        """A value as the tracker wrote it, a number or its text."""
+        """Take a value as the tracker wrote it, a number or its text. Keys that are not understood are passed over."""
         if key not in self._scalars:
             self._scalars[key] = scalar_of(key)
         scalar = self._scalars[key]
@@ -86,6 +88,7 @@ class SeriesReader:
         return self._steps.setdefault(step, LoggedStep(step, line=line))
 
     def _set(self, logged: LoggedStep, scalar: Scalar, number: float) -> None:
+        """Put a figure in base units into its step, unless there is one of this kind."""
         if scalar.kind == "loss":
             logged.loss = number if logged.loss is None else logged.loss
         elif scalar.kind == "gradient_norm":
@@ -95,15 +98,17 @@ class SeriesReader:
         elif scalar.kind == "step_time_s":
             logged.seconds = logged.seconds or number
         elif scalar.kind == "mfu":
-            logged.mfu = number / 100 if number > 1.5 else number
+            logged.mfu = number / 100 if number > 1.5 else number  # more is no share: it is in percent
         elif scalar.kind == "samples_per_s" and not scalar.per_device:
             logged.samples_per_s = logged.samples_per_s or number
-        elif scalar.kind == "tokens_per_s" and self.run.rate_scope in (None, "rank" if scalar.per_device else "global"):
-            self.run.rate_scope = "rank" if scalar.per_device else self.run.rate_scope
-            logged.tokens_per_s = logged.tokens_per_s or number
+        elif scalar.kind == "tokens_per_s":
+            scope = "rank" if scalar.per_device else "global"
+            if self.run.rate_scope in (None, scope):  # rates of one device and of all are not mixed
+                self.run.rate_scope = "rank" if scalar.per_device else self.run.rate_scope
+                logged.tokens_per_s = logged.tokens_per_s or number
 
     def finish(self) -> ReportedRun | None:
-        """The run; None where it has too few steps to be one."""
+        """Return the run; None where it has too few steps to be one."""
         if len(self._steps) < LEAST:
             return None
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
@@ -114,8 +119,8 @@ class SeriesReader:
 
 
 def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
-    """One JSON object for each step, as `wandb.Api().run(...).history()` and most loggers write them. None where the
-    rows are no series of steps: a list of results, for example.
+    """Return the run of one JSON object for each step, as `wandb.Api().run(...).history()` and most loggers write them.
+    None where the rows are no series of steps: a list of results, for example.
     """
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < max(LEAST, len(rows)):
@@ -129,7 +134,7 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
     for line, row in enumerate(records, start=1):
         step = row.get(key, latest)
         if not isinstance(step, int | float) or isinstance(step, bool) or step != step or step < latest:
-            return None  # it starts again, or it counts something else
+            return None  # it starts again, counts something else, or is NaN
         latest = int(step)
         for other, value in row.items():
             if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
@@ -145,9 +150,13 @@ def _differ(records: list[dict[str, Any]]) -> bool:
 
 
 def tag_of(name: str) -> str:
-    """The tag of a scalar that TensorBoard saved, from its file's name ("run-NAME-tag-loss_train.csv")."""
+    """Return the tag of a scalar that TensorBoard saved, from its file's name ("run-NAME-tag-loss_train.csv"); ""
+    where it has none.
+    """
     match = TAG.search(name)
-    return match["tag"].replace("_", "/", 1) if match else "loss" * ("loss" in name.lower())
+    if match:
+        return match["tag"].replace("_", "/", 1)
+    return "loss" if "loss" in name.lower() else ""
 
 
 def is_tracker_csv(header: str) -> bool:
@@ -162,7 +171,7 @@ def is_tracker_csv(header: str) -> bool:
 
 
 def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: int = 2) -> list[ReportedRun]:
-    """The runs of such a file: one for each run of an export of W&B, else one."""
+    """Return the runs of a tracker's CSV file: one for each run of an export of W&B, else one or none."""
     names = next(csv.reader([header]), [])
     if any(n.endswith("__MIN") for n in names):
         return list(_wandb_export(name, names, lines, first_line))
@@ -186,7 +195,7 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
 
 
 def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> Iterator[ReportedRun]:
-    """A chart of W&B as CSV: "Step", then "RUN - KEY", "RUN - KEY__MIN" and "RUN - KEY__MAX" for each run."""
+    """Yield the runs of a chart of W&B: "Step", then "RUN - KEY", "RUN - KEY__MIN", "RUN - KEY__MAX" for each run."""
     readers: dict[str, SeriesReader] = {}
     columns = {n: tuple(n.rsplit(" - ", 1)) for n in names[1:] if " - " in n and not n.endswith(("__MIN", "__MAX"))}
     if not names[0].lower().endswith("step"):

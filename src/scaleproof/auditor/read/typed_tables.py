@@ -39,33 +39,22 @@ def is_profile(header: list[str]) -> bool:
 
 
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
-    """The table of a grid; None where nothing in it is understood as a result."""
+    """Return the table of a grid; None where nothing in it is understood as a result."""
     if is_profile(grid.header):
         return None
-    header = [plain_text(cell) for cell in grid.header]
-    grid = Grid(
-        grid.form,
-        grid.line,
-        header,
-        [(n, [plain_text(c) for c in cells]) for n, cells in grid.rows],
-        plain_text(grid.caption),
-        [plain_text(s) for s in grid.section],
-        grid.cut_off,
-        plain_text(grid.above),
-        [plain_text(paragraph) for paragraph in grid.before],
-    )
-    header = grid.header = _header_with_units(grid)
-    columns = [replace(column_of(h)) for h in header]
+    grid = _without_markup(grid)
+    grid.header = _header_with_units(grid)
+    columns = [replace(column_of(heading)) for heading in grid.header]  # copies: column_of remembers its results
     _without_utilization(columns, grid)
     table = ReportedTable(
         place.file,
         grid.line,
         grid.form,
         columns,
-        [],
-        grid.caption,
-        grid.section[-1] if grid.section else "",
-        grid.section,
+        rows=[],
+        caption=grid.caption,
+        heading=grid.section[-1] if grid.section else "",
+        section=grid.section,
     )
     table.cut_off = grid.cut_off
     _read_grid(grid, table, place)
@@ -81,11 +70,26 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     return table
 
 
+def _without_markup(grid: Grid) -> Grid:
+    """Return a copy of a grid, its texts without the markup of Markdown, HTML and LaTeX."""
+    return Grid(
+        grid.form,
+        grid.line,
+        [plain_text(cell) for cell in grid.header],
+        [(line, [plain_text(cell) for cell in cells]) for line, cells in grid.rows],
+        plain_text(grid.caption),
+        [plain_text(heading) for heading in grid.section],
+        grid.cut_off,
+        plain_text(grid.above),
+        [plain_text(paragraph) for paragraph in grid.before],
+    )
+
+
 BESIDE_UTILIZATION = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|percent|usage|util\w*))?")
 
 
 def _without_utilization(columns: list[TableColumn], grid: Grid) -> None:
-    """A column `gpu` of utilisation, or of indices, is neither a number nor a name of devices."""
+    """Take the kind off a column `gpu` of utilisation, or of indices: neither a number nor a name of devices."""
     monitored = any(BESIDE_UTILIZATION.fullmatch(heading.strip()) for heading in grid.header)
     for k, column in enumerate(columns):
         cells = [row[k] for _, row in grid.rows if k < len(row)] if column.kind == "device" else []
@@ -95,6 +99,7 @@ def _without_utilization(columns: list[TableColumn], grid: Grid) -> None:
 
 
 def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
+    """Add the rows of a grid to its table, by whether rows, columns, or cells below headings are the configurations."""
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, place)
@@ -107,13 +112,13 @@ def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
-    """What section and caption say of all rows."""
+    """Add to a table what its section and caption say of all rows."""
     around = described(" . ".join([*grid.section[-1:], grid.caption]))
     table.words = around.words
     table.figures = [
-        Quantity(k, float(v), str(v), grid.caption or table.heading)
-        for k, v in around.numbers.items()
-        if k != "several device counts"
+        Quantity(kind, float(number), str(number), grid.caption or table.heading)
+        for kind, number in around.numbers.items()
+        if kind != "several device counts"
     ]
     hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
     for row in table.rows:
@@ -121,10 +126,10 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """The headings, with their units where those stand in a row of their own, which is taken off the rows."""
+    """Return the headings, with their units where those stand in a row of their own, which is taken off the rows."""
     if len(grid.rows) < 2:
         return grid.header
-    below = grid.rows[0][1]
+    _, below = grid.rows[0]
     named = {k: cell.strip("()[] ") for k, cell in enumerate(below) if not is_nothing(cell) and cell not in COUNTED}
     if not named or max(named) >= len(grid.header):
         return grid.header
@@ -139,9 +144,8 @@ def _header_with_units(grid: Grid) -> list[str]:
 
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     """Whether the first column has the names of quantities, and the others are configurations."""
-    if any(
-        c.kind not in (None, "metric", "change", "speedup", "text", "status", "run", *NOT_FIGURES) for c in columns[1:]
-    ):
+    possible = (None, "metric", "change", "speedup", "text", "status", "run", *NOT_FIGURES)
+    if any(column.kind not in possible for column in columns[1:]):
         return False
     labels = [cells[0] for _, cells in grid.rows if cells]
     kinds = [column_of(label).kind for label in labels]
@@ -157,7 +161,9 @@ NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devi
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Columns that are one number of devices or one strategy each, with figures below them; {} unless there are two."""
+    """Return the columns that are one number of devices or one strategy each, with figures below them, and what
+    their headings say; {} unless there are two.
+    """
     names = [cells[0] for _, cells in grid.rows if cells]
     sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
@@ -174,18 +180,17 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         counted = devices_heading(column.heading)
         description = described(column.heading)
         if counted:
-            description.numbers["devices"] = counted[0]
+            count, _ = counted
+            description.numbers["devices"] = count
         elif (product := PRODUCT.fullmatch(column.heading.strip())) and NODES_TIMES_DEVICES.search(grid.header[0]):
             nodes, each = int(product[1]), int(product[2])
             description.numbers |= {"nodes": nodes, "devices": nodes * each}
-        if (
-            not description.numbers
-            and not description.words
-            and not re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
-        ):
+        is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
+        if not (description.numbers or description.words or is_variant):
             continue
-        cells = [cells[k] for _, cells in grid.rows if k < len(cells)]
-        if sum(bool(figures_of(c)) for c in cells) * 2 >= max(1, sum(not is_nothing(c) for c in cells)):
+        cells = [row[k] for _, row in grid.rows if k < len(row)]
+        filled = sum(not is_nothing(cell) for cell in cells)
+        if 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled):
             settings[k] = description
             column.kind = None
             column.devices = description.numbers.get("devices")
@@ -197,6 +202,7 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
 
 
 def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
+    """Add a row to the table for each line of the grid: a configuration with its figures and words."""
     europeans = _locales(grid, len(table.columns))
     notes = _notes(table.columns)
     carried: dict[int, str] = {}
@@ -220,15 +226,19 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
                 take_words(row, column, value)
             else:
                 take_figures(row, column, cell, europeans[k], place)
-        row.label = ", ".join(dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label)))[
-            :200
-        ]
+        worded = dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label))
+        row.label = ", ".join(worded)[:200]
         describe_label(row)
-        table.rows += _split(row, table.columns, notes) if notes else [row]
+        if notes:
+            table.rows += _split(row, table.columns, notes)
+        else:
+            table.rows.append(row)
 
 
 def _notes(columns: list[TableColumn]) -> list[str]:
-    """Notes that tell columns of one kind apart, such as "MFU (A100)" and "MFU (H100)"; [] where none need to."""
+    """Return the notes that tell columns of one kind apart, like "MFU (A100)" and "MFU (H100)"; [] where none
+    need to.
+    """
     by_kind: dict[tuple[object, ...], set[str]] = {}
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:
@@ -238,7 +248,7 @@ def _notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """A row for each configuration that headings name: with the figures that they share, and their own."""
+    """Return a row for each configuration that notes of headings name: with shared figures, and its own."""
     noted = {c.heading: c for c in columns if c.note in notes}
     parts = []
     for note in notes:
@@ -268,6 +278,7 @@ def has_word(label: str) -> bool:
 
 
 def _locales(grid: Grid, width: int) -> list[bool]:
+    """Return for each of `width` columns whether its figures have decimal commas."""
     columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
     europeans = [is_european(c) for c in columns]
     if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
@@ -289,7 +300,9 @@ LEAST_PERCENT = 20.0  # from which a column that has a 1, too, may be in percent
 
 
 def _correct_shares(table: ReportedTable) -> None:
-    """Efficiency 87.5, accuracy 91.2: a share whose column has no "%" is in percent where its figures say so."""
+    """Divide shares by 100 whose column has no "%", where its figures say that they are in percent: efficiency
+    87.5. "Scaling" of 1 and more becomes a speed-up.
+    """
     for kind in SHARES:
         plain = [q for row in table.rows for q in row.all_of(kind) if "%" not in q.text and "%" not in q.heading]
         by_heading: dict[str, list[Quantity]] = {}
@@ -300,7 +313,8 @@ def _correct_shares(table: ReportedTable) -> None:
                 for quantity in quantities:
                     quantity.kind = "speedup"
                 continue
-            in_percent = max(q.value for q in quantities) > (4.0 if kind == "efficiency" else 1.0)
+            largest_share = 4.0 if kind == "efficiency" else 1.0  # an efficiency may be wrong, and above 1
+            in_percent = max(quantity.value for quantity in quantities) > largest_share
             if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
                 for quantity in quantities:
                     quantity.value /= 100

@@ -83,7 +83,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """The unit that `text` is, all of it: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"."""
+    """Return the unit that all of `text` is: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; else None."""
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
@@ -101,7 +101,7 @@ def unit_of(text: str) -> Unit | None:
 
 
 def _without_device(text: str) -> tuple[str, bool | None]:
-    """A unit without its "/GPU" or "per device", wherever it stands in it."""
+    """Return a unit without its "/GPU" or "per device", wherever it stands, and True where it had one (else None)."""
     bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if count:
         return bare.strip(), True
@@ -110,6 +110,7 @@ def _without_device(text: str) -> tuple[str, bool | None]:
 
 
 def _plain(text: str, per_device: bool | None) -> Unit | None:
+    """Return a unit of time or memory; None for others."""
     if text in _TIME:
         return Unit("time", _TIME[text], None, per_device)
     if text in _MEMORY:
@@ -123,6 +124,7 @@ def _flops(text: str, per_device: bool | None) -> Unit | None:
 
 
 def _rate(text: str, per_device: bool | None) -> Unit | None:
+    """Return a rate ("k tokens/s", "images/min") or a bandwidth ("GB/s"); None for other units."""
     m = re.fullmatch(r"(k|m|b)? ?([a-z]+) ?(?:/|\bper\b) ?(s|secs?|seconds?|min|minutes?|h|hr|hours?|day)", text)
     if m and m[2] in _ITEM:
         prefix = PREFIXES[m[1]] if m[1] else 1.0
@@ -139,8 +141,10 @@ def _rate(text: str, per_device: bool | None) -> Unit | None:
 
 
 def _time_of(text: str, per_device: bool | None) -> Unit | None:
-    """ "ms/step", "s/it", "min per epoch", "s/img" is refused: its inverse is a rate that rounding spoils."""
+    """Return the time of a step or an epoch ("ms/step", "s/it", "min per epoch"). "s/img" is refused: its inverse
+    is a rate that rounding spoils.
+    """
     m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
     if m and m[1] in _TIME:
-        return Unit("time", _TIME[m[1]], None, per_device, "epoch" if m[2] == "epoch" else "step")
+        return Unit("time", _TIME[m[1]], None, per_device, of="epoch" if m[2] == "epoch" else "step")
     return None

@@ -25,6 +25,7 @@ SOURCES = _words(
     ".jinja .jinja2 .tmpl .template .tpl .in .ps1 .bat .asm .s .proto .ptx .mako .dockerfile .bib .bst "
     ".cls .sty .lock .pot .po"
 )
+SOURCE_NAMES = ("Dockerfile", "Makefile", "Snakefile", "CMakeLists.txt", "LICENSE", "requirements.txt")
 # Sources that a run's settings are read from.
 SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
 PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
@@ -46,7 +47,9 @@ TEST_FILE = re.compile(
 
 
 def check_root(root: Path) -> None:
-    """Raises UserError for what is missing, links that lead nowhere among it, and for the file system itself: nobody's
+    """Check a folder or file that is to be audited.
+
+    Raises UserError for what is missing, links that lead nowhere among it, and for the file system itself: nobody's
     results are all of `/`.
     """
     if not os.path.exists(root):
@@ -59,7 +62,7 @@ def check_root(root: Path) -> None:
 
 
 def check_some_text(roots: list[Path]) -> None:
-    """Raises UserError where all that was named are files without a byte."""
+    """Check that some file has a byte. Raises UserError where all that was named are empty files."""
     if all(root.is_file() and not root.stat().st_size for root in roots):
         names = ", ".join(printable(str(root)) for root in roots)
         verb = "is" if len(roots) == 1 else "are"
@@ -67,7 +70,9 @@ def check_some_text(roots: list[Path]) -> None:
 
 
 def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
-    """Files in order. Links to folders are not followed; folders for which `own_run` is true are left alone."""
+    """Yield the files below a folder in order, and note in `unread` what cannot be read. Links to folders are not
+    followed; folders for which `own_run(folder, names of files)` is true are left alone.
+    """
     if not root.is_dir():
         yield root
         return
@@ -78,7 +83,7 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
 
     for folder, below, names in os.walk(root, onerror=closed):
         here = Path(folder)
-        below[:] = sorted(
+        below[:] = sorted(  # in place: os.walk goes on with these
             d for d in below if not d.startswith(".") and d not in SKIPPED_FOLDERS and not _is_environment(here / d)
         )
         for name in (d for d in below if (here / d).is_symlink()):
@@ -99,7 +104,7 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _not_a_file(path: Path) -> str | None:
-    """Why a name in a folder is no file to read: a FIFO, a socket, a device, a link that leads nowhere."""
+    """Return why a name is no file to read (a FIFO, a device, a link that leads nowhere); None for a file."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -116,7 +121,9 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """What a file with nothing to read is, by its name. `relative` is its path below the named folder."""
+    """Return what a file with nothing to read is, by its name; None for one to be read. `relative` is its path
+    below the named folder.
+    """
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"
@@ -124,14 +131,7 @@ def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | N
         return "PDF", "PDF is not read; its source (LaTeX, Markdown) is"
     if suffix in BINARIES:
         return "binary", f"a {suffix} file"
-    if suffix in SOURCES - SCRIPTS or path.name in (
-        "Dockerfile",
-        "Makefile",
-        "Snakefile",
-        "CMakeLists.txt",
-        "LICENSE",
-        "requirements.txt",
-    ):
+    if suffix in SOURCES - SCRIPTS or path.name in SOURCE_NAMES:
         return "not a result", "program text"
     if _is_of_tests(relative.parent) or TEST_FILE.fullmatch(path.name):
         return "not a result", "in a folder of tests, fixtures or templates, or named like one"

@@ -127,17 +127,17 @@ _COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
 
 
 def described(text: str) -> Description:
-    """What a label or a caption says. A number of devices is taken only where a word for a device stands at it."""
+    """Return what a label or a caption says. A number of devices is taken only beside a word for a device."""
     result = Description()
     if not text or len(text) > 400:
         return result
     text = in_english(text)
     spaced = text.replace("_", " ") if " " not in text else text
     for kind, any_of, patterns in _VOCABULARY:
-        if any_of.search(spaced):
-            result.words[kind] = next((word for word, pattern in patterns if pattern.search(spaced)), "")
-            if not result.words[kind]:
-                del result.words[kind]
+        if any_of.search(spaced):  # one search for most texts, which have none
+            word = next((word for word, pattern in patterns if pattern.search(spaced)), "")
+            if word:
+                result.words[kind] = word
     if m := _DEVICE.search(spaced):
         result.words["device"] = " ".join(m[1].split()).upper()
     if m := _MODEL.search(spaced):
@@ -154,6 +154,7 @@ def described(text: str) -> Description:
 
 
 def _count_devices(text: str, result: Description) -> None:
+    """Add the number of devices that a text states, or that it states several; "single" and a chip of Apple are one."""
     if m := _NODES_BY_DEVICES.search(text):
         nodes, each = (m[1], m[2]) if m[1] else (m[4], m[3])
         result.numbers |= {"nodes": int(nodes), "devices_per_node": int(each), "devices": int(nodes) * int(each)}
@@ -161,8 +162,10 @@ def _count_devices(text: str, result: Description) -> None:
     names = spans_of_names(text)
     counts = []
     for pattern in _COUNTED:
-        matches = [m for m in pattern.finditer(text) if m[1]]
-        counts += [_whole(m[1]) for m in matches if not (m[1].isdigit() and any(a < m.end(1) <= b for a, b in names))]
+        for m in pattern.finditer(text):
+            in_name = (m[1] or "").isdigit() and any(start < m.end(1) <= end for start, end in names)
+            if m[1] and not in_name:
+                counts.append(_whole(m[1]))
         if counts:
             break
     if len(set(counts)) == 1 and counts[0] > 0:
@@ -175,7 +178,7 @@ def _count_devices(text: str, result: Description) -> None:
 
 
 def spans_of_names(text: str) -> list[tuple[int, int]]:
-    """Where names of devices and strategies stand: the "3090" of "RTX 3090 GPU" is no number of devices."""
+    """Return (start, end) of names of devices and strategies: the "3090" of "RTX 3090 GPU" is no number of devices."""
     strategies = _VOCABULARY[0][1]
     named = [*strategies.finditer(text), *_VERSIONED.finditer(text)]
     return [*(m.span() for m in named), *(m.span(1) for m in _DEVICE.finditer(text))]

@@ -59,7 +59,7 @@ def guessing_reader_of(text: str) -> type[LogReader] | None:
 
 
 def read_log_file(name: str, kind: type[LogReader], path: Path, encoding: str) -> list[ReportedRun]:
-    """The runs of a log in a file."""
+    """Return the runs of a log in a file. Where `kind` has a usual line, such lines are read many at a time."""
     if kind.usual is None:
         return read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
     reader = kind(name)
@@ -73,7 +73,7 @@ def read_log_file(name: str, kind: type[LogReader], path: Path, encoding: str) -
             end = first_end
             if block.startswith(kind.opening, start):
                 end = m.end() if (m := unusual.search(block, start)) else len(block)
-            # The first line has what the lines before it say of its time.
+            # The first line is read alone: its time has what the lines before it say.
             for piece in (block[start:first_end], block[first_end:end]):
                 count = piece.count("\n")
                 if count < FEW or not reader.feed_usual(number, piece):
@@ -86,7 +86,7 @@ def read_log_file(name: str, kind: type[LogReader], path: Path, encoding: str) -
 
 
 def read_log(name: str, kind: type[LogReader], lines: Iterable[tuple[int, str]]) -> list[ReportedRun]:
-    """The runs of a log: one, or several where the steps start again."""
+    """Return the runs of a log (lines with their numbers): one, or several where the steps start again."""
     reader = kind(name)
     looked_at = re.compile(kind.looked_at).search
     for number, line in lines:

@@ -75,7 +75,9 @@ class LogReader:
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
-        """A line that says something about the run: this one, or after its steps perhaps the next one in the file."""
+        """Set a field that a line tells: of this run, or after its steps of the next one in the file, if there is
+        one.
+        """
         if value is None:
             return
         if self.run.logged_steps:
@@ -84,18 +86,18 @@ class LogReader:
             setattr(self.run, field, value)
 
     def launch(self, line: str) -> None:
-        """The world size of a command line."""
+        """Take the world size of a command line that starts ranks."""
         if (command := LAUNCH.search(line)) and (each := PROCESSES.search(command[0])):
             nodes = NODES.search(command[0])
             self.say("world_size", int(each[1]) * (int(nodes[1]) if nodes else 1))
 
     def mark_inside(self, what: Inside) -> None:
-        """Something that the next step's time contains."""
+        """Note something that the next step's time contains."""
         if what not in self._inside:
             self._inside.append(what)
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
-        """Add a step. A step number that the run began with, or one before it, begins another run."""
+        """Add a step; `loss` is its text. A step number like the first one of the run, or below, begins another run."""
         numbers = self.run.logged_steps.step_numbers
         if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()
@@ -107,8 +109,9 @@ class LogReader:
         self.run.logged_steps.append(step)
 
     def feed_usual(self, number: int, text: str) -> bool:
-        """Read usual lines, of which the first is line `number` of the file; false, with nothing read, where they are
-        not all usual, where a figure is none, or where a run may start again.
+        """Read usual lines, of which the first is line `number` of the file; return whether it was done.
+
+        Nothing is read where they are not all usual, where a figure is none, or where a run may start again.
         """
         assert self.usual is not None
         rows = self.usual.findall(text)
@@ -121,9 +124,9 @@ class LogReader:
             return False
         figures: dict[str, Figures] = {}
         for (name, divisor), printed in zip(self.columns, texts, strict=True):
-            column = (
-                np.array(printed if "" not in printed else [p or "nan" for p in printed], dtype=np.float64) / divisor
-            )
+            # A group that is optional may be empty.
+            cells = [text or "nan" for text in printed] if "" in printed else printed
+            column = np.array(cells, dtype=np.float64) / divisor
             if name != "loss":
                 column[(column < 0) | ((column == 0) & (name != "mfu"))] = np.nan
             figures[name] = column
@@ -131,6 +134,7 @@ class LogReader:
         return True
 
     def _restart(self) -> None:
+        """Begin another run, which has the settings of its file, and what was said since the last step."""
         before = self.run
         self.runs.append(self._new())
         for field in OF_FILE:
@@ -141,7 +145,7 @@ class LogReader:
         self._pending = {}
 
     def finish(self) -> list[ReportedRun]:
-        """The runs of the file."""
+        """Return the runs of the file, numbered where there are several."""
         for field, value in self._pending.items():
             if getattr(self.run, field) is None:
                 setattr(self.run, field, value)

@@ -33,7 +33,7 @@ def _count(text: str) -> int | None:
 
 
 def _product(sizes: str) -> int | None:
-    """The devices of a mesh."""
+    """Return the devices of a mesh, the product of its sizes ("2, 4"); None for 0."""
     devices = 1
     for size in sizes.split(",")[:5]:
         devices *= min(int(size), 10**6) if size.strip() else 1
@@ -76,7 +76,7 @@ class Line:
         self._search = re.compile(NAME.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
 
     def read(self, line: str) -> dict[str, str] | None:
-        """Name -> text, of the names that the line has; None where it is no such line."""
+        """Return name -> text, of the names that the line has; None where it is no such line."""
         if (m := self._search(line)) is None:
             return None
         return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
@@ -89,6 +89,7 @@ class Dialect(LogReader):
     others: ClassVar[tuple[Line, ...]] = ()
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: of a step, one that says something about the run, or else perhaps a command."""
         if (texts := self.of_step.read(line)) is not None:
             self._step(texts, number)
             return
@@ -102,6 +103,7 @@ class Dialect(LogReader):
         self.launch(line)
 
     def _step(self, texts: dict[str, str], number: int) -> None:
+        """Add the step of a line (`texts`: name -> text), and what else this line says about the run."""
         step = LoggedStep(int(texts["step"]), line=number)
         of_run = [name for name in texts if name in OF_RUNS]
         for name in texts.keys() - of_run:

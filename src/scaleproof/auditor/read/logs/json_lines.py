@@ -27,18 +27,19 @@ class MLPerf(LogReader):
         self._started: dict[str, float] = {}
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line, and pass over what is no entry."""
         try:
             entry = json.loads(line[line.index("{") :])
         except ValueError:
             return
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
             return
-        at = entry.get("time_ms")
-        self._entry(
-            entry["key"], entry.get("value"), at if isinstance(at, int | float) else None, entry.get("metadata") or {}
-        )
+        time_ms = entry.get("time_ms")
+        at = time_ms if isinstance(time_ms, int | float) else None
+        self._entry(entry["key"], entry.get("value"), at, entry.get("metadata") or {})
 
     def _entry(self, key: str, value: Any, at: float | None, metadata: Any) -> None:
+        """Take one entry; `at` is its time in milliseconds, if it has one."""
         run = self.run
         if key.endswith("_start") and at is not None:
             if key == "run_start" and run.timed_spans:
@@ -69,14 +70,15 @@ class MLPerf(LogReader):
                 run.details.setdefault("throughputs", []).append(float(rate))
 
     def _stop(self, what: str, at: float, metadata: dict[str, Any]) -> None:
+        """End what started before (`what`: "run", "eval", "init", ...); `at` is the time in milliseconds."""
         began = self._started.pop(what, None)
         if began is None or at <= began:
             return
         seconds = (at - began) / 1e3
         if what == "run":
             rates = self.run.details.get("throughputs") or []
-            span = TimedSpan(None, seconds, samples_per_s=sum(rates) / len(rates) if rates else None)
-            self.run.timed_spans = [span]
+            mean_rate = sum(rates) / len(rates) if rates else None
+            self.run.timed_spans = [TimedSpan(None, seconds, samples_per_s=mean_rate)]
             self.run.details["status"] = str(metadata.get("status", "")) or None
         elif what == "eval":
             self.run.details["evaluation_s"] = self.run.details.get("evaluation_s", 0.0) + seconds
@@ -93,6 +95,7 @@ class DLLogger(LogReader):
     rate_scope = "global"
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line, and pass over what is no entry."""
         try:
             entry = json.loads(line[line.index("{") :])
         except ValueError:
@@ -112,6 +115,9 @@ class DLLogger(LogReader):
                 self.say(OF_KIND[kind], value)
 
     def _log(self, at: Any, data: dict[str, Any], number: int) -> None:
+        """Take the figures of one entry: of a step, where `at` is [epoch, step, ...], of an epoch, or of the
+        whole run.
+        """
         values: dict[str, float] = {}
         for key, value in data.items():
             name = str(key).rpartition(".")[2].removeprefix("total_")
@@ -119,23 +125,24 @@ class DLLogger(LogReader):
             number_of = figure(str(value))
             if kind and number_of is not None:
                 values.setdefault(kind, number_of * column_of(name).scale)
-        steps = [int(s) for s in at if isinstance(s, int)] if isinstance(at, list) else []
-        if len(steps) >= 2:
+        places = [int(place) for place in at if isinstance(place, int)] if isinstance(at, list) else []
+        if len(places) >= 2:
+            epoch, step_number = places[:2]
             step = LoggedStep(
-                steps[1],
+                step_number,
                 values.get("step_time_s"),
                 values.get("loss"),
                 values.get("tokens_per_s"),
-                steps[0],
+                epoch,
                 line=number,
             )
             step.samples_per_s = values.get("samples_per_s")
             self.step(step, next((str(value) for key, value in data.items() if str(key).endswith("loss")), None))
         elif values:
-            span = TimedSpan(steps[0] if steps else None, values.get("epoch_time_s") or values.get("total_time_s"))
+            span = TimedSpan(places[0] if places else None, values.get("epoch_time_s") or values.get("total_time_s"))
             span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
             span.train_loss = values.get("loss")
-            if steps:
+            if places:
                 self.run.timed_spans.append(span)
             else:
                 self.run.details["summary"] = values
@@ -154,6 +161,7 @@ class HuggingFaceConsole(LogReader):
     format = "Hugging Face console log"
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: a dictionary of figures, a setting, or perhaps a command."""
         if (at := line.find("{'")) >= 0:
             self._dictionary(line[at:], number)
         elif m := re.search(r"Instantaneous batch size per device = ([\d,]+)", line):
@@ -172,6 +180,9 @@ class HuggingFaceConsole(LogReader):
             self.launch(line)
 
     def _dictionary(self, text: str, number: int) -> None:
+        """Take the figures of a text that begins with a dictionary: of the whole run, of an evaluation, or of a
+        step.
+        """
         end = text.rfind("}")
         data = _literal(text[: end + 1])
         if not isinstance(data, dict):
@@ -208,7 +219,7 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal, None where it is none. JSON but for its quotes is read as that: it is faster."""
+    """Return the value of a Python literal; None for others. JSON but for its quotes is read as that: it is faster."""
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))
@@ -225,7 +236,9 @@ def _count(text: str) -> int:
 
 
 def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
-    """transformers' trainer_state.json: losses along the way, and one rate over everything, start-up included."""
+    """Return the run of transformers' trainer_state.json: losses on the way, and one rate over all, start-up
+    included.
+    """
     run = ReportedRun(name, "HF Trainer state")
     top = Fields(data, run.problems)
     run.micro_batch = top.count("train_batch_size")

@@ -25,6 +25,7 @@ class Keras(LogReader):
         self._epoch: int | None = None
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: the begin or the end of an epoch, or perhaps a command."""
         if m := self._begin.match(line):
             self._epoch = int(m[1])
         elif "ETA:" not in line and (m := self._end.search(line)) and m[1] == m[2] and self._epoch is not None:
@@ -33,6 +34,7 @@ class Keras(LogReader):
             self.launch(line)
 
     def _end_of(self, epoch: int, seconds: float, figures: str) -> None:
+        """Add an epoch, or its validation where another line of it follows; `figures` is the rest of the line."""
         spans = self.run.timed_spans
         if spans and spans[-1].index is not None and epoch <= spans[-1].index:
             if epoch == spans[-1].index:

@@ -71,11 +71,11 @@ class Form:
 
 
 def form_of(parts: list[str]) -> Form:
-    """The form of a line that was cut at its runs of digits. What `PAIR` matches does not depend on how many digits a
-    run has, so that one digit stands for each.
+    """Return the form of a line that was cut at its runs of digits, which are the odd `parts`. What `PAIR` matches does
+    not depend on how many digits a run has, so that one digit stands for each.
     """
     template = "0".join(parts[::2])
-    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))
+    ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
     pairs: list[KeyedNumber] = []
     at = 0
     while m := PAIR.search(template, at):
@@ -101,6 +101,7 @@ def form_of(parts: list[str]) -> Form:
             else:
                 continue
         kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
+        # The parts of the line that the number is made of, from its first run of digits to its last.
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
             sign = m["number"][0] if m["number"][0] in "+-" else ""
@@ -132,7 +133,7 @@ class KeyValues(LogReader):
 
     @classmethod
     def reads(cls, text: str) -> bool:
-        """Whether a piece of a log has such lines."""
+        """Whether a piece of a log has LEAST such lines with the same keys."""
         counted: Counter[frozenset[str]] = Counter()
         forms: dict[str, Form] = {}
         for line in text.splitlines()[:3000]:
@@ -144,6 +145,7 @@ class KeyValues(LogReader):
         return False
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: a step or an epoch of the first rank with what it states, or perhaps a command."""
         form, parts = _form_and_parts(line, self._forms)
         if form is None or not form.is_log_line:
             self.launch(line)
@@ -155,43 +157,35 @@ class KeyValues(LogReader):
                 return
         self._example = self._example or line.strip()[:120]
         self._signatures[kinds] += 1
-        values: dict[str, float | None] = {}
-        texts: dict[str, str] = {}
-        for pair in form.pairs:
-            if pair.kind not in values:
-                text = pair.printed + "".join(parts[pair.first : pair.last + 1])
-                number_of = figure(text)
-                values[pair.kind] = None if number_of is None else number_of * pair.scale
-                texts[pair.kind] = text
-                if pair.kind == "tokens_per_s" and pair.per_device is not None:
-                    self.run.rate_scope = "rank" if pair.per_device else "global"
+        values, texts = self._figures(form, parts)
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
-        seconds = values.get("step_time_s") or values.get(TOOK)
         if step is not None:
-            logged = LoggedStep(
-                int(step), seconds if seconds and seconds > 0 else None, values.get("loss"), line=number
-            )
-            logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+            logged = _step_of(int(step), values, number)
             logged.epoch = None if epoch is None else int(epoch)
-            logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
             if logged.loss is None and "loss" in texts:
                 self._nan[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds.append(kinds)
         elif epoch is not None:
-            span = TimedSpan(
-                int(epoch),
-                values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s"),
-                train_loss=values.get("loss"),
-            )
-            span.val_loss = values.get("val_loss")
-            span.tokens_per_s = values.get("tokens_per_s")
-            span.samples_per_s = values.get("samples_per_s")
-            if span.seconds is not None and span.seconds <= 0:
-                span.seconds = None
-            self._spans.append((kinds, span))
+            self._spans.append((kinds, _span_of(int(epoch), values)))
+
+    def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
+        """Return kind -> figure in base units, and kind -> its text, of the first pair of each kind of a line."""
+        values: dict[str, float | None] = {}
+        texts: dict[str, str] = {}
+        for pair in form.pairs:
+            if pair.kind in values:
+                continue
+            text = pair.printed + "".join(parts[pair.first : pair.last + 1])
+            value = figure(text)
+            values[pair.kind] = None if value is None else value * pair.scale
+            texts[pair.kind] = text
+            if pair.kind == "tokens_per_s" and pair.per_device is not None:
+                self.run.rate_scope = "rank" if pair.per_device else "global"
+        return values, texts
 
     def finish(self) -> list[ReportedRun]:
+        """Return the runs, of the lines whose keys are repeated; epochs count only where there are no steps."""
         common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
         numbers = np.array(self._steps.step_numbers)
         if not self._nan and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
@@ -207,11 +201,11 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Steps may count from 0 in every epoch; ranks may print the same step one after the other."""
+        """Add a step to its run. Steps may count from 0 in every epoch; ranks may print one step after the other."""
         before, self._before = self._before, (logged.step, logged.epoch)
         if before == self._before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif before is not None and logged.epoch is not None and logged.epoch != before[1]:
+        elif before is not None and logged.epoch not in (None, before[1]):  # before: step and epoch
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -219,37 +213,59 @@ class KeyValues(LogReader):
             self.step(logged, loss)
 
     def _add_spans(self, spans: list[TimedSpan]) -> None:
-        """Epochs of the run, or of several where they start again behind the last one.
+        """Add epochs to the run, or to several where they start again behind the last one.
 
         A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
         print them to one file: those of the first sequence are read.
         """
-        chains: list[list[tuple[int, TimedSpan]]] = []
+        chains: list[list[tuple[int, TimedSpan]]] = []  # each of epochs that follow each other, with their places
+
+        def chain_to(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
+            return next((chain for chain in chains if chain[-1][1].index == epoch), None)
+
         for place, span in enumerate(spans):
-            same = next((c for c in chains if c[-1][1].index == span.index), None)
-            if same is not None and (span.val_loss is not None) != (same[-1][1].val_loss is not None):
-                epoch = same[-1][1]
-                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
-                continue
-            last = None if span.index is None else span.index - 1
-            before = next((c for c in chains if last is not None and c[-1][1].index == last), None)
+            if (same := chain_to(span.index)) is not None:
+                _, epoch = same[-1]
+                if (span.val_loss is None) != (epoch.val_loss is None):
+                    epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                    continue
+            before = None if span.index is None else chain_to(span.index - 1)
             if before is None:
                 chains.append([(place, span)])
             else:
                 before.append((place, span))
         end = -1
         for chain in chains:
-            if chain[0][0] < end:
+            first_place, _ = chain[0]
+            if first_place < end:
                 self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
                 continue
             if self.run.timed_spans:
                 self._restart()
             self.run.timed_spans = [span for _, span in chain]
-            end = chain[-1][0]
+            end, _ = chain[-1]
+
+
+def _step_of(step: int, values: dict[str, float | None], line: int) -> LoggedStep:
+    """Return the step of a line with these figures by kind, in base units."""
+    seconds = values.get("step_time_s") or values.get(TOOK)
+    logged = LoggedStep(step, seconds if seconds and seconds > 0 else None, values.get("loss"), line=line)
+    logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+    logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
+    return logged
+
+
+def _span_of(epoch: int, values: dict[str, float | None]) -> TimedSpan:
+    """Return the epoch of a line with these figures by kind, in base units."""
+    seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
+    span = TimedSpan(epoch, seconds if seconds and seconds > 0 else None)
+    span.train_loss, span.val_loss = values.get("loss"), values.get("val_loss")
+    span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
+    return span
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """The form of a line, None where it is too long or has no digits, and its parts. `forms` are those seen so far."""
+    """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are known ones."""
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

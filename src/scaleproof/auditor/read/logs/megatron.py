@@ -37,11 +37,10 @@ class Megatron(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._settled = (
-            False  # whether a line without skipped iterations was there: the loss scaler has found its scale
-        )
+        self._settled = False  # a line without skipped iterations was there: the loss scaler has found its scale
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: of a step, an argument, the memory, what the next step contains, or perhaps a command."""
         if m := self._step.search(line):
             self._read(m, number, line)
         elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
@@ -57,10 +56,12 @@ class Megatron(LogReader):
             self.launch(line)
 
     def _read(self, m: re.Match[str], number: int, line: str) -> None:
+        """Add the step of a line that matches `_step`, with the figures between its bars."""
         seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
-        values = {
-            k.strip().replace("_", " "): v.strip() for k, _, v in (part.rpartition(":") for part in line.split("|"))
-        }
+        values: dict[str, str] = {}
+        for part in line.split("|"):
+            key, _, value = part.rpartition(":")
+            values[key.strip().replace("_", " ")] = value.strip()
         loss = values.get("lm loss") or values.get("loss")
         step = LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, figure(loss), line=number)
         flops = (
@@ -76,10 +77,11 @@ class Megatron(LogReader):
         run.global_batch = whole(values.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._skipped(whole(values.get("number of skipped iterations")) or 0)
-        if (nan := whole(values.get("number of nan iterations"))) and nan:
+        if nan := whole(values.get("number of nan iterations")):
             run.nan_steps += [step.step] * min(nan, 10_000)
 
     def _skipped(self, count: int) -> None:
+        """Count the iterations that a line says were skipped: apart, as long as the loss scaler looks for its scale."""
         run = self.run
         if len(run.logged_steps) == 1:
             self._settled = False
@@ -92,6 +94,7 @@ class Megatron(LogReader):
             run.skipped_steps = 0
 
     def _argument(self, name: str, value: str) -> None:
+        """Take an argument that the program printed, by its name and its value as printed."""
         count = whole(value)
         if name in ARGUMENTS and count:
             self.say(ARGUMENTS[name], count)

@@ -54,6 +54,7 @@ class RankBlocks(LogReader):
         }
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: all of its events in their order, and the settings that it states."""
         events = False
         for m in EVENTS.finditer(line):
             events = True
@@ -74,6 +75,7 @@ class RankBlocks(LogReader):
         return self._steps[step]
 
     def _on_step(self, m: re.Match[str], number: int) -> None:
+        """Note the loss that a rank printed for a step; the first one is that of the run."""
         text = re.search(rf"Step {STEP}: loss:? {N}", m["step"])
         assert text is not None
         logged = self._at(int(text[1]), number)
@@ -86,6 +88,7 @@ class RankBlocks(LogReader):
             self.run.nan_steps.append(logged.step)
 
     def _on_elapsed(self, m: re.Match[str], number: int) -> None:
+        """Note the time of the last step, that of the slowest rank."""
         seconds = _last_figure(m["elapsed"].removesuffix("s"))
         if self._last is None:
             self._unplaced = max(self._unplaced, seconds or 0.0)
@@ -93,7 +96,10 @@ class RankBlocks(LogReader):
             self._last.seconds = max(self._last.seconds or 0.0, seconds or 0.0) or None
 
     def _on_rate(self, m: re.Match[str], number: int) -> None:
-        """`at step 15` names its step; `average on 15`, the number of steps, belongs to the last printed step."""
+        """Note FLOP/s of a step, those of the slowest rank.
+
+        `at step 15` names its step; `average on 15`, the number of steps, belongs to the last printed step.
+        """
         text = m[0]
         logged = self._last
         if at := re.search(rf"at step {STEP}", text):
@@ -109,18 +115,22 @@ class RankBlocks(LogReader):
         self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * MIB) or None
 
     def _on_bar(self, m: re.Match[str], number: int) -> None:
+        """Note the seconds of a step, and those so far, by tqdm's bar; bars of anything but training are passed
+        over.
+        """
         bar = re.search(rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]", m["bar"])
         if bar is None or re.match(r"(?i)valid|eval|test|load|map|token|download", bar[1]):
             return
-        pace = figure(bar[6])
-        if pace and bar[7] == "it/s":
+        _, step, hours, minutes, seconds, printed, unit = bar.groups()
+        pace = figure(printed)
+        if pace and unit == "it/s":
             pace = 1 / pace
         if pace and pace > 0:
-            elapsed = int(bar[3] or 0) * 3600 + int(bar[4]) * 60 + int(bar[5])
-            self._bar.setdefault(int(bar[2]), (float(elapsed), pace))
+            elapsed = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+            self._bar.setdefault(int(step), (float(elapsed), pace))
 
     def _device_table(self, line: str) -> None:
-        """GPUtil's table, whose columns have two sets of names."""
+        """Take memory and name of a device from a line of GPUtil's table, whose columns have two sets of names."""
         cells = [cell.strip() for cell in line.split("|") if cell.strip()]
         if any(c.lower().startswith(("memory used", "used memory")) for c in cells):
             self._columns = [c.lower() for c in cells]
@@ -134,6 +144,7 @@ class RankBlocks(LogReader):
     # Settings
 
     def _argument(self, name: str, value: str) -> None:
+        """Take an argument that the program printed, by its name and its value as printed."""
         count = whole(value)
         if name in ARGUMENTS and count and name != "train_micro_batch_size_per_gpu":
             setattr(self.run, ARGUMENTS[name], count)
@@ -143,6 +154,7 @@ class RankBlocks(LogReader):
             self.run.strategy = value.lower()
 
     def _engine(self, line: str) -> None:
+        """Take what a line states of DeepSpeed's settings, and skipped updates."""
         run = self.run
         if m := re.search(r"(?<![a-z_])train_micro_batch_size_per_gpu[\"' ]*[:.= ]+ *(\d{1,12})\b(?!\.\d)", line):
             run.engine_batch = int(m[1])
@@ -158,15 +170,15 @@ class RankBlocks(LogReader):
             self._overflow(m)
 
     def _overflow(self, m: re.Match[str]) -> None:
-        """A skipped update, counted on one rank. Halvings from the first scale on are the scaler settling."""
+        """Count an update that rank 0 skipped. Halvings from the first scale on are the scaler settling: counted
+        apart.
+        """
         if m[1] not in (None, "0"):
             return
-        attempted, reduced = figure(m[2]) if m[2] else None, figure(m[3]) if m[3] else None
-        if (
-            self._settling
-            and attempted is not None
-            and ((self._scale is None and not self._steps) or attempted == self._scale)
-        ):
+        attempted = figure(m[2]) if m[2] else None
+        reduced = figure(m[3]) if m[3] else None
+        is_first = self._scale is None and not self._steps
+        if self._settling and attempted is not None and (is_first or attempted == self._scale):
             self.run.details["skipped_while_settling"] = self.run.details.get("skipped_while_settling", 0) + 1
         else:
             self._settling = False
@@ -174,6 +186,7 @@ class RankBlocks(LogReader):
         self._scale = reduced
 
     def _other(self, line: str) -> None:
+        """Take what else a line states: a profiler, a validation loss, device time, or a command."""
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
         elif m := re.search(rf"Validation loss: {N}", line):
@@ -184,6 +197,7 @@ class RankBlocks(LogReader):
             self.launch(line)
 
     def finish(self) -> list[ReportedRun]:
+        """Return the run, its steps in order."""
         run = self.run
         run.logged_steps = StepSeries(self._steps[s] for s in sorted(self._steps))
         run.progress_bar = [(step, elapsed, pace) for step, (elapsed, pace) in sorted(self._bar.items())]

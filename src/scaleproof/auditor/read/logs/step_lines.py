@@ -58,31 +58,34 @@ class ModdedNanoGPT(LogReader):
         self._validated: list[LoggedStep] = []  # lines of validation, with the clock in place of a time
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: of a step, whose time is the difference of two clocks, of a validation, or a command."""
         m = self._step.search(line)
         if m is None:
             self.launch(line)
             return
         run = self.run
+        step = int(m[1])
         clock = (figure(m[5]) or 0.0) / (1e3 if m[6] else 1.0)
         if m[3] is not None:
             run.best_val_loss = least(run.best_val_loss, figure(m[3]))
             run.details["total_s"] = clock
-            self._validated.append(LoggedStep(int(m[1]), clock, line=number))
+            self._validated.append(LoggedStep(step, clock, line=number))
             return
-        before = run.details.get("clock")
         seconds = None
-        if before is not None and int(m[1]) > before[0] and clock > before[1]:
-            seconds = (clock - before[1]) / (int(m[1]) - before[0])
-        self.step(LoggedStep(int(m[1]), seconds, figure(m[4]) if m[4] else None, line=number), m[4])
+        if "clock" in run.details:
+            last_step, last_clock = run.details["clock"]
+            if step > last_step and clock > last_clock:
+                seconds = (clock - last_clock) / (step - last_step)
+        self.step(LoggedStep(step, seconds, figure(m[4]) if m[4] else None, line=number), m[4])
         self.run.details |= {
-            "clock": (int(m[1]), clock),
+            "clock": (step, clock),
             "step_average_s": seconds_of(m[7]),
             "total_s": clock,
             "total_steps": int(m[2]),
         }
 
     def finish(self) -> list[ReportedRun]:
-        """The runs; where only validation was printed, the mean times of the steps between its lines."""
+        """Return the runs; where only validation was printed, with the mean times of the steps between its lines."""
         if not any(run.logged_steps for run in self.runs):
             for before, here in pairwise(self._validated):
                 steps = here.step - before.step
@@ -155,6 +158,7 @@ class TorchTitan(Dialect):
     )
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line; where no peak is known for a device, note whose peak was taken."""
         if m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
             self.run.details["peak_fallback"] = f"{m[1]} -> {m[2]}"
             self.run.peak_flops = A100_BF16 if m[2] == "A100" else None

@@ -24,6 +24,7 @@ class TfCnnBenchmarks(LogReader):
     _step = re.compile(rf"^{STEP}\s+images/sec: {N} \+/- {N} \(jitter = {N}\)(?:\s+{N})?")
 
     def feed(self, number: int, line: str) -> None:
+        """Read one line: of a step, of the result, or of a setting."""
         if m := self._step.search(line):
             loss = None if "synthetic" in (self.run.dataset or "") else m[5]
             step = LoggedStep(int(m[1]), None, figure(loss), line=number)
@@ -36,6 +37,7 @@ class TfCnnBenchmarks(LogReader):
             self._setting(line)
 
     def _setting(self, line: str) -> None:
+        """Take a setting of the run (`Model: resnet50`); other lines are passed over."""
         name, _, value = line.partition(":")
         text = value.strip()
         if name == "Model":

@@ -44,8 +44,8 @@ def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
         return own_times[0] if len(own_times) == 1 else None
     if claim.kind == "step_parts":
         epoch_times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
-        steps = values["steps_per_epoch"]
-        return fmean(epoch_times) / steps if epoch_times and steps > 0 else None
+        known = epoch_times and values["steps_per_epoch"] > 0
+        return fmean(epoch_times) / values["steps_per_epoch"] if known else None
     if claim.kind == "amdahl":
         speedup, devices = values["speedup"], values["devices"]
         return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
@@ -196,7 +196,7 @@ def _share(values: dict[str, Any]) -> str:
 
 
 def _of_one_total(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[str, Any]) -> str:
-    """Published shares of what `a` is about for the runs of `a` and `b`, of each total that both have; "" without one."""
+    """The shares of what `a` is about in the runs of `a` and `b`, under each total that was published of both."""
     percents_a: dict[str, float] = {}
     percents_b: dict[str, float] = {}
     for share in shares:

@@ -64,8 +64,9 @@ def shortened_names(names: list[str], width: int) -> list[str]:
     """
     start = 0  # of the part of each path that is not common
     if len(set(names)) > 1 and max(map(len, names)) > width:
-        folders = zip(*(name.split("/")[:-1] for name in names), strict=False)
-        start = sum(len(parts[0]) + 1 for parts in takewhile(lambda parts: len(set(parts)) == 1, folders))
+        levels = zip(*(name.split("/")[:-1] for name in names), strict=False)
+        common = takewhile(lambda folders: len(set(folders)) == 1, levels)
+        start = sum(len(folders[0]) + 1 for folders in common)
     bare = [name[start:] for name in names]
     cut = [name if len(name) <= width else f"...{name[3 - width :]}" for name in bare]
     return cut if len(set(cut)) == len(set(names)) else bare

@@ -17,6 +17,7 @@ from scaleproof.auditor.checks.speeds import speed
 from scaleproof.auditor.read.reported import ReportedRun
 
 DISTINCT = 200  # configurations of one size that are compared one by one
+# What a baseline may differ in; some of these differences are findings of their own.
 CONDITIONS = (
     "engine",
     "precision",
@@ -29,7 +30,6 @@ CONDITIONS = (
     "config_sha256",
     "offload",
 )
-# What the program and its surroundings may differ in and still be a baseline, with a finding of its own.
 WORK = ("model", "dataset", "dataset_samples", "seq_len", "epochs", "parameters")
 # Parts of a name that say how many devices and which strategy, not which work; numbers of jobs and experiments.
 DEVICE_WORDS = re.compile(
@@ -106,8 +106,8 @@ class Baselines:
         ][:DISTINCT]
         fewest = min((repeats[0].world_size or 0 for repeats in fitting), default=0)
         smallest = [repeats for repeats in fitting if repeats[0].world_size == fewest]
-        weights = [_weight(repeats[0], run) for repeats in smallest]
-        return [repeats for repeats, weight in zip(smallest, weights, strict=True) if weight == min(weights)]
+        distances = [_distance(repeats[0], run) for repeats in smallest]
+        return [repeats for repeats, distance in zip(smallest, distances, strict=True) if distance == min(distances)]
 
     def _add(self, run: ReportedRun, candidates: list[list[ReportedRun]]) -> None:
         """Enter a run with its published baseline, else with its only candidate, else, if it has several, with all."""
@@ -152,18 +152,19 @@ def name_of_work(name: str) -> tuple[str, ...]:
 
 
 def _differ(a: ReportedRun, b: ReportedRun, name: str) -> bool:
+    """Whether both runs state the field, and differently."""
     first, second = getattr(a, name), getattr(b, name)
     return first is not None and second is not None and first != second
 
 
-def _weight(base: ReportedRun, run: ReportedRun) -> int:
+def _distance(base: ReportedRun, run: ReportedRun) -> int:
     """How different the conditions are: 2 for each that differs, 1 for each that only one of the two runs states."""
-    weight = 0
+    distance = 0
     for name in CONDITIONS:
         first, second = getattr(base, name), getattr(run, name)
         if first != second:
-            weight += 1 if first is None or second is None else 2
-    return weight
+            distance += 1 if first is None or second is None else 2
+    return distance
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:

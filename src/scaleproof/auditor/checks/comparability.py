@@ -37,7 +37,7 @@ NO_NUMBERS = ("failed", "not_applicable")
     )
 )
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up over another engine or precision mixes that with scaling."""
+    """A baseline has the engine and the precision of the run: else a speed-up mixes these with scaling."""
     for base, run, different in _baseline_differences(context, PROGRAM):
         if different:
             published = context.is_published(base, run)
@@ -57,7 +57,7 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up over a run of another commit, launcher or device."""
+    """A baseline has the commit, launcher, device and versions of the run."""
     for base, run, different in _baseline_differences(context, ENVIRONMENT):
         for package in sorted(base.versions.keys() & run.versions.keys()):
             base_version, version = base.versions[package], run.versions[package]
@@ -121,9 +121,9 @@ def _arms_apart(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag
         others = {other.name: (other, _arm_differences(arm, other)) for other in arms if other is not arm}
         if not others:
             continue
-        other, different = min(others.values(), key=lambda pair: _weight(pair[1]))
+        other, different = min(others.values(), key=lambda pair: _number_of_causes(pair[1]))
         names = frozenset((arm.name, other.name))
-        if _weight(different) <= 1 or names in reported:
+        if _number_of_causes(different) <= 1 or names in reported:
             continue
         reported.add(names)
         what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
@@ -131,7 +131,7 @@ def _arms_apart(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag
         yield Flag(f"they differ in {what}", [arm, other], severity="suspect" if published else "note")
 
 
-def _weight(apart: Differences) -> int:
+def _number_of_causes(apart: Differences) -> int:
     """How many differences count: other nodes of the same cluster are named, but do not."""
     return len(apart.keys() - {"hosts"})
 
@@ -155,7 +155,7 @@ def _short(value: Any) -> str:
 
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
-    """One run says nothing about its own spread."""
+    """Each configuration was measured more than once: one run says nothing about its own spread."""
     measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
     configurations = grouped_by(
         measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
@@ -176,7 +176,7 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
-    """A run is one run, however often its file was copied."""
+    """No two files have the same run id and rate: they are copies of one run, which counts once."""
     identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
     for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
         if len(copies) > 1:
@@ -197,7 +197,7 @@ SHARDING_ONE_DEVICE = Code(
 
 @of_evidence.check(SHARDING_ONE_DEVICE)
 def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
-    """ZeRO and FSDP on one device have nothing to shard."""
+    """Runs with ZeRO or FSDP have several devices: on one there is nothing to shard."""
     alone = [
         run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
     ]
@@ -285,7 +285,7 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
-    """One hash for two different batches is a hash of the file, not of what ran."""
+    """Runs with one configuration hash have one batch: else it is a hash of the file, not of what ran."""
     hashed = (run for run in context.runs if run.config_sha256)
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}

@@ -102,8 +102,8 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
     for run in context.runs:
         if run.problems:
-            infinite = any("finite" in problem for problem in run.problems)
-            code = NOT_FINITE.name if infinite else "field-unusable"
+            is_not_finite = any("finite" in problem for problem in run.problems)
+            code = NOT_FINITE.name if is_not_finite else "field-unusable"
             yield Flag(listed(run.problems), [run], code, severity="suspect")
     missing = [run for run in context.runs if run.details.get("missing")]
     if missing:

@@ -75,7 +75,7 @@ def _inclusive_times(context: AuditContext, table: OperatorTable) -> Flag:
     )
 )
 def one_poller(context: AuditContext) -> Iterator[Flag]:
-    """Samples of one device come one after the other; a clock that goes back is a second poller in the same file."""
+    """In a log of a monitor the clock of a device never goes back: else a second poller writes into the same file."""
     for log in context.evidence.gpu_logs:
         # Two, or one in a hundred, may have another cause.
         if log.backwards > max(2, 0.01 * log.samples):

@@ -148,7 +148,7 @@ def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: 
     if not count or part is None or total is None or not multiplies(part, total):
         return ""
     parts = interval(part) * count
-    # Above 200 times the total, the unit or the count is rather another one than the total wrong.
+    # A product above 200 times the total is taken for a unit or a count that was misread.
     if parts.low * (1 - tolerance) <= interval(total).high or parts.low > 200 * interval(total).high:
         return ""
     product = f"{integer(count)} {count_kind} x {printed(part)} = {number(parts.middle, 4)} s"

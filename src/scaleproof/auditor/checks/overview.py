@@ -185,6 +185,7 @@ def _row_line(
 
 
 def _measured(row: ReportedRow, kind: str) -> str:
+    """A figure of a row as it is printed, with its heading; "" where the row has none of this kind."""
     quantity = figure(row, kind)
     if quantity is None:
         return ""

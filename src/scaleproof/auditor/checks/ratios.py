@@ -55,9 +55,9 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def _is_over_fewest(series: RowSeries, kind: str) -> bool:
-    """Whether printed ratios are over the row with the fewest devices: it is marked 1, and no larger row is.
+    """Whether printed ratios ("speedup" or "efficiency") are over the rows with the fewest devices, all marked 1.
 
-    A second 1 means that each number of devices has a baseline of its own, another strategy.
+    A second speed-up of 1 means that each number of devices has a baseline of its own, another strategy.
     """
     marked = [figure(base, kind) for base in series.bases]
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
@@ -187,6 +187,7 @@ class _Efficiency:
 
     @property
     def corrected(self) -> Correction | None:
+        """The efficiency by the printed speed-up, else by the measured ratios where these agree."""
         if self.speedup is None:
             return _one_figure(self.measured, f"against {_over(self.series)}, / {self.devices:g}", self.devices, "%")
         value = PERCENT * interval(self.speedup).middle / self.devices
@@ -271,7 +272,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
         for series in series_of(table):
             by_speedup = _is_over_fewest(series, "speedup")
             if not by_speedup and any(figure(base, "speedup") for base in series.bases):
-                continue
+                continue  # they are over another baseline
             for row, devices in series.larger():
                 stated = figure(row, "speedup") if by_speedup else None
                 ratios = series.ratios(row, devices)
@@ -362,7 +363,7 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _unequal(series: RowSeries) -> Iterator[Flag]:
-    """Rows with other work than the baseline's; with the right speed-up where the printed one takes it for equal."""
+    """Rows that did other work than the baseline; with the right speed-up where the printed one takes it for equal."""
     base = series.baseline
     if base is None:
         return

@@ -109,7 +109,7 @@ def figure(row: ReportedRow, kind: str) -> Quantity | None:
 
 
 def known(row: ReportedRow, kind: str) -> Quantity | None:
-    """A figure that can be compared and has a stated unit: not only its ratios count, but its value."""
+    """A figure that can be compared, in a stated unit: its value can be multiplied with others, not only its ratios."""
     quantity = figure(row, kind)
     return quantity if quantity is not None and quantity.unit_stated else None
 
@@ -208,7 +208,7 @@ def _work_of_times(row: ReportedRow, base: ReportedRow, kind: str, devices: floa
 
 
 def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """A row's figure as a multiple of the baseline's."""
+    """A row's figure as a multiple of the baseline's; None where one has none, or 0."""
     here, there = row.value(kind), base.value(kind)
     return here / there if here and there else None
 

@@ -236,7 +236,7 @@ def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
-    """The number of devices is known for each run that says how fast it was."""
+    """The number of devices is known for each run that says how fast it was, where there are several runs."""
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
@@ -290,5 +290,6 @@ def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
 
 
 def _mean(part: list[TimedSpan]) -> str:
+    """The mean time of a run's epochs after the first, to be appended to a sentence."""
     times = [span.seconds for span in part[1:] if span.seconds]
     return f", {fmean(times):.2f} s an epoch after the first" if times else ""

@@ -170,7 +170,8 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
         passed = elapsed[step.step] - elapsed[before.step]
         by_all = printed * step.step
         agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
-        if passed > 5 and agrees and printed * steps < 0.8 * least / 0.95 * passed - 1:
+        contradicts = printed * steps < 0.8 * least / 0.95 * passed - 1  # the bar's clock has whole seconds
+        if passed > 5 and agrees and contradicts:
             evidence = (
                 f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
                 f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
@@ -264,7 +265,7 @@ def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
-    """A 95th percentile needs twenty samples at the very least."""
+    """A 95th percentile is of twenty sampled steps or more. One finding for each run."""
     for run in context.runs:
         for span in run.timed_spans:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):

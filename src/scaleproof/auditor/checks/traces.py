@@ -32,7 +32,7 @@ NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would g
     UPDATES_SKIPPED,
 )
 def traces_agree(context: AuditContext) -> Iterator[Flag]:
-    """The kernel table of a trace agrees with the summary and the metrics beside it."""
+    """The kernel table of a trace agrees with the summary and the metrics of the one run that it lies beside."""
     for folder in sorted(set(context.evidence.traced_folders)):
         runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
         if len(runs) != 1:

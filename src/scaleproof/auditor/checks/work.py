@@ -49,16 +49,19 @@ EACH_RANK_EVERYTHING = Code(
 
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """tokens/s x time = tokens, epoch by epoch. A factor of exactly the world size has a name of its own."""
+    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run.
+
+    A factor of exactly the world size has a code of its own.
+    """
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _span(run, span)))
+        flags = (flag for span in run.timed_spans if (flag := _rate_of_span(run, span)))
         first = next(flags, None)
         if first:
             yield first
         yield from _logged_steps(run)
 
 
-def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
     rate = span.tokens_per_s
     seconds = span.seconds

@@ -113,7 +113,7 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
-    """A published communication time is not below zero: then it is a difference of two runs, and no time."""
+    """A published communication time is not below zero: such a one is a difference of two runs, and no time."""
     for claim in context.claims("communication_time"):
         if claim.values["value"] < 0:
             how = f" ({claim.values['how']})" if "how" in claim.values else ""

@@ -37,7 +37,7 @@ FIRST = 1.15  # ratio of the first epoch's time to the others'
     )
 )
 def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
-    """Step times are not 1, 2, ... p times a base time, repeatedly: then the clock restarts only every p-th step."""
+    """Step times are not 1, 2, ... p times a base time, repeatedly: else the clock restarts every p-th step only."""
     for run in context.runs:
         steps = run.logged_steps.having("seconds")
         times = steps.values("seconds")
@@ -223,7 +223,7 @@ def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
     )
 )
 def sampled_steps(context: AuditContext) -> Iterator[Flag]:
-    """Of every n-th micro-step that is timed some update the weights. One finding for each run, on its first span."""
+    """Where only every n-th micro-step is timed, some of these update the weights. One finding for each run."""
     for run in context.runs:
         flags = (flag for span in run.timed_spans if (flag := _missed_updates(run, span)))
         first = next(flags, None)
@@ -294,7 +294,7 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
-    """The timed window is without first epochs and steps, which allocate, connect and compile. One finding a run."""
+    """A rate leaves out the first epoch or steps, which allocate, connect and compile. One finding for each run."""
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")

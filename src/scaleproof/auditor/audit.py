@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.all_checks import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.overview import OverviewLine, readings
+from scaleproof.auditor.checks.overview import OverviewLine, overview_lines
 from scaleproof.auditor.checks.scaling_lines import ScalingLine, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather
 from scaleproof.auditor.read.reported import Evidence, Unread
@@ -68,21 +68,23 @@ class Audit(BaseModel):
 
 
 def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Audit:
-    """Read and check. Raises UserError where a path is missing, or where nothing in it is a result."""
+    """Audit all files below `paths`.
+
+    `given`: facts that the caller knows, by a part of a run's name ("" for all runs): {"ddp": {"world_size": 4}}.
+    Raises UserError where a path is missing, or where nothing in it is a result.
+    """
     evidence = gather(paths, given)
     return audit_gathered(evidence, " ".join(printable(path.name or path.resolve().name) for path in paths))
 
 
 def audit_gathered(evidence: Evidence, source: str) -> Audit:
-    """The audit of what was read. Raises UserError where none of it is a result."""
-    names, own, formats = _own(evidence)
-    if not names and not evidence.anything:
-        seen = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
-        files = len(evidence.ignored) + len(evidence.traces)
-        strange = [f"{file.name}: {file.reason}" for file in evidence.unread]
-        seen += f"; not read: {'; '.join(strange[:3])}" if strange else ""
-        seen += "; docs/audit.md lists what is recognised"
-        raise UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{seen}")
+    """Audit what was read; `source` names it in the audit and in messages.
+
+    Raises UserError where none of it is a result.
+    """
+    own_names, own_findings, formats = _audit_own_runs(evidence)
+    if not own_names and not evidence.anything:
+        raise _no_result(evidence, source)
     formats += Counter(run.format for run in evidence.runs)
     formats += Counter(table.form for table in evidence.tables)
     formats["profiler table"] += len(evidence.operator_tables)
@@ -90,33 +92,44 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     formats["scaling report"] += len(evidence.scaling_reports)
     formats["sentence with a figure"] += len(evidence.stated_figures)
     context = AuditContext(evidence)
-    findings = by_severity([*own, *audit_context(context)])
+    findings = by_severity([*own_findings, *audit_context(context)])
     return Audit(
         source=source,
-        runs=[*names, *(run.name for run in evidence.runs)],
+        runs=[*own_names, *(run.name for run in evidence.runs)],
         formats={name: count for name, count in formats.items() if count},
         scaling=scaling_lines(context, findings),
-        readings=readings(context, findings),
-        figures=_figures(evidence.tables),
+        readings=overview_lines(context, findings),
+        figures=_count_figures(evidence.tables),
         traces=evidence.traces,
         not_read=_not_read(evidence),
         not_recognised=evidence.ignored,
         columns_not_understood=[
-            f"{t.name}: {', '.join(t.not_understood)}" for t in evidence.tables if t.not_understood
+            f"{table.name}: {', '.join(table.not_understood)}" for table in evidence.tables if table.not_understood
         ],
-        checks=[*(check_names() if names else []), *(check.name for check in of_evidence)],
+        checks=[*(check_names() if own_names else []), *(check.name for check in of_evidence)],
         findings=findings,
     )
 
 
-def _figures(tables: list[ReportedTable]) -> FigureCount:
-    """The figures of tables: those that are understood, and cells with digits that are not."""
+def _no_result(evidence: Evidence, source: str) -> UserError:
+    """The error for files without a result: how many there are, and why the first three were not read."""
+    details = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
+    reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
+    if reasons:
+        details += f"; not read: {'; '.join(reasons[:3])}"
+    details += "; docs/audit.md lists what is recognised"
+    files = len(evidence.ignored) + len(evidence.traces)
+    return UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
+
+
+def _count_figures(tables: list[ReportedTable]) -> FigureCount:
+    """Count the figures of tables that are understood, and by heading the cells with digits that are not."""
     unknown: Counter[str] = Counter()
     for table in tables:
         headings = set(table.not_understood)
         for row in table.rows:
-            missed = {name for name in headings if any(c.isdigit() for c in row.texts.get(name, ""))}
-            unknown.update(missed | row.not_understood.keys())
+            with_digits = {name for name in headings if any(c.isdigit() for c in row.texts.get(name, ""))}
+            unknown.update(with_digits | row.not_understood.keys())
     return FigureCount(
         read=sum(len(row.figures) for table in tables for row in table.rows),
         not_understood=unknown.total(),
@@ -125,23 +138,27 @@ def _figures(tables: list[ReportedTable]) -> FigureCount:
 
 
 def _not_read(evidence: Evidence) -> dict[str, list[str]]:
+    """Files that were not read, each as "name: reason", by the kind of reason."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for unread in evidence.unread:
         kinds[unread.kind].append(f"{unread.name}: {unread.reason}")
     return dict(kinds)
 
 
-def _own(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
-    """Runs of schema 3.0 with their raw series, campaign by campaign; what cannot be read goes to the unread."""
+def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
+    """(names, findings, number by format) of scaleproof's own runs, which are audited campaign by campaign.
+
+    Folders that cannot be read are appended to `evidence.unread`.
+    """
     campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for folder in evidence.own_runs:
-        place = Path(folder)
-        name = printable("/".join(place.parts[-2:]))
+        path = Path(folder)
+        name = printable("/".join(path.parts[-2:]))
         try:
-            run = read_run(place)
+            run = read_run(path)
             if run.ok:
                 run.window  # noqa: B018  (reads the series, which must be the metrics' own)
-            campaigns[(run.metrics.campaign, str(place.parent.parent))].append(run)
+            campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
             evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
         except OWN_BREAKS as error:

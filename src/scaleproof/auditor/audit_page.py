@@ -8,7 +8,7 @@ from scaleproof.auditor.audit_text import (
     grouped,
     names_of,
     one_line,
-    reading,
+    reading_sentence,
     scaling_cells,
     verdict,
 )
@@ -17,10 +17,13 @@ from scaleproof.ground.html import environment
 
 
 def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
-    """`date`: when it was made. `base`: what a file's name is appended to for a link ("https://github.com/.../blob/main")."""
+    """The audit as one HTML page.
+
+    `date`: when it was made. `base`: the address that links to files begin with ("https://github.com/.../blob/main").
+    """
 
     def link(place: str) -> str:
-        """The address of a line of a file."""
+        """The address of a place, "file" or "file:line"."""
         file, _, line = place.rpartition(":")
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 
@@ -33,7 +36,7 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         date=date,
         base=base,
         verdict=verdict(audit),
-        reading=reading(audit),
+        reading=reading_sentence(audit),
         groups=grouped(audit.findings),
         pages=code_pages(),
         headings=HEADINGS,

@@ -24,10 +24,12 @@ HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", 
 
 
 def audit_text(audit: Audit, width: int = WIDTH) -> str:
-    """The verdict, then the findings, those of one kind together, most severe first; then scaling and what was read,
-    in lines of `width` characters, and what was not read.
+    """The audit as text for a console.
+
+    First the verdict, then the findings by severity and code, most severe first; then tables of the scaling and of what
+    was read, `width` characters wide, and what was not read.
     """
-    lines = [verdict(audit), reading(audit)]
+    lines = [verdict(audit), reading_sentence(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
         lines += ["", *_of_one_kind(severity, code, findings)]
     if audit.scaling:
@@ -40,31 +42,38 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
 
 
 def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list[str]:
-    """A table of the first rows. Columns that are empty are left out; the first one has what width the others leave."""
+    """The table of the first ROWS rows as one text, then a line that counts the other rows, if any.
+
+    Columns that are empty are left out; the first one has what width the others leave.
+    """
     first = rows[:ROWS]
     used = [k for k in range(len(headings)) if any(row[k] for row in first)]
-    others = sum(min(CELL, max(len(row[k]) for row in first)) + 2 for k in used[1:])
-    names = shortened_names([row[0] for row in first], max(CELL, width - others))
+    width_of_others = sum(min(CELL, max(len(row[k]) for row in first)) + 2 for k in used[1:])
+    names = shortened_names([row[0] for row in first], max(CELL, width - width_of_others))
     body = [[name, *(_cut(row[k], CELL) for k in used[1:])] for name, row in zip(names, first, strict=True)]
-    text = tabulate(body, [headings[k] for k in used], tablefmt="simple", disable_numparse=True)
-    return [text] + [f"and {len(rows) - ROWS:,} more (--json has all)"] * (len(rows) > ROWS)
+    texts = [tabulate(body, [headings[k] for k in used], tablefmt="simple", disable_numparse=True)]
+    if len(rows) > ROWS:
+        texts.append(f"and {len(rows) - ROWS:,} more (--json has all)")
+    return texts
 
 
 def shortened_names(names: list[str], width: int) -> list[str]:
-    """Names in `width` characters as far as they stay apart: without the folders that all have, then without the
-    beginning, which tells paths apart the least.
+    """Paths shortened to `width` characters: without the folders that all have in common, then without the beginning.
+
+    Where the second step would make two of them equal, it is left out, and names may be longer than `width`.
     """
-    start = 0
+    start = 0  # of the part of each path that is not common
     if len(set(names)) > 1 and max(map(len, names)) > width:
-        folders = zip(*(name.split("/")[:-1] for name in names), strict=False)
-        start = sum(len(parts[0]) + 1 for parts in takewhile(lambda parts: len(set(parts)) == 1, folders))
+        levels = zip(*(name.split("/")[:-1] for name in names), strict=False)
+        common = takewhile(lambda folders: len(set(folders)) == 1, levels)
+        start = sum(len(folders[0]) + 1 for folders in common)
     bare = [name[start:] for name in names]
     cut = [name if len(name) <= width else f"...{name[3 - width :]}" for name in bare]
     return cut if len(set(cut)) == len(set(names)) else bare
 
 
 def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[str]:
-    """What each finding says, then what all of them have in common: why it matters, what to do."""
+    """Lines on the findings of one code: the evidence of each, then why it matters and what to do."""
     yield f"{severity} {code}" + (f" ({len(findings)} times)" if len(findings) > 1 else "")
     for finding in findings[:EACH]:
         yield from _labelled(names_of(finding), finding.evidence, 4)
@@ -78,10 +87,12 @@ def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[
 
 
 def audit_markdown(audit: Audit) -> str:
-    """The same for an issue on GitHub."""
-    lines = [f"## Audit of `{one_line(audit.source)}`", "", f"**{verdict(audit)}**", "", reading(audit), ""]
+    """The audit as Markdown for an issue on GitHub: verdict, findings, scaling, what was read, what was not."""
+    sentences = (f"**{verdict(audit)}**", "", reading_sentence(audit))
+    lines = [f"## Audit of `{one_line(audit.source)}`", "", *sentences, ""]
     for (severity, code), findings in grouped(audit.findings).items():
-        lines += [f"### {severity}: `{code}`", "", one_line(pages()[code].what) if code in pages() else "", ""]
+        why = one_line(pages()[code].what) if code in pages() else ""
+        lines += [f"### {severity}: `{code}`", "", why, ""]
         for finding in findings[:EACH]:
             corrected = f" **Corrected: {one_line(finding.corrected)}.**" if finding.corrected else ""
             lines.append(f"- `{names_of(finding)}`: {one_line(finding.evidence)}.{corrected}")
@@ -102,14 +113,14 @@ def audit_markdown(audit: Audit) -> str:
 
 
 def cells(line: OverviewLine) -> list[str]:
-    """The cells of a line of what was read."""
+    """The cells of one row of the table of what was read, in the order of HEADINGS."""
     devices = "" if line.devices is None else str(line.devices)
     texts = (line.work, line.rate, line.published, line.recomputed, line.corrected, line.mark)
     return [one_line(line.name), devices, *map(one_line, texts)]
 
 
 def scaling_cells(line: ScalingLine) -> list[str]:
-    """The cells of a size of a configuration."""
+    """The cells of one row of the table of scaling, in the order of SCALING."""
     figures = (line.rate, line.speedup, line.efficiency, line.baseline, line.beside, line.mark)
     return [one_line(line.configuration), str(line.devices), *map(one_line, figures)]
 
@@ -119,7 +130,7 @@ def _cut(cell: str, width: int) -> str:
 
 
 def _not_read(audit: Audit) -> Iterator[str]:
-    """What was not read, by kind."""
+    """Lines on what was not read: one for each kind of reason, with its first files."""
     for kind, files in sorted(audit.not_read.items()):
         yield _some(kind, files)
     if audit.traces:
@@ -136,7 +147,7 @@ def _some(kind: str, files: list[str]) -> str:
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Findings by severity and code, in their order."""
+    """Findings by (severity, code); groups and the findings in them keep their order."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.severity, finding.code), []).append(finding)
@@ -149,6 +160,7 @@ def names_of(finding: Finding) -> str:
 
 
 def _labelled(label: str, text: str, indent: int) -> list[str]:
+    """The lines of "label: text", wrapped, with `indent` spaces before the first and two more before the others."""
     first = f"{' ' * indent}{label}: "
     return textwrap.wrap(
         one_line(first + text), WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
@@ -166,25 +178,31 @@ def verdict(audit: Audit) -> str:
     return "found: " + (", ".join(counted(n, word) for word, n in counts.items() if n) or "nothing")
 
 
-def reading(audit: Audit) -> str:
+def reading_sentence(audit: Audit) -> str:
     """One sentence: how many runs and tables of which formats, how many of their figures were understood."""
     formats = ", ".join(f"{name} ({n:,})" for name, n in audit.formats.items())
-    figures = audit.figures
     text = f"read: {formats or 'nothing'}"
+    figures = audit.figures
     if not figures.not_understood:
         return text
-    count = figures.read + figures.not_understood
-    names = one_line(", ".join(figures.headings[:EACH]) + ", ..." * (len(figures.headings) > EACH))
-    return f"{text}; figures read: {figures.read:,} of {count:,}, {figures.not_understood:,} not understood: {names}"
+    total = figures.read + figures.not_understood
+    headings = ", ".join(figures.headings[:EACH])
+    if len(figures.headings) > EACH:
+        headings += ", ..."
+    text += f"; figures read: {figures.read:,} of {total:,}, {figures.not_understood:,} not understood: "
+    return text + one_line(headings)
 
 
 def index() -> str:
-    """All codes with the first sentence of their pages, own ones last."""
+    """A line for each code with the first sentence of its page; codes of scaleproof's own runs are last."""
     lines = []
     for title, codes in (("Anybody's results:", anybodys()), ("Runs of scaleproof only:", own_only())):
         width = max(map(len, codes))
-        texts = {code: one_line(pages()[code].what).partition(". ")[0].rstrip(".") for code in sorted(codes)}
-        lines += [title, *(f"  {code:<{width}}  {text}" for code, text in texts.items()), ""]
+        lines.append(title)
+        for code in sorted(codes):
+            first_sentence = one_line(pages()[code].what).partition(". ")[0].rstrip(".")
+            lines.append(f"  {code:<{width}}  {first_sentence}")
+        lines.append("")
     return "\n".join([*lines, "scaleproof explain CODE prints a page; scaleproof explain --all prints all of them."])
 
 
@@ -211,6 +229,7 @@ def explained() -> str:
 
 
 def page_text(code: str) -> str:
+    """The page of a code in Markdown: what it means, how it is detected, where it was seen, what to do."""
     page = pages()[code]
     entries = {"Detected by": page.detected, "Seen in": page.seen, "What to do": page.repair}
     listed = "\n".join(_markdown(f"- {label}: {text}") for label, text in entries.items() if text)

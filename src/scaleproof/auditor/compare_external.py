@@ -12,6 +12,7 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, incomparable
 from scaleproof.ground.confidence import mean_rate, ratio
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.records.run import MeasuredRun, read_run
 
@@ -37,16 +38,16 @@ OPTIONAL = ("zero_stage", "offload")
 
 
 def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
-    """All results below A against all below B, each side one kind of run; repeats give an interval.
+    """The ratio of the mean rate of all runs below `b` to that of all runs below `a`; repeats give an interval.
 
-    `vary`: fields that are meant to differ. Raises UserError where a side has no rate, several kinds of runs, or
-    another unit than the other.
+    `vary`: fields that are meant to differ; where others differ, the result says why there is no ratio.
+    Raises UserError where a side has no rate, several kinds of runs, or another unit than the other.
     """
     evidence = [gather([path]) for path in (a, b)]  # each file is read once
-    for path, one in zip((a, b), evidence, strict=True):
-        if not one.runs and not one.own_runs:
-            raise _no_speed(path, one)
-    runs_a, runs_b = (_reported_runs(path, one) for path, one in zip((a, b), evidence, strict=True))
+    for path, gathered in zip((a, b), evidence, strict=True):
+        if not gathered.runs and not gathered.own_runs:
+            raise _no_speed(path, gathered)
+    runs_a, runs_b = (_reported_runs(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
     speeds_a = _speeds(runs_a)
     speeds_b = _speeds(runs_b)
     units = sorted({speed.unit for speed in [*speeds_a, *speeds_b]})
@@ -81,18 +82,20 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
 
 
 def _copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | None:
-    """Whether a run of one side is also on the other."""
+    """Why there is no ratio where a run of one side is also on the other; None where no run is."""
     for first, second in product(runs_a, runs_b):
-        same = same_measurement(first, second)
-        if same:
-            return f"invalid: {RUN_COPIED.name} ({first.name} and {second.name} have the same {same})"
+        what_agrees = same_measurement(first, second)
+        if what_agrees:
+            return f"invalid: {RUN_COPIED.name} ({first.name} and {second.name} have the same {what_agrees})"
     return None
 
 
 def _invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
-    """Why the audit forbids a ratio."""
-    findings = [f for path, one in zip((a, b), evidence, strict=True) for f in audit_gathered(one, str(path)).findings]
-    codes = sorted({f.code for f in findings if f.severity == "invalid"})
+    """Why the audit of the two sides forbids a ratio; None where it has no finding that is `invalid`."""
+    findings: list[Finding] = []
+    for path, gathered in zip((a, b), evidence, strict=True):
+        findings += audit_gathered(gathered, str(path)).findings
+    codes = sorted({finding.code for finding in findings if finding.severity == "invalid"})
     return f"invalid: {', '.join(codes)} (scaleproof audit {a} {b})" if codes else None
 
 
@@ -101,7 +104,10 @@ def _speeds(runs: list[ReportedRun]) -> list[Speed]:
 
 
 def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
-    """The runs of one side that state how fast they were; UserError where there are none, or of several kinds."""
+    """The runs of one side that state how fast they were.
+
+    Raises UserError where there are none, or runs of several kinds: their names differ by more than a repeat.
+    """
     own = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
     whole = [run for run in evidence.runs if not run.quoted]  # of a quoted log lines may be left out
     runs = [run for run in [*whole, *map(_as_reported, own)] if speed(run)]
@@ -115,7 +121,7 @@ def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
 
 
 def _no_speed(path: Path, evidence: Evidence) -> UserError:
-    """What to say of a path without a run that states its speed: why its files were not read, where that is known."""
+    """The error for a path without a run that states its speed, with the reasons why its files were not read."""
     unread = "; ".join(f"{file.name}: {file.reason}" for file in evidence.unread[:3])
     reasons = f" ({unread})" if unread else ""
     return UserError(
@@ -124,6 +130,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 
 def _kind(run: ReportedRun, runs: int) -> str:
+    """The run's name without its repeat; "" where one of several `runs` is called by its repeat alone ("seed3")."""
     name = run.name_without_repeat
     is_repeat = name == run.name and runs > 1 and name.lower().startswith(("run", "rep", "seed"))
     return "" if is_repeat else name
@@ -139,7 +146,7 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
         tokens_per_s=m.window.tokens_per_s,
     )
     return ReportedRun(
-        name=run.metrics.cell,
+        name=m.cell,
         format="metrics JSON 3.0",
         world_size=run.n_devices,
         global_batch=config.global_batch,
@@ -158,7 +165,7 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
 
 
 def _stated(runs: list[ReportedRun]) -> dict[str, str | None]:
-    """Each field as all runs of a side state it; None where one does not."""
+    """Each field of COMPARED, and the profilers, with its values in all runs of a side; None where a run has none."""
     stated: dict[str, str | None] = {}
     for name in COMPARED:
         values = {getattr(run, name) for run in runs}

@@ -50,26 +50,22 @@ PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
-    """All findings, most severe first. A check that these files break is reported, and the others go on."""
+    """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
     findings: list[Finding] = []
     for check in of_evidence:
         findings += check.noting(context)
-    return by_severity(_weighed(context, findings))
+    return by_severity(_with_guesses_as_notes(context, findings))
 
 
-def _weighed(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """What rests on logs alone whose form was guessed proves nothing: a note."""
+def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
+    """The findings; those that rest only on logs whose form was guessed prove nothing and become notes."""
     guessed = {run.name for run in context.runs if run.format == GUESSED}
-
-    def weighed(finding: Finding) -> Finding:
-        if (
-            finding.severity == "note"
-            or finding.code in PLAIN
-            or not finding.runs
-            or not guessed.issuperset(finding.runs)
-        ):
-            return finding
-        evidence = f"{finding.evidence} (the form of this log was guessed)"
-        return finding.model_copy(update={"severity": "note", "evidence": evidence})
-
-    return [weighed(finding) for finding in findings]
+    weighed = []
+    for finding in findings:
+        only_guessed = bool(finding.runs) and guessed.issuperset(finding.runs)
+        if only_guessed and finding.severity != "note" and finding.code not in PLAIN:
+            evidence = f"{finding.evidence} (the form of this log was guessed)"
+            weighed.append(finding.model_copy(update={"severity": "note", "evidence": evidence}))
+        else:
+            weighed.append(finding)
+    return weighed

@@ -17,6 +17,7 @@ from scaleproof.auditor.checks.speeds import speed
 from scaleproof.auditor.read.reported import ReportedRun
 
 DISTINCT = 200  # configurations of one size that are compared one by one
+# What a baseline may differ in; some of these differences are findings of their own.
 CONDITIONS = (
     "engine",
     "precision",
@@ -29,7 +30,6 @@ CONDITIONS = (
     "config_sha256",
     "offload",
 )
-# What the program and its surroundings may differ in and still be a baseline, with a finding of its own.
 WORK = ("model", "dataset", "dataset_samples", "seq_len", "epochs", "parameters")
 # Parts of a name that say how many devices and which strategy, not which work; numbers of jobs and experiments.
 DEVICE_WORDS = re.compile(
@@ -54,17 +54,21 @@ class Scaling:
     @property
     def speedups(self) -> tuple[float, float] | None:
         """Smallest and largest ratio of speeds, over the repeats of the baseline; None without comparable speeds."""
-        fast = speed(self.run)
-        slow = [s for base in self.bases if (s := speed(base)) is not None]
-        if fast is None or not slow or any(s.unit != fast.unit for s in slow):
+        run_speed = speed(self.run)
+        base_speeds = [s for base in self.bases if (s := speed(base)) is not None]
+        if run_speed is None or not base_speeds or any(s.unit != run_speed.unit for s in base_speeds):
             return None
-        ratios = sorted(fast.value / s.value for s in slow)
+        ratios = sorted(run_speed.value / s.value for s in base_speeds)
         return ratios[0], ratios[-1]
 
 
 @dataclass
 class Baselines:
-    """`matched`: runs with a baseline. `ambiguous`: runs for which several configurations would do, with those."""
+    """The baselines of `runs`, each looked for among the runs of the same format.
+
+    `published`: baselines that somebody published, by the name of the run. `matched`: runs with a baseline.
+    `ambiguous`: runs for which several configurations would do, each with one run of each configuration.
+    """
 
     runs: list[ReportedRun]
     published: Mapping[str, ReportedRun]
@@ -80,20 +84,21 @@ class Baselines:
             self._match(group)
 
     def _match(self, group: list[ReportedRun]) -> None:
+        """Enter each run of one format into `matched` or `ambiguous`, where any configuration fits it."""
         configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
         for run in group:
             configurations[(run.world_size, *configuration(run))].append(run)
-        distinct = sorted(configurations.values(), key=lambda runs: runs[0].world_size or 0)[: 2 * DISTINCT]
-        chosen: dict[int, list[list[ReportedRun]]] = {}
-        for repeats in distinct:
-            chosen[id(repeats)] = self._candidates(repeats[0], distinct)
-        for repeats in distinct:
-            candidates = chosen[id(repeats)]
+        by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)[: 2 * DISTINCT]
+        for repeats in by_size:
+            candidates = self._candidates(repeats[0], by_size)
             for run in repeats:
                 self._add(run, candidates)
 
     def _candidates(self, run: ReportedRun, configurations: list[list[ReportedRun]]) -> list[list[ReportedRun]]:
-        """The configurations that fit best among those with the fewest devices of the same work."""
+        """The configurations (lists of repeats) that may be the baseline of `run`.
+
+        Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones.
+        """
         fitting = [
             repeats
             for repeats in configurations
@@ -101,10 +106,11 @@ class Baselines:
         ][:DISTINCT]
         fewest = min((repeats[0].world_size or 0 for repeats in fitting), default=0)
         smallest = [repeats for repeats in fitting if repeats[0].world_size == fewest]
-        weights = [_weight(repeats[0], run) for repeats in smallest]
-        return [repeats for repeats, weight in zip(smallest, weights, strict=True) if weight == min(weights)]
+        distances = [_distance(repeats[0], run) for repeats in smallest]
+        return [repeats for repeats, distance in zip(smallest, distances, strict=True) if distance == min(distances)]
 
     def _add(self, run: ReportedRun, candidates: list[list[ReportedRun]]) -> None:
+        """Enter a run with its published baseline, else with its only candidate, else, if it has several, with all."""
         base = self.published.get(run.name)
         if base is not None and base.world_size and run.world_size:
             self.matched.append(Scaling(run, (base,), run.world_size / base.world_size))
@@ -115,7 +121,7 @@ class Baselines:
 
 
 def configuration(run: ReportedRun) -> tuple[Any, ...]:
-    """What repeats of one configuration have in common."""
+    """The key of a run's configuration: equal for repeats. The number of devices is not part of it."""
     fields = (*WORK, "global_batch", "micro_batch", "accumulation", *CONDITIONS)
     return (*(getattr(run, name) for name in fields), name_of_work(run.name))
 
@@ -132,7 +138,7 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
 
 
 def same_batch_policy(a: ReportedRun, b: ReportedRun) -> bool:
-    """Strong scaling (one global batch) or weak (one batch per device), where the files state the batch."""
+    """Whether two runs have one global batch (strong scaling) or one batch per device (weak), as far as stated."""
     if a.global_batch is None or b.global_batch is None or not (a.world_size and b.world_size):
         return True
     return a.global_batch == b.global_batch or a.global_batch * b.world_size == b.global_batch * a.world_size
@@ -146,22 +152,23 @@ def name_of_work(name: str) -> tuple[str, ...]:
 
 
 def _differ(a: ReportedRun, b: ReportedRun, name: str) -> bool:
+    """Whether both runs state the field, and differently."""
     first, second = getattr(a, name), getattr(b, name)
     return first is not None and second is not None and first != second
 
 
-def _weight(base: ReportedRun, run: ReportedRun) -> int:
-    """How far a baseline is from a run: 2 for each condition that differs, 1 where one of the two does not state it."""
-    weight = 0
+def _distance(base: ReportedRun, run: ReportedRun) -> int:
+    """How different the conditions are: 2 for each that differs, 1 for each that only one of the two runs states."""
+    distance = 0
     for name in CONDITIONS:
         first, second = getattr(base, name), getattr(run, name)
         if first != second:
-            weight += 1 if first is None or second is None else 2
-    return weight
+            distance += 1 if first is None or second is None else 2
+    return distance
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:
-    """The fields that candidates differ in and the run does not state."""
+    """The fields that would tell which candidate is the baseline: candidates differ in them, the run has none."""
     others = list(candidates)
     names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
     return [

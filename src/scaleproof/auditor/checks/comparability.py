@@ -37,11 +37,12 @@ NO_NUMBERS = ("failed", "not_applicable")
     )
 )
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up over another engine or precision mixes that with scaling."""
-    for base, run, different in _baselines(context, PROGRAM):
+    """A baseline has the engine and the precision of the run: else a speed-up mixes these with scaling."""
+    for base, run, different in _baseline_differences(context, PROGRAM):
         if different:
             published = context.is_published(base, run)
-            yield Flag(_differ(base, run, different), [base, run], severity="invalid" if published else "note")
+            evidence = _difference_sentence(base, run, different)
+            yield Flag(evidence, [base, run], severity="invalid" if published else "note")
 
 
 @of_evidence.check(
@@ -56,25 +57,30 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up over a run of another commit, launcher or device."""
-    for base, run, different in _baselines(context, ENVIRONMENT):
-        shared = base.versions.keys() & run.versions.keys()
-        versions = {key: (base.versions[key], run.versions[key]) for key in sorted(shared)}
-        apart = different | {key: pair for key, pair in versions.items() if pair[0] != pair[1]}
-        if apart:
+    """A baseline has the commit, launcher, device and versions of the run."""
+    for base, run, different in _baseline_differences(context, ENVIRONMENT):
+        for package in sorted(base.versions.keys() & run.versions.keys()):
+            base_version, version = base.versions[package], run.versions[package]
+            if base_version != version:
+                different[package] = (base_version, version)
+        if different:
             published = context.is_published(base, run)
-            yield Flag(_differ(base, run, apart), [base, run], severity="suspect" if published else "note")
+            evidence = _difference_sentence(base, run, different)
+            yield Flag(evidence, [base, run], severity="suspect" if published else "note")
 
 
-Differences = dict[str, tuple[Any, Any]]
+Differences = dict[str, tuple[Any, Any]]  # field -> its values in two runs
 
 
-def _baselines(context: AuditContext, names: tuple[str, ...]) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
+def _baseline_differences(
+    context: AuditContext, names: tuple[str, ...]
+) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
+    """(baseline, run, which of the named fields differ) for each run that has a baseline."""
     for scaling in context.scalings:
         yield scaling.base, scaling.run, differences(scaling.base, scaling.run, names)
 
 
-def _differ(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
+def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
     what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
     sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
     return f"{sizes} differ in {what}"
@@ -93,7 +99,7 @@ def _differ(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
     )
 )
 def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
-    """Runs of equal work on equally many devices differ in one thing, or their difference has no one cause."""
+    """Runs of equal work on equally many devices differ in one thing only: else their difference has several causes."""
     recorded = (
         run
         for run in context.runs
@@ -101,41 +107,44 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
     )
     groups = grouped_by(recorded, "format", "world_size", "model", "dataset", "seq_len", "tokens")
     for group in groups.values():
+        # The first run of each configuration: going backwards, earlier runs replace later ones.
         distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
         arms = list(distinct.values())[::-1]
         if 2 <= len(arms) <= DISTINCT:
-            yield from _arms(context, arms)
+            yield from _arms_apart(context, arms)
 
 
-def _arms(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+def _arms_apart(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+    """Each arm that differs from the most similar other one in two conditions or more; a pair is reported once."""
     reported: set[frozenset[str]] = set()
     for arm in arms:
-        apart = {other.name: (other, _apart(arm, other)) for other in arms if other is not arm}
-        if not apart:
+        others = {other.name: (other, _arm_differences(arm, other)) for other in arms if other is not arm}
+        if not others:
             continue
-        nearest = min(apart, key=lambda name: _weight(apart[name][1]))
-        other, different = apart[nearest]
-        if _weight(different) <= 1 or frozenset((arm.name, nearest)) in reported:
+        other, different = min(others.values(), key=lambda pair: _number_of_causes(pair[1]))
+        names = frozenset((arm.name, other.name))
+        if _number_of_causes(different) <= 1 or names in reported:
             continue
-        reported.add(frozenset((arm.name, nearest)))
+        reported.add(names)
         what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
         published = context.is_published(arm, other)
         yield Flag(f"they differ in {what}", [arm, other], severity="suspect" if published else "note")
 
 
-def _weight(apart: Differences) -> int:
-    """Differences; other nodes of the same cluster are named, but are none by themselves."""
+def _number_of_causes(apart: Differences) -> int:
+    """How many differences count: other nodes of the same cluster are named, but do not."""
     return len(apart.keys() - {"hosts"})
 
 
-def _apart(a: ReportedRun, b: ReportedRun) -> Differences:
+def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
+    """What two arms of a comparison differ in; of two fields that follow from each other only one is named."""
     apart = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
     if a.debug_settings != b.debug_settings:
         apart["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
     if {"micro_batch", "accumulation"} <= set(apart) and a.global_batch == b.global_batch:
         del apart["micro_batch"]  # one follows from the other
     if {"zero_stage", "strategy"} <= set(apart):
-        del apart["zero_stage"]
+        del apart["zero_stage"]  # likewise
     return apart
 
 
@@ -146,12 +155,12 @@ def _short(value: Any) -> str:
 
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
-    """One run says nothing about its own spread."""
+    """Each configuration was measured more than once: one run says nothing about its own spread."""
     measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
-    groups = grouped_by(
+    configurations = grouped_by(
         measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
-    ).values()
-    alone = [group[0] for group in groups if len(group) == 1]
+    )
+    alone = [repeats[0] for repeats in configurations.values() if len(repeats) == 1]
     if alone:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
@@ -167,7 +176,7 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
-    """A run is one run, however often its file was copied."""
+    """No two files have the same run id and rate: they are copies of one run, which counts once."""
     identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
     for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
         if len(copies) > 1:
@@ -188,7 +197,7 @@ SHARDING_ONE_DEVICE = Code(
 
 @of_evidence.check(SHARDING_ONE_DEVICE)
 def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
-    """ZeRO and FSDP on one device have nothing to shard."""
+    """Runs with ZeRO or FSDP have several devices: on one there is nothing to shard."""
     alone = [
         run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
     ]
@@ -213,17 +222,16 @@ def has_tf32(device: str | None) -> bool:
 
 @of_evidence.check(FP32_WITHOUT_TF32)
 def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
-    """fp32 without TF32 leaves the tensor cores idle: 16-bit over that is not the gain of 16 bits."""
-    low = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
-    strict = [run for run in context.runs if run.precision in ("fp32", "float32")]
-    sizes = {run.world_size for run in low}
-    beside = [run for run in strict if has_tf32(run.device) and run.world_size in sizes]
+    """fp32 runs beside 16-bit ones say whether TF32 was on, where the device has it; without it tensor cores idle."""
+    in_16_bits = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
+    sizes = {run.world_size for run in in_16_bits}
+    in_fp32 = [run for run in context.runs if run.precision in ("fp32", "float32")]
+    beside = [run for run in in_fp32 if has_tf32(run.device) and run.world_size in sizes]
     if not beside or any(run.precision == "tf32" for run in context.runs):
         return
     verb = "stands" if len(beside) == 1 else "stand"
-    yield Flag(
-        f"{plural(len(beside), 'fp32 run')} {verb} beside {len(low)} in 16 bits; nothing says that TF32 was on", beside
-    )
+    runs = plural(len(beside), "fp32 run")
+    yield Flag(f"{runs} {verb} beside {len(in_16_bits)} in 16 bits; nothing says that TF32 was on", beside)
 
 
 @of_evidence.check(
@@ -237,7 +245,7 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
-    """Optimizer state on the CPU measures the bus and the CPU's Adam."""
+    """A run whose optimizer is offloaded says so in its name: it measures the bus and the CPU's Adam."""
     for run in context.runs:
         if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
             yield Flag(
@@ -277,7 +285,7 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
-    """One hash for two different batches is a hash of the file, not of what ran."""
+    """Runs with one configuration hash have one batch: else it is a hash of the file, not of what ran."""
     hashed = (run for run in context.runs if run.config_sha256)
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}
@@ -318,9 +326,9 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
         wrong = list(_wrong_ratios(report))
         if wrong:
             yield Flag("; ".join(wrong), [report], "report-differs-from-runs")
-        zero = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
-        if zero:
-            evidence = f"a standard deviation of 0.0 from one run at {listed(zero)} devices: n=1, unknown"
+        sizes = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
+        if sizes:
+            evidence = f"a standard deviation of 0.0 from one run at {listed(sizes)} devices: n=1, unknown"
             yield Flag(evidence, [report], "spread-of-one-run")
         if report.status == "invalid_comparison" or report.mismatches:
             evidence = f"its own program marks it {report.status}: {listed(report.mismatches)}"
@@ -328,14 +336,15 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_ratios(report: SpeedupReport) -> Iterator[str]:
+    """A sentence for each speed-up and efficiency that is not the ratio of the report's own rates."""
     fewest = min(report.rows, default=1)
-    first = report.rows[fewest]["rate"] if report.rows else None
+    base_rate = report.rows[fewest]["rate"] if report.rows else None
     for devices, row in sorted(report.rows.items()):
         rate = row["rate"]
         speedup = row["speedup"]
         efficiency = row["efficiency"]
-        if rate and first and speedup and not near(speedup, rate / first):
-            yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {first:,.2f} = {rate / first:.3f}"
+        if rate and base_rate and speedup and not near(speedup, rate / base_rate):
+            yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {base_rate:,.2f} = {rate / base_rate:.3f}"
         ratio = devices / fewest
         if speedup and efficiency and not near(efficiency, speedup / ratio):
             yield f"{devices}: efficiency {efficiency:.3f}, but {speedup:.3f} / {ratio:g} = {speedup / ratio:.3f}"

@@ -49,12 +49,13 @@ class AuditContext:
 
     @cached_property
     def _published_baselines(self) -> dict[str, ReportedRun]:
-        """Baselines that published speed-ups name, by the name of the run."""
+        """Baselines that published speed-ups name, by the name of the run. Both names must mean one run each."""
         baselines: dict[str, ReportedRun] = {}
         for claim in self.claims("speedup"):
-            runs, over = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])
-            if len(runs) == len(over) == 1 and (runs[0].world_size or 0) > (over[0].world_size or 10**9):
-                baselines[runs[0].name] = over[0]
+            runs, bases = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])
+            # A baseline of unknown size is none.
+            if len(runs) == len(bases) == 1 and (runs[0].world_size or 0) > (bases[0].world_size or 10**9):
+                baselines[runs[0].name] = bases[0]
         return baselines
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
@@ -73,12 +74,12 @@ class AuditContext:
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
         for claim in self.claims("speedup", "change"):
-            first, second = (
+            compared, base = (
                 {run.name for run in self.runs_named(claim.values[key])}
                 for key in ("of", "over")
                 if key in claim.values
             )
-            if (a.name in first and b.name in second) or (b.name in first and a.name in second):
+            if (a.name in compared and b.name in base) or (b.name in compared and a.name in base):
                 return True
         if frozenset((a.name, b.name)) in self._tabled:
             return True
@@ -86,7 +87,7 @@ class AuditContext:
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
 
     def runs_named(self, part: str) -> list[ReportedRun]:
-        """The runs that a published claim means by a name: that name, or else those whose names contain it."""
+        """The runs that a published claim means by `part`: those of that name, else those whose names contain it."""
         exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
         return exact or self._containing.get(part) or self._find(part)
 
@@ -99,7 +100,7 @@ class AuditContext:
         return {}
 
     def speed_of(self, part: str) -> Speed | None:
-        """Mean speed of the runs behind a name; None where one of them does not say, or the units differ."""
+        """Mean speed of the runs that `part` names; None where one of them has none, or the units differ."""
         speeds = [speed(run) for run in self.runs_named(part)]
         known = [s for s in speeds if s is not None]
         if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
@@ -115,19 +116,20 @@ def near(a: float, b: float, tolerance: float = SAME) -> bool:
 
 
 def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Of the named conditions those that both files state, and state differently."""
+    """Field -> (value of a, value of b), for the named fields that both runs state differently."""
     pairs = {name: (getattr(a, name), getattr(b, name)) for name in names}
     return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
 
 
 def listed(items: Iterable[Any]) -> str:
-    """Some of many things in a sentence."""
+    """The first SHOWN items, joined by commas, and how many more there are."""
     texts = [str(item) for item in items]
     more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
     return ", ".join(texts[:SHOWN]) + more
 
 
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
+    """Runs by the values of the named fields."""
     groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
     for run in runs:
         groups[tuple(getattr(run, name) for name in fields)].append(run)

@@ -20,23 +20,27 @@ DISTINCT = 5
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     """Runs whose names differ only by their repeat were measured one by one."""
-    groups: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
+    configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
-        alone = REPEAT.fullmatch(run.name.lower())  # in a folder of repeats that is audited by itself
-        groups["" if alone else run.name_without_repeat, run.format].append(run)
-    for repeats in groups.values():
+        # Where a folder of repeats is audited by itself, the whole name is a repeat.
+        name = "" if REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat
+        configurations[name, run.format].append(run)
+    for repeats in configurations.values():
         for first, second in combinations(repeats, 2):
-            same = same_measurement(first, second)
-            if same and first.name != second.name:
-                yield Flag(f"{first.name} and {second.name} have the same {same}", [first, second])
+            what_agrees = same_measurement(first, second)
+            if what_agrees and first.name != second.name:
+                yield Flag(f"{first.name} and {second.name} have the same {what_agrees}", [first, second])
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """What shows that two runs are one: their id, or measured times that agree to all of many digits."""
+    """What shows that two runs are one, as a phrase: their id, or measured times that agree to all of many digits.
+
+    None where nothing does.
+    """
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
-    times = _series(a)
-    if len(times) and np.array_equal(times, _series(b)):
+    times = _step_times(a)
+    if len(times) and np.array_equal(times, _step_times(b)):
         return f"times of {len(times)} steps"
     seconds = [span.seconds for span in a.timed_spans]
     if seconds and seconds == [span.seconds for span in b.timed_spans] and max(map(_digits, seconds)) >= DIGITS:
@@ -44,8 +48,8 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     return None
 
 
-def _series(run: ReportedRun) -> Figures:
-    """The times of the steps; empty where they are too few, or printed too coarsely, to be a fingerprint."""
+def _step_times(run: ReportedRun) -> Figures:
+    """The seconds of each logged step; empty where they are too few, or printed too coarsely, to be a fingerprint."""
     times = run.logged_steps.nonzero("seconds")
     return times if len(times) >= STEPS and len(np.unique(times)) >= DISTINCT else times[:0]
 

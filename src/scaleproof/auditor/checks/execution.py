@@ -30,7 +30,7 @@ NOT_FINITE = Code(
     )
 )
 def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
-    """A profiler or debugging in a timed run."""
+    """No profiler or debugging was on in a timed run. Runs with the same settings are one finding."""
     by_settings: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         if run.debug_settings:
@@ -51,7 +51,7 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def validation_was_made(context: AuditContext) -> Iterator[Flag]:
-    """A loss of exactly 0 is a validation that did not happen."""
+    """No validation loss is exactly 0: that is a validation that did not happen."""
     for run in context.runs:
         zeros = ["best_val_loss"] if run.best_val_loss == 0 else []
         zeros += [f"epoch {span.index}" for span in run.timed_spans if span.val_loss == 0]
@@ -71,7 +71,7 @@ UPDATES_SKIPPED = Code(
 
 @of_evidence.check(UPDATES_SKIPPED)
 def updates_were_made(context: AuditContext) -> Iterator[Flag]:
-    """Steps that the optimizer skipped cost less and teach nothing."""
+    """No step was skipped by the loss scaler: such steps cost less and teach nothing."""
     for run in context.runs:
         if run.skipped_steps:
             verb = "was" if run.skipped_steps == 1 else "were"
@@ -99,11 +99,11 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
     ),
 )
 def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
-    """Fields that are not what they are called: not finite, below zero, text for a number."""
+    """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
     for run in context.runs:
         if run.problems:
-            infinite = any("finite" in problem for problem in run.problems)
-            code = NOT_FINITE.name if infinite else "field-unusable"
+            is_not_finite = any("finite" in problem for problem in run.problems)
+            code = NOT_FINITE.name if is_not_finite else "field-unusable"
             yield Flag(listed(run.problems), [run], code, severity="suspect")
     missing = [run for run in context.runs if run.details.get("missing")]
     if missing:

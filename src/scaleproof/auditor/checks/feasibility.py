@@ -12,7 +12,7 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, percent
 
-AFTER = 0.2  # reported memory over used memory, beside
+AFTER = 0.2  # reported over used memory, below which the report is of what is left after a step
 CONTEXT_BYTES = 2**31  # that libraries take on a device
 
 MFU_IMPOSSIBLE = Code(
@@ -54,10 +54,14 @@ def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
             evidence = f"MFU is {percent(shares.min())}: an unknown device, printed as a number"
             yield Flag(evidence, [run], MFU_IMPOSSIBLE.name, severity="suspect")
         if run.peak_flops:
-            yield from _peak(run, run.peak_flops, float(np.median(shares)))
+            yield from _peak_flags(run, run.peak_flops, float(np.median(shares)))
 
 
-def _peak(run: ReportedRun, stated: float, share: float) -> Iterator[Flag]:
+def _peak_flags(run: ReportedRun, stated: float, share: float) -> Iterator[Flag]:
+    """Whether the peak that a run divided by is one of its device's.
+
+    `stated`: that peak, in FLOP/s; `share`: the MFU relative to it, 1 is the peak.
+    """
     if run.device is None:
         if run.format.startswith("nanoGPT"):
             yield Flag(
@@ -83,13 +87,16 @@ def _peak(run: ReportedRun, stated: float, share: float) -> Iterator[Flag]:
 
 
 def known_peaks(device: str | None) -> set[float]:
-    """Every published dense peak of a device, and of its siblings where the name does not tell them apart."""
-    rows = [(pattern, figures) for pattern, figures, _ in DEVICES if device and _names_device(pattern, device)]
-    return {figure * TERA for _, figures in rows for figure in figures if figure}
+    """Every published dense peak of a device in FLOP/s, and of its siblings where the name does not tell them apart."""
+    if not device:
+        return set()
+    rows = [figures for pattern, figures, _ in DEVICES if _names_device(pattern, device)]
+    return {figure * TERA for figures in rows for figure in figures if figure}
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    """Whether a device is of the model that a pattern begins with, whatever its variant."""
+    """Whether a device matches a pattern of DEVICES, or is any variant of the model that the pattern begins with."""
+    # The plain beginning of the pattern: "V100" of "V100.*SXM", "H100" of "H[18]00.*PCIe".
     model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
     words = device.replace("-", " ").split()
     return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
@@ -106,7 +113,7 @@ def _names_device(pattern: str, device: str) -> bool:
     )
 )
 def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
-    """Memory that the framework holds after a step is not what the step needed."""
+    """Memory that a run reports is what its steps needed, not what is left after them."""
     for run in context.runs:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
         if reported and used and reported < min(AFTER * used, used - CONTEXT_BYTES):

@@ -40,7 +40,7 @@ FIGURE_IMPOSSIBLE = Code(
 
 @of_evidence.check(MFU_IMPOSSIBLE, FIGURE_IMPOSSIBLE)
 def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
-    """No share of a whole is above the whole."""
+    """No share of a whole, as an MFU or a share of communication, is above the whole, whatever its rounding."""
     for row in (row for table in context.tables for row in table.rows if row.measured):
         for quantity in row.figures:
             if _is_share(quantity) and interval(quantity).low > WHOLE:
@@ -52,14 +52,14 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
 def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
     """min <= median <= p90 <= p95 <= p99 <= max of one figure, and the mean between the ends."""
     for row in (row for table in context.tables for row in table.rows if row.measured):
-        groups: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
+        by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
         for quantity in row.figures:
             if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
-                group = groups[(quantity.kind, quantity.per_device, quantity.item)]
-                group.setdefault(quantity.statistic, quantity)
-        for group in groups.values():
+                statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
+                statistics.setdefault(quantity.statistic, quantity)
+        for statistics in by_figure.values():
             for order in (ORDER, MEAN_BETWEEN):
-                present = [group[statistic] for statistic in order if statistic in group]
+                present = [statistics[name] for name in order if name in statistics]
                 for low, high in pairwise(present):
                     if interval(low).low > interval(high).high * WHOLE:
                         evidence = f"{low.heading} {printed(low)} is above {high.heading} {printed(high)}"
@@ -84,46 +84,49 @@ FIGURES_COPIED = Code(
 
 @of_evidence.check(FIGURES_COPIED)
 def rows_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Measured figures of two sizes differ: of two rows, or of all rows of one size and all of another."""
+    """Rows of two sizes have different measured figures; and so have all rows of one size and all of another."""
     for table in context.tables:
         rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
-        for i, row in enumerate(rows):
-            for other in rows[i + 1 :]:
-                shared = _shared(row, other) if row.devices != other.devices else []
-                if _digits(shared) >= DIGITS:
-                    yield _copied([row, other], shared)
-        sizes: dict[int, list[ReportedRow]] = defaultdict(list)
+        for row, other in combinations(rows, 2):
+            shared = _shared(row, other) if row.devices != other.devices else []
+            if _digits(shared) >= DIGITS:
+                yield _copied([row, other], shared)
+        by_size: dict[int, list[ReportedRow]] = defaultdict(list)
         for row in rows:
-            sizes[row.devices or 0].append(row)
-        for first, second in combinations(sizes.values(), 2):
-            pairs = [_shared(row, other) for row, other in zip(first, second, strict=False)]
-            if len(first) == len(second) >= SERIES and all(pairs) and not any(_digits(p) >= DIGITS for p in pairs):
-                shared = [quantity for pair in pairs for quantity in pair]
-                if _digits(shared) >= DIGITS and len({quantity.text for quantity in shared}) >= SERIES:
-                    yield _copied([*first, *second], shared)
+            by_size[row.devices or 0].append(row)
+        for first, second in combinations(by_size.values(), 2):
+            yield from _sizes_copied(first, second)
+
+
+def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
+    """Rows of two sizes that are equal pair by pair, where no pair by itself has digits enough to be a finding."""
+    pairs = [_shared(row, other) for row, other in zip(first, second, strict=False)]
+    if len(first) == len(second) >= SERIES and all(pairs) and not any(_digits(pair) >= DIGITS for pair in pairs):
+        shared = [quantity for pair in pairs for quantity in pair]
+        if _digits(shared) >= DIGITS and len({quantity.text for quantity in shared}) >= SERIES:
+            yield _copied([*first, *second], shared)
 
 
 @of_evidence.check(FIGURES_COPIED)
 def tables_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Rows of one name in two tables of one file: all figures of one row are equal, those of the others differ."""
-    tables: dict[str, list[ReportedTable]] = defaultdict(list)
+    """Two tables of one file do not share one single row, where their other rows of equal names differ."""
+    by_file: dict[str, list[ReportedTable]] = defaultdict(list)
     for table in context.tables:
-        tables[table.file].append(table)
-    for of_file in tables.values():
-        for first, second in combinations(of_file[:MOST_TABLES], 2):
+        by_file[table.file].append(table)
+    for tables in by_file.values():
+        for first, second in combinations(tables[:MOST_TABLES], 2):
             if first.section != second.section:
                 yield from _rows_of_two_tables(first, second)
 
 
 def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator[Flag]:
-    names = {row.label: row for row in second.rows}
-    pairs = [(row, names[row.label]) for row in first.rows[:MOST_ROWS] if row.label and row.label in names]
-    shared = [_shared(row, other) for row, other in pairs]
-    equal = [i for i, quantities in enumerate(shared) if quantities]
-    if len(equal) != 1 or len(pairs) < SERIES:
+    """The one row that two tables share in all its figures, among SERIES rows of equal names or more."""
+    others = {row.label: row for row in second.rows}
+    pairs = [(row, others[row.label]) for row in first.rows[:MOST_ROWS] if row.label and row.label in others]
+    matches = [(row, other, shared) for row, other in pairs if (shared := _shared(row, other))]
+    if len(matches) != 1 or len(pairs) < SERIES:
         return
-    row, other = pairs[equal[0]]
-    quantities = shared[equal[0]]
+    row, other, quantities = matches[0]
     complete = len(quantities) == sum(q.kind in MEASURED for q in row.figures)
     if complete and len({q.text for q in quantities}) >= SERIES and _digits(quantities) >= SERIES * 3:
         where = f" in “{first.heading}” and “{second.heading}”"
@@ -133,6 +136,7 @@ def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator
 def _copied(
     rows: Sequence[ReportedRow], shared: Iterable[Quantity], where: str = "", severity: Severity = "suspect"
 ) -> Flag:
+    """The finding that `rows` have the figures `shared` in common; `where` says in which tables."""
     same = listed(f"{quantity.heading} {printed(quantity)}" for quantity in shared)
     names = ", ".join(dict.fromkeys(map(describe, rows)))
     return Flag(f"{names}{where}: the same {same}", places(rows), severity=severity)
@@ -140,9 +144,9 @@ def _copied(
 
 def _shared(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
     """Measured figures that both rows print alike."""
-    there = {(q.kind, q.statistic, q.per_device, q.text) for q in other.figures}
-    own = (q for q in row.figures if q.kind in MEASURED and not q.bound)
-    return [q for q in own if (q.kind, q.statistic, q.per_device, q.text) in there]
+    in_other = {(q.kind, q.statistic, q.per_device, q.text) for q in other.figures}
+    measured = (q for q in row.figures if q.kind in MEASURED and not q.bound)
+    return [q for q in measured if (q.kind, q.statistic, q.per_device, q.text) in in_other]
 
 
 def _digits(quantities: Iterable[Quantity]) -> int:
@@ -150,10 +154,11 @@ def _digits(quantities: Iterable[Quantity]) -> int:
 
 
 def _significant(quantity: Quantity) -> str:
-    """The significant digits of a printed figure; trailing zeros of whole numbers are none."""
-    m = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
-    digits = m[0].replace(",", "") if m else ""
-    digits = digits if "." in digits else digits.rstrip("0")
+    """The significant digits of a printed figure, "123" of "0.0123"; trailing zeros of whole numbers are none."""
+    number = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
+    digits = number[0].replace(",", "") if number else ""
+    if "." not in digits:
+        digits = digits.rstrip("0")
     return digits.replace(".", "").lstrip("0")
 
 
@@ -168,13 +173,13 @@ def _significant(quantity: Quantity) -> str:
     )
 )
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
-    """Rows that say of themselves that nobody measured them."""
+    """A table with measured rows has no rows that say of themselves that nobody measured them."""
     marks = {"projected", "theoretical", "estimated", "reference"}
     for table in context.tables:
-        other = [row for row in table.rows if row.remarks & marks]
-        if other and len(other) < len(table.rows):
-            names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in other)
-            yield Flag(f"beside {plural(len(table.rows) - len(other), 'measured row')}: {names}", places(other))
+        marked = [row for row in table.rows if row.remarks & marks]
+        if marked and len(marked) < len(table.rows):
+            names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in marked)
+            yield Flag(f"beside {plural(len(table.rows) - len(marked), 'measured row')}: {names}", places(marked))
 
 
 @of_evidence.check(
@@ -190,13 +195,13 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
-    """Tables of measurements state how often they were made."""
+    """Tables of measurements state a spread or how often they were repeated."""
     bare = []
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
-        measured = any(q.kind in MEASURED for q in figures)
-        spread = any(q.spread is not None or q.kind == "repeats" for q in figures)
-        if measured and not (spread or table.states_spread) and len(table.rows) > 1:
+        is_measured = any(q.kind in MEASURED for q in figures)
+        has_spread = table.states_spread or any(q.spread is not None or q.kind == "repeats" for q in figures)
+        if is_measured and not has_spread and len(table.rows) > 1:
             bare.append(table)
     if bare:
         verb = "states" if len(bare) == 1 else "state"
@@ -207,21 +212,21 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
 
 @of_evidence.check(SHARDING_ONE_DEVICE, FP32_WITHOUT_TF32)
 def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
-    """Rows of a table that shard over one device; fp32 rows beside 16-bit rows, with no word of TF32."""
+    """No row shards over one device, and fp32 rows beside 16-bit ones say whether TF32 was on."""
     for table in context.tables:
         alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
         if alone:
             evidence = f"one device: {listed(describe(row) for row in alone)}"
             yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
         precisions = {row.words.get("precision") for row in table.rows}
-        strict = [row for row in table.rows if row.words.get("precision") == "fp32" and _gains(row, table)]
-        if strict and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
-            evidence = f"{plural(len(strict), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
-            yield Flag(evidence, places(strict), FP32_WITHOUT_TF32.name)
+        in_fp32 = [row for row in table.rows if row.words.get("precision") == "fp32" and _tf32_matters(row, table)]
+        if in_fp32 and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
+            evidence = f"{plural(len(in_fp32), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
+            yield Flag(evidence, places(in_fp32), FP32_WITHOUT_TF32.name)
 
 
-def _gains(row: ReportedRow, table: ReportedTable) -> bool:
-    """Whether a row says how fast a device is that has TF32: its memory is the same without."""
+def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row is of a device that has TF32 and says how fast it was: a figure of memory is the same without."""
     named = " ".join(text for text in (row.words.get("device"), table.words.get("device")) if text)
     return has_tf32(named) and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
 
@@ -251,6 +256,7 @@ def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
+    """A finding where each strategy in these rows has one batch, and the largest is twice the smallest or more."""
     # Of one kind: the global batch of a row is not compared with the micro-batch of another.
     kinds = [kind for kind in ("global_batch", "batch", "micro_batch") if all(row.value(kind) for row in rows)]
     batches: dict[str, set[float]] = defaultdict(set)
@@ -260,9 +266,9 @@ def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
         if strategy is None or batch is None:
             return
         batches[strategy].add(batch)
-    if len(batches) < 2 or any(len(own) > 1 for own in batches.values()):
+    if len(batches) < 2 or any(len(sizes) > 1 for sizes in batches.values()):
         return  # one strategy, or a sweep over batches
-    each = {strategy: next(iter(own)) for strategy, own in batches.items()}
-    if max(each.values()) >= 2 * min(each.values()):
-        named = listed(f"{strategy} {batch:g}" for strategy, batch in each.items())
-        yield Flag(f"rates of {len(each)} strategies at different batches: {named}", places(rows))
+    batch_of = {strategy: next(iter(sizes)) for strategy, sizes in batches.items()}
+    if max(batch_of.values()) >= 2 * min(batch_of.values()):
+        named = listed(f"{strategy} {batch:g}" for strategy, batch in batch_of.items())
+        yield Flag(f"rates of {len(batch_of)} strategies at different batches: {named}", places(rows))

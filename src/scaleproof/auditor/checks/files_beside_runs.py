@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.read.reported import BROKEN
+from scaleproof.auditor.read.reported import BROKEN, OperatorTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import FILE_UNREADABLE, Code, Flag
@@ -33,32 +33,35 @@ TIMES_OWN = 1.5  # inclusive over own time of a profile
     ),
 )
 def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
-    """Inclusive times count nested operators repeatedly; windows of different lengths are not compared."""
+    """Inclusive times, which count nested operators repeatedly, are not added up; profiles have one length."""
     for table in context.evidence.operator_tables:
-        if not table.self_s or table.inclusive_s <= TIMES_OWN * table.self_s:
-            continue
-        claims = [
-            claim
-            for claim in context.claims("total_time")
-            if claim.values["of"] in table.name and near(claim.values["value"], table.inclusive_s, 0.02)
-        ]
-        evidence = (
-            f"the inclusive times add up to {table.inclusive_s:,.1f} s, the operators' own to {table.self_s:,.1f} s "
-            f"({table.inclusive_s / table.self_s:.1f} times)"
-        )
-        if not claims:
-            yield Flag(evidence, [table], "inclusive-times-summed")
-            continue
-        evidence += f"; {claims[0].source} states {claims[0].values['value']:,.1f} s"
-        correction = Correction(
-            value=round(table.self_s, 1), unit="s", derivation="device time, the sum of the column of own times"
-        )
-        yield Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
+        if table.self_s and table.inclusive_s > TIMES_OWN * table.self_s:
+            yield _inclusive_times(context, table)
     steps = {table.name: table.steps for table in context.evidence.operator_tables if table.steps}
     if len(set(steps.values())) > 1:
         lengths = Counter(steps.values())
         evidence = listed(f"{plural(lengths[n], 'profile')} of {plural(n, 'step')}" for n in sorted(lengths))
         yield Flag(f"{evidence}; divide each sum by its steps", list(steps), "profiles-of-different-length")
+
+
+def _inclusive_times(context: AuditContext, table: OperatorTable) -> Flag:
+    """The finding on a profile's inclusive times: `invalid`, with the right sum, where a claim is their sum."""
+    claims = [
+        claim
+        for claim in context.claims("total_time")
+        if claim.values["of"] in table.name and near(claim.values["value"], table.inclusive_s, 0.02)
+    ]
+    evidence = (
+        f"the inclusive times add up to {table.inclusive_s:,.1f} s, the operators' own to {table.self_s:,.1f} s "
+        f"({table.inclusive_s / table.self_s:.1f} times)"
+    )
+    if not claims:
+        return Flag(evidence, [table], "inclusive-times-summed")
+    evidence += f"; {claims[0].source} states {claims[0].values['value']:,.1f} s"
+    correction = Correction(
+        value=round(table.self_s, 1), unit="s", derivation="device time, the sum of the column of own times"
+    )
+    return Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
 
 
 @of_evidence.check(
@@ -72,8 +75,9 @@ def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def one_poller(context: AuditContext) -> Iterator[Flag]:
-    """Samples of one device come one after the other; a clock that goes back is a second poller in the same file."""
+    """In a log of a monitor the clock of a device never goes back: else a second poller writes into the same file."""
     for log in context.evidence.gpu_logs:
+        # Two, or one in a hundred, may have another cause.
         if log.backwards > max(2, 0.01 * log.samples):
             yield Flag(
                 f"{log.samples:,} samples of {plural(log.devices, 'device')}; time goes backwards "
@@ -101,7 +105,7 @@ def files_were_read(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
-    """Failed runs are rows, not gaps."""
+    """Runs that failed are named, in one finding: they have no numbers."""
     failed = [run for run in context.runs if run.details.get("status") == "failed"]
     if failed:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)

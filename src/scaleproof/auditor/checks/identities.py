@@ -39,12 +39,15 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         for rate_kind in ("tokens_per_s", "samples_per_s"):
             for time_kind in ("epoch_time_s", "step_time_s"):
-                for rows in _same_work(table, time_kind):
+                for rows in _rows_of_same_work(table, time_kind):
                     yield from _outlier(rows, rate_kind, time_kind)
 
 
-def _same_work(table: ReportedTable, time_kind: str) -> list[list[ReportedRow]]:
-    """Measured rows of one configuration; of steps those with one stated global batch."""
+def _rows_of_same_work(table: ReportedTable, time_kind: str) -> list[list[ReportedRow]]:
+    """Groups of ROWS measured rows or more with the same work in an epoch or step, whichever `time_kind` is of.
+
+    The work of an epoch is the configuration's; that of a step is known where rows state one global batch, too.
+    """
     groups: dict[object, list[ReportedRow]] = {}
     for row in table.rows:
         batch = row.value("global_batch")
@@ -55,27 +58,24 @@ def _same_work(table: ReportedTable, time_kind: str) -> list[list[ReportedRow]]:
 
 
 def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterator[Flag]:
-    pairs = [
-        (row, rate, time)
-        for row in rows
-        if (rate := known(row, rate_kind)) is not None
-        and (time := known(row, time_kind)) is not None
-        and rate.per_device is not True
-        and multiplies(rate, time)
-    ]
-    if len(pairs) < ROWS:
+    """The one row whose rate x time is off, where those of all other rows agree within CONSTANT."""
+    usable = []
+    for row in rows:
+        rate, time = known(row, rate_kind), known(row, time_kind)
+        if rate is not None and time is not None and rate.per_device is not True and multiplies(rate, time):
+            usable.append((row, rate, time, interval(rate) * interval(time)))
+    if len(usable) < ROWS:
         return
-    products = [interval(rate) * interval(time) for _, rate, time in pairs]
-    middle = median(p.middle for p in products)
-    off = [i for i, p in enumerate(products) if not p.contains(middle, 0.05)]
-    others = [p for i, p in enumerate(products) if i not in off]
-    if len(off) != 1 or any(not p.contains(middle, CONSTANT) for p in others):
+    middle = median(product.middle for *_, product in usable)
+    off = [one for one in usable if not one[-1].contains(middle, 0.05)]
+    others = [product for *_, product in usable if product.contains(middle, 0.05)]
+    if len(off) != 1 or any(not product.contains(middle, CONSTANT) for product in others):
         return
-    row, rate, time = pairs[off[0]]
+    row, rate, time, product = off[0]
+    middles = [other.middle for other in others]
     yield Flag(
-        f"{describe(row)}: {printed(rate)} x {printed(time)} = {integer(products[off[0]].middle)}; in the "
-        f"{len(others)} other rows {integer(min(p.middle for p in others))} to "
-        f"{integer(max(p.middle for p in others))}",
+        f"{describe(row)}: {printed(rate)} x {printed(time)} = {integer(product.middle)}; in the "
+        f"{len(others)} other rows {integer(min(middles))} to {integer(max(middles))}",
         [place(row)],
     )
 
@@ -100,17 +100,18 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in RATE_UNITS:
-            yield from _whole_and_each(rows, kind)
+            yield from _totals_and_shares(rows, kind)
         for row in rows:
             for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row), _tokens(row))):
                 yield Flag(f"{describe(row)}: {evidence}", [place(row)])
 
 
-def _whole_and_each(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
-    """Rows whose rate per device x devices is not their total. A rate that may be of one device or of all is a total
-    where it is one in most rows.
+def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Rows whose rate per device x devices is not their total, for rates of one kind.
+
+    A rate that may be of one device or of all is taken for the total only where it is one in most rows.
     """
-    fits: Counter[bool] = Counter()
+    fits: Counter[bool] = Counter()  # rows that fulfil it, by whether they have several devices
     wrong = []
     for row in rows:
         each = [q for q in row.all_of(kind) if q.per_device is True]
@@ -134,25 +135,28 @@ def _whole_and_each(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
 
 
 def _sums(row: ReportedRow) -> Iterator[str]:
-    """steps x step time and epochs x epoch time, where they are more than the total."""
+    """What is wrong with steps x step time and with epochs x epoch time: a sentence, or "" where it is not known."""
     several = row.devices is None or row.devices > 1
     yield _sum_of_parts(row, "steps", "step_time_s", SLOWEST_RANKS if several else TOLERANCE)
     yield _sum_of_parts(row, "epochs", "epoch_time_s", TOLERANCE)
 
 
 def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: float) -> str:
+    """A sentence where count x time of a part exceeds the total time by more than `tolerance`; else ""."""
     count, part = row.value(count_kind), known(row, part_kind)
     total = known(row, "total_time_s")
     if not count or part is None or total is None or not multiplies(part, total):
         return ""
-    least = interval(part) * count
-    if least.low * (1 - tolerance) <= interval(total).high or least.low > 200 * interval(total).high:
+    parts = interval(part) * count
+    # A product above 200 times the total is taken for a unit or a count that was misread.
+    if parts.low * (1 - tolerance) <= interval(total).high or parts.low > 200 * interval(total).high:
         return ""
-    product = f"{integer(count)} {count_kind} x {printed(part)} = {number(least.middle, 4)} s"
+    product = f"{integer(count)} {count_kind} x {printed(part)} = {number(parts.middle, 4)} s"
     return f"{product}, the total is given as {printed(total)}"
 
 
 def _steps_per_s(row: ReportedRow) -> str:
+    """A sentence where steps/s x step time is not 1; else ""."""
     rate, time = known(row, "steps_per_s"), known(row, "step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
@@ -163,7 +167,7 @@ def _steps_per_s(row: ReportedRow) -> str:
 
 
 def _energy(row: ReportedRow) -> str:
-    """power x time = energy, whether the power is of all devices or of one."""
+    """A sentence where power x time is not the energy, whether the power is of all devices or of one; else ""."""
     power, time, energy = (known(row, kind) for kind in ("power_w", "total_time_s", "energy_j"))
     if power is None or time is None or energy is None or not multiplies(power, time, energy):
         return ""
@@ -175,7 +179,7 @@ def _energy(row: ReportedRow) -> str:
 
 
 def _tokens(row: ReportedRow) -> str:
-    """tokens = global batch x sequence length x steps."""
+    """A sentence where global batch x sequence length x steps are not the tokens, of all devices or of one; else ""."""
     tokens = row.figure("tokens")
     factors = [row.value(kind) for kind in ("global_batch", "seq_len", "steps")]
     if tokens is None or tokens.bound or not all(factors):
@@ -190,7 +194,7 @@ def _tokens(row: ReportedRow) -> str:
 
 @of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
 def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
-    """MFU x peak = FLOP/s of a device, for some dense peak of the device."""
+    """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
     for table in context.tables:
         for row in table.rows:
             device = row.words.get("device") or table.words.get("device")
@@ -202,9 +206,9 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
             if any((interval(share) * peak).meets(reading, OTHER_PEAK) for peak in peaks for reading in readings):
                 continue
             highest = max(peaks)
-            right = [reading.middle / highest for reading in readings]
+            right_share = readings[0].middle / highest
             corrected = Correction(
-                value=round(100 * right[0], 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
+                value=round(100 * right_share, 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
             )
             yield Flag(
                 f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
@@ -217,8 +221,10 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
 
 
 def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
-    """FLOP/s of one device, under each reading of whose they are."""
-    each = interval(flops)
+    """FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
+    stated = interval(flops)
     if flops.per_device or devices == 1:
-        return [each]
-    return [each / devices] if flops.per_device is False else [each, each / devices]
+        return [stated]
+    if flops.per_device is False:
+        return [stated / devices]
+    return [stated, stated / devices]

@@ -51,8 +51,9 @@ class FigureIndex:
         self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
 
     def find(self, kind: str, target: PrintedInterval, relative: float = CLOSE) -> Iterator[FigureSource]:
-        """The figures of a kind that may be the target one."""
+        """The figures of a kind that may be `target`, give or take a relative difference, from the smallest on."""
         sources = self._sources.get(kind, [])
+        # Beyond a quarter a figure is taken for another one, however coarsely it is printed.
         for position in range(bisect_left(sources, target.low * 0.8, key=_middle), len(sources)):
             source = sources[position]
             if source.value.middle > target.high * 1.25:
@@ -66,7 +67,7 @@ def _middle(source: FigureSource) -> float:
 
 
 def figures_of(run: ReportedRun) -> dict[str, float]:
-    """What a run says of its speed: kind of a table's figure -> value."""
+    """What a run says of its speed: kind, as a table's figures have it, -> value in tokens/s or seconds."""
     figures: dict[str, float] = {}
     rate = speed(run)
     if rate is not None and rate.unit == "tokens/s":
@@ -80,7 +81,7 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
-    """What runs say of their speed; `time_s` has every time."""
+    """An index of what runs say of their speed, by the kinds of `figures_of`; `time_s` has every time."""
 
     def figures() -> Iterator[tuple[str, FigureSource]]:
         for run in runs:
@@ -94,13 +95,13 @@ def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
 
 
 def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
-    """The name of the one run that has a precise figure of the row."""
-    hits: set[str] = set()
+    """The name of the one run that has a precise figure of the row; None where no run has, or several have."""
+    names: set[str] = set()
     for kind in RUN_KINDS:
         quantity = figure(row, kind)
         if quantity is not None and interval(quantity).precision <= PRECISE:
-            hits |= {source.name for source in index.find(kind, interval(quantity), CLOSE / 4)}
-    return hits.pop() if len(hits) == 1 else None
+            names |= {source.name for source in index.find(kind, interval(quantity), CLOSE / 4)}
+    return names.pop() if len(names) == 1 else None
 
 
 def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
@@ -109,44 +110,47 @@ def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
         return
     index = runs_index(evidence.runs)
     for table in (table for table in evidence.tables if table.checked):
-        rows = {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
-        for series in series_of(table) if len(rows) > 1 else ():
-            yield from _series_claims(series, rows)
-    changes = [stated for stated in evidence.stated_figures if stated.kind == "change" and not stated.hypothetical]
+        run_names = {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
+        if len(run_names) > 1:
+            for series in series_of(table):
+                yield from _series_claims(series, run_names)
     rates = {run.name: rate.value for run in evidence.runs if (rate := speed(run)) and rate.unit == "tokens/s"}
-    for stated in changes if len(rates) <= MOST_RUNS else ():
-        yield from _change_claim(stated, rates)
+    if len(rates) > MOST_RUNS:
+        return
+    for stated in evidence.stated_figures:
+        if stated.kind == "change" and not stated.hypothetical:
+            yield from _change_claim(stated, rates)
 
 
-def _series_claims(series: RowSeries, runs: dict[int, str]) -> Iterator[PublishedClaim]:
-    base = series.baseline
+def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[PublishedClaim]:
+    """The printed speed-ups of a series as claims on the runs that its rows are.
+
+    `run_names`: id(row) -> name of the row's run; rows that are no run are left out.
+    """
+    base_name = run_names.get(id(series.baseline))  # None, too, where the series has several baselines
     for row, _ in series.larger():
-        stated = figure(row, "speedup")
-        if base is None or stated is None or id(row) not in runs or id(base) not in runs:
+        stated, name = figure(row, "speedup"), run_names.get(id(row))
+        if stated is None or name is None or base_name is None or name == base_name:
             continue
-        values = {"value": stated.value, "of": runs[id(row)], "over": runs[id(base)]}
-        if values["of"] != values["over"]:
-            yield PublishedClaim("speedup", values, place(row))
+        yield PublishedClaim("speedup", {"value": stated.value, "of": name, "over": base_name}, place(row))
 
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
-    """A change that is the ratio of exactly one pair of runs."""
+    """The claim of a stated change ("12 % faster") that is the ratio of exactly one pair of runs; else nothing.
+
+    `rates`: name of a run -> its tokens/s.
+    """
     target = stated_interval(stated)
     if target.precision > 0.05 or stated.value <= 0:
         return
-    pairs = [
-        (fast, slow)
-        for a, b in combinations(rates, 2)
-        for fast, slow in ((a, b), (b, a))
-        if target.contains(rates[fast] / rates[slow] - 1, 0)
-    ]
+    pairs = [(fast, slow) for fast, slow in permutations(rates, 2) if target.contains(rates[fast] / rates[slow] - 1, 0)]
     if len(pairs) == 1:
-        values = {"value": stated.value, "of": pairs[0][0], "over": pairs[0][1]}
-        yield PublishedClaim("change", values, stated.source)
+        fast, slow = pairs[0]
+        yield PublishedClaim("change", {"value": stated.value, "of": fast, "over": slow}, stated.source)
 
 
 def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
-    """Pairs of runs whose figures stand in one table: somebody compares them."""
+    """Pairs of names of runs whose figures stand in one table: somebody compares them."""
     if not evidence.runs:
         return
     index = runs_index(evidence.runs)
@@ -156,7 +160,7 @@ def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
 
 
 def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]:
-    """Runs without a world size whose figures stand in a row that states the devices."""
+    """(run, devices) for each run without a world size whose figures stand in a row that states the devices."""
     unknown = {run.name: run for run in evidence.runs if run.world_size is None}
     if not unknown:
         return
@@ -182,12 +186,13 @@ STATED = {
 
 
 def evidence_index(evidence: Evidence) -> FigureIndex:
-    """Everything that tables and runs give, under the kinds of stated figures."""
-    return FigureIndex([*_figures(evidence.tables), *_run_figures(evidence.runs)])
+    """An index of all figures and ratios that tables and runs give, under the kinds of stated figures."""
+    return FigureIndex([*_table_figures(evidence.tables), *_run_figures(evidence.runs)])
 
 
-def _figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
-    kinds = {kind: stated for stated, of_table in STATED.items() for kind in of_table}
+def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
+    """(kind of a stated figure, source) for each figure of a table and each ratio of two of its rows."""
+    kinds = {kind: stated for stated, table_kinds in STATED.items() for kind in table_kinds}
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
@@ -203,6 +208,7 @@ def _figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSourc
 
 
 def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
+    """(kind of a stated figure, source) for each rate and time of a run and each ratio of two runs."""
     figures = {run.name: figures_of(run) for run in runs[:MOST_RUNS]}
     for name, values in figures.items():
         for kind, value in values.items():
@@ -213,7 +219,7 @@ def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
 
 
 def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[tuple[str, FigureSource]]:
-    """A ratio as a speed-up, as "71 % faster" and as "71 % less time"."""
+    """(kind, source) for a ratio as a speed-up; above 1 also as "71 % faster" and as "71 % less time"."""
     yield "speedup", FigureSource(ratio, name, devices)
     if ratio.low > 1:
         yield "change", FigureSource(PrintedInterval(ratio.low - 1, ratio.high - 1), name, devices)
@@ -223,7 +229,8 @@ def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[t
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
     for source in index.find(stated.kind, stated_interval(stated)):
-        if not (stated.devices and source.devices) or stated.devices == source.devices:
+        devices_differ = stated.devices and source.devices and stated.devices != source.devices
+        if not devices_differ:
             return source
     return None
 

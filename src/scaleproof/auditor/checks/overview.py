@@ -48,13 +48,13 @@ class OverviewLine(BaseModel):
     mark: Mark = ""
 
 
-def readings(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
-    """Runs first, then tables in the order of the files; sentences where there is nothing else."""
+def overview_lines(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
+    """A line for each run, then for each row of a table; for sentences with figures where there is nothing else."""
     about = by_subject(findings)
-    return [*_runs(context, about), *_rows(context, about)] or list(_sentences(context, about))
+    return [*_run_lines(context, about), *_row_lines(context, about)] or list(_sentence_lines(context, about))
 
 
-Subjects = dict[str, list[Finding]]
+Subjects = dict[str, list[Finding]]  # name of a run, or place of a row -> findings about it
 
 
 def by_subject(findings: Iterable[Finding]) -> Subjects:
@@ -66,13 +66,17 @@ def by_subject(findings: Iterable[Finding]) -> Subjects:
     return subjects
 
 
-def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    published = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
+def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
+    """A line for each run, with what claims say of it and its speed-up over its baseline."""
+    speedups = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
     rates = {claim.values["of"]: claim.values["value"] for claim in context.claims("throughput")}
     ratios = {s.run.name: s.speedups for s in context.scalings}
     for run in context.evidence.runs:
-        claims = [f"{published[run.name]:g}x"] if run.name in published else []
-        claims += [f"{integer(rates[run.name])} tokens/s"] if run.name in rates else []
+        published = []
+        if run.name in speedups:
+            published.append(f"{speedups[run.name]:g}x")
+        if run.name in rates:
+            published.append(f"{integer(rates[run.name])} tokens/s")
         ratio = ratios.get(run.name)
         yield OverviewLine(
             name=run.name,
@@ -80,7 +84,7 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
             devices=run.world_size,
             work=_work_of_run(run),
             rate=rate_of_run(run),
-            published=", ".join(claims),
+            published=", ".join(published),
             recomputed=_span(*ratio) if ratio else "",
             corrected=_corrected(about[run.name], run.name),
             mark=mark_of(about[run.name]),
@@ -88,17 +92,22 @@ def _runs(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
 
 
 def _work_of_run(run: ReportedRun) -> str:
-    words = [str(w) for w in (run.strategy, run.precision, run.model) if w]
-    batch = (
-        f"batch {run.global_batch}" if run.global_batch else f"micro-batch {run.micro_batch}" * bool(run.micro_batch)
-    )
-    length = f" x {run.seq_len}" if run.seq_len and batch else ""
-    copied = f"a copy of {run.copy_of}" if run.copy_of else ""
-    return ", ".join(filter(None, [*words, batch + length, copied]))
+    """What a run did, as far as it says so: "ddp, bf16, gpt2, batch 64 x 1024"."""
+    parts = [str(word) for word in (run.strategy, run.precision, run.model) if word]
+    batch = ""
+    if run.global_batch:
+        batch = f"batch {run.global_batch}"
+    elif run.micro_batch:
+        batch = f"micro-batch {run.micro_batch}"
+    if batch:
+        parts.append(f"{batch} x {run.seq_len}" if run.seq_len else batch)
+    if run.copy_of:
+        parts.append(f"a copy of {run.copy_of}")
+    return ", ".join(parts)
 
 
 def rate_of_run(run: ReportedRun) -> str:
-    """How fast a run says it was, for people."""
+    """How fast a run says it was, with its unit, for people; "" where it does not say."""
     rate = speed(run)
     if rate is None:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
@@ -107,7 +116,8 @@ def rate_of_run(run: ReportedRun) -> str:
         if samples:
             return f"{median_high(samples):,.5g} samples/s"
         seconds = epoch_seconds(run)
-        return f"{seconds:,.4g} s an epoch" if seconds and run.timed_spans[0].index is not None else ""
+        spans_are_epochs = bool(run.timed_spans) and run.timed_spans[0].index is not None
+        return f"{seconds:,.4g} s an epoch" if seconds and spans_are_epochs else ""
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":
@@ -115,39 +125,47 @@ def rate_of_run(run: ReportedRun) -> str:
     return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{integer(rate.value)} {rate.unit}"
 
 
-def _rows(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
+def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
+    """A line for each of the first rows of each table, in the order of the files."""
     for table in context.evidence.tables:
-        series = {id(row): s for s in series_of(table) for row in s.rows}
-        beside: dict[str, list[str]] = defaultdict(list)  # rows of one line: columns may be configurations
+        series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
+        names: dict[str, list[str]] = defaultdict(list)  # place -> its rows: columns may be configurations
         for row in table.rows:
-            beside[place(row)].append(describe(row))
+            names[place(row)].append(describe(row))
         for row in table.rows[:PER_TABLE]:
-            findings = [f for f in about[place(row)] if _is_about(f, row, beside[place(row)])]
-            yield _row(table, row, series.get(id(row)), findings)
+            findings = [finding for finding in about[place(row)] if _is_about(finding, row, names[place(row)])]
+            yield _row_line(table, row, series_of_row.get(id(row)), findings)
 
 
-def _is_about(finding: Finding, row: ReportedRow, beside: list[str]) -> bool:
-    """Whether a finding on a line is about this row of it, which its evidence names first, or about all of them."""
-    named = [label for label in beside if finding.evidence.startswith(f"{label}: ")]
+def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
+    """Whether a finding on a line of a file is about this row of it, or about all of them.
+
+    Its evidence begins with the name of the row that it is about. `names`: those of all rows of the line.
+    """
+    named = [name for name in names if finding.evidence.startswith(f"{name}: ")]
     return not named or describe(row) == max(named, key=len)
 
 
-def _sentences(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
+def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
+    """A line for each of the first figures in sentences that are results, not expectations."""
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
     for stated in measured[:PER_TABLE]:
-        ratio = stated.kind in ("speedup", "change", "efficiency")
+        is_ratio = stated.kind in ("speedup", "change", "efficiency")
         yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
             devices=stated.devices,
             work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
-            rate="" if ratio else stated.printed,
-            published=stated.printed if ratio else "",
+            rate="" if is_ratio else stated.printed,
+            published=stated.printed if is_ratio else "",
             mark=mark_of(about[stated.source]),
         )
 
 
-def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]) -> OverviewLine:
+def _row_line(
+    table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]
+) -> OverviewLine:
+    """The line of a row; `series`: the sizes of its configuration, if there are several; `findings`: those on it."""
     ratios = [figure(row, kind) for kind in ("speedup", "efficiency")]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
     batch = row.value("global_batch") or row.value("batch")
@@ -159,7 +177,7 @@ def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findi
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),
         rate=next((_measured(row, kind) for kind in MEASURED if figure(row, kind)), ""),
-        published=", ".join(f"{printed(q)}" for q in ratios if q is not None),
+        published=", ".join(printed(q) for q in ratios if q is not None),
         recomputed=_recomputed(row, series),
         corrected=_corrected(findings, place(row)),
         mark=mark_of(findings),
@@ -167,6 +185,7 @@ def _row(table: ReportedTable, row: ReportedRow, series: RowSeries | None, findi
 
 
 def _measured(row: ReportedRow, kind: str) -> str:
+    """A figure of a row as it is printed, with its heading; "" where the row has none of this kind."""
     quantity = figure(row, kind)
     if quantity is None:
         return ""
@@ -174,7 +193,10 @@ def _measured(row: ReportedRow, kind: str) -> str:
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
-    """How many times as fast as the smallest row it is, in the reading that its printed speed-up confirms, if any."""
+    """How many times as fast as the baseline of its series a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
+
+    Where figures can be read in several ways, those that the printed speed-up confirms count, if there are any.
+    """
     if series is None or row in series.bases:
         return ""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
@@ -192,7 +214,7 @@ def _span(low: float, high: float) -> str:
 
 
 def _corrected(findings: list[Finding], name: str) -> str:
-    """The corrected figure of the most severe finding that is about this run or row first of all."""
+    """The corrected figure of the findings whose first subject is `name`, a ratio before others; "" without one."""
     corrections = [
         finding.corrected
         for finding in findings
@@ -203,7 +225,7 @@ def _corrected(findings: list[Finding], name: str) -> str:
 
 
 def mark_of(findings: list[Finding]) -> Mark:
-    """The severity of the worst of them, above a note."""
+    """The severity of the worst finding; "" where there are only notes."""
     for severity in ("invalid", "suspect"):
         if any(finding.severity == severity for finding in findings):
             return severity

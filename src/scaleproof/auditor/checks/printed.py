@@ -31,6 +31,7 @@ class PrintedInterval:
         return PrintedInterval(self.low / other, self.high / other)
 
     def widened(self, relative: float) -> "PrintedInterval":
+        """Both ends moved outwards by a share of their own value."""
         return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
 
     def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
@@ -39,7 +40,7 @@ class PrintedInterval:
         return wide.low <= other.high and other.low <= wide.high
 
     def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """The same, or a mark of thousands was taken for a decimal point in one or two of the figures."""
+        """Whether they meet, or would if a mark of thousands was taken for a decimal point in one or two figures."""
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:

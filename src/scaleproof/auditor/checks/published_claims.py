@@ -1,6 +1,7 @@
 """Published claims, checked against the files beside them."""
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -24,22 +25,27 @@ UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
 
 
 def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
-    """The figure of a claim, computed from the files; None where they do not have what it takes."""
+    """The figure of a claim, computed from the files; None where they do not have what it takes.
+
+    A ratio, tokens/s, seconds, or the parallel fraction, whichever the kind of the claim is about.
+    """
     values = claim.values
     if claim.kind in ("speedup", "change"):
         fast, slow = context.speed_of(values["of"]), context.speed_of(values["over"])
         if fast is None or slow is None or fast.unit != slow.unit:
             return None
-        return fast.value / slow.value - (claim.kind == "change")
+        speedup = fast.value / slow.value
+        return speedup - 1 if claim.kind == "change" else speedup
     if claim.kind == "throughput":
         rate = context.speed_of(values["of"])
         return rate.value if rate and rate.unit == "tokens/s" else None
     if claim.kind == "total_time":
-        own = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]
-        return own[0] if len(own) == 1 else None
+        own_times = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]
+        return own_times[0] if len(own_times) == 1 else None
     if claim.kind == "step_parts":
-        times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
-        return fmean(times) / values["steps_per_epoch"] if times and values["steps_per_epoch"] > 0 else None
+        epoch_times = [seconds for run in context.runs_named(values["of"]) if (seconds := epoch_seconds(run))]
+        known = epoch_times and values["steps_per_epoch"] > 0
+        return fmean(epoch_times) / values["steps_per_epoch"] if known else None
     if claim.kind == "amdahl":
         speedup, devices = values["speedup"], values["devices"]
         return (1 - 1 / speedup) / (1 - 1 / devices) if speedup > 0 and devices > 1 else None
@@ -60,15 +66,15 @@ CLAIM_NOT_IN_DATA = Code(
 def claims_follow(context: AuditContext) -> Iterator[Flag]:
     """A published ratio or rate follows from the files that it is said to come from."""
     for claim in context.claims("speedup", "change", "throughput"):
-        here, value = recomputed(context, claim), claim.values["value"]
-        if here is None or abs(here - value) <= max(PRINTED, 0.005 * abs(value)):
+        computed, stated = recomputed(context, claim), claim.values["value"]
+        if computed is None or abs(computed - stated) <= max(PRINTED, 0.005 * abs(stated)):
             continue
         over = f" over {claim.values['over']}" if "over" in claim.values else ""
         yield Flag(
-            f"{claim.source} says {value:g} for the {claim.kind} of {claim.values['of']}{over}; its files give "
-            f"{here:.4g}",
+            f"{claim.source} says {stated:g} for the {claim.kind} of {claim.values['of']}{over}; its files give "
+            f"{computed:.4g}",
             [claim.values["of"]],
-            corrected=Correction(value=here, unit=UNITS[claim.kind], derivation="recomputed from the files"),
+            corrected=Correction(value=computed, unit=UNITS[claim.kind], derivation="recomputed from the files"),
         )
 
 
@@ -84,7 +90,7 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
-    """A difference between two single runs may be the difference between any two runs."""
+    """A claimed change is between arms of several runs: two single runs always differ."""
     for claim in context.claims("change"):
         arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
         if all(arms) and any(len(arm) == 1 for arm in arms):
@@ -107,7 +113,7 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
-    """A time that is a difference can come out below zero; then it is no time."""
+    """A published communication time is not below zero: such a one is a difference of two runs, and no time."""
     for claim in context.claims("communication_time"):
         if claim.values["value"] < 0:
             how = f" ({claim.values['how']})" if "how" in claim.values else ""
@@ -168,38 +174,38 @@ SHARES_CONTRADICT = Code(
     ),
 )
 def shares_have_one_total(context: AuditContext) -> Iterator[Flag]:
-    """Percentages of different totals are not compared; two shares of one run that contradict each other are not both
-    right."""
+    """Two shares of one thing in one run do not contradict each other; those of two runs are of one total."""
     shares = list(context.claims("share"))
-    for i, claim in enumerate(shares):
-        for other in shares[i + 1 :]:
-            a, b = claim.values, other.values
-            if a["what"] != b["what"]:
-                continue
-            both = f"{_share(a)} and {_share(b)}"
-            percents = sorted((a["percent"], b["percent"]))
-            if a["run"] == b["run"] and percents[0] * 1.5 < percents[1]:
-                yield Flag(f"{a['what']}: {both}", [a["run"]], SHARES_CONTRADICT.name)
-            elif a["run"] != b["run"] and claim.source == other.source and a["of_total"] != b["of_total"]:
-                common = _common([share.values for share in shares], a, b)
-                evidence = f"{a['what']}: {both}" + (f"; {common}" if common else "")
-                yield Flag(evidence, [a["run"], b["run"]], "shares-of-different-totals")
+    for claim, other in combinations(shares, 2):
+        a, b = claim.values, other.values
+        if a["what"] != b["what"]:
+            continue
+        evidence = f"{a['what']}: {_share(a)} and {_share(b)}"
+        smaller, larger = sorted((a["percent"], b["percent"]))
+        if a["run"] == b["run"] and smaller * 1.5 < larger:
+            yield Flag(evidence, [a["run"]], SHARES_CONTRADICT.name)
+        elif a["run"] != b["run"] and claim.source == other.source and a["of_total"] != b["of_total"]:
+            of_one_total = _of_one_total([share.values for share in shares], a, b)
+            if of_one_total:
+                evidence += f"; {of_one_total}"
+            yield Flag(evidence, [a["run"], b["run"]], "shares-of-different-totals")
 
 
 def _share(values: dict[str, Any]) -> str:
     return f"{values['percent']:g} % of {values['of_total']} ({values['run']})"
 
 
-def _common(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[str, Any]) -> str:
-    """The same quantity of both runs under one total, where it was published."""
-    first: dict[str, float] = {}
-    second: dict[str, float] = {}
+def _of_one_total(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[str, Any]) -> str:
+    """The shares of what `a` is about in the runs of `a` and `b`, under each total that was published of both."""
+    percents_a: dict[str, float] = {}
+    percents_b: dict[str, float] = {}
     for share in shares:
         if share["what"] == a["what"] and share["run"] == a["run"]:
-            first[share["of_total"]] = share["percent"]
+            percents_a[share["of_total"]] = share["percent"]
         if share["what"] == a["what"] and share["run"] == b["run"]:
-            second[share["of_total"]] = share["percent"]
-    return "; ".join(f"of {total}: {first[total]:g} % and {second[total]:g} %" for total in first if total in second)
+            percents_b[share["of_total"]] = share["percent"]
+    totals = [total for total in percents_a if total in percents_b]
+    return "; ".join(f"of {total}: {percents_a[total]:g} % and {percents_b[total]:g} %" for total in totals)
 
 
 @of_evidence.check(
@@ -239,7 +245,7 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
-    """The parameters of a GPT-2, with the head tied to the token table or not."""
+    """Claimed parameters of a GPT-2 are those of its shape, with the head tied to the token table or not."""
     for claim in context.claims("parameters"):
         values = claim.values
         if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
@@ -263,24 +269,24 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
 def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
     """The peak behind a published MFU is that of the device and the precision."""
     for claim in context.claims("mfu"):
-        flops, stated = claim.values["flops"], claim.values["peak"]
+        flops, stated_peak = claim.values["flops"], claim.values["peak"]
         device, precision = str(claim.values["device"]), claim.values["precision"]
-        if stated <= 0:
+        if stated_peak <= 0:
             continue
-        if flops > stated:
-            evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {percent(flops / stated)}"
+        if flops > stated_peak:
+            evidence = f"{flops / TERA:g} of {stated_peak / TERA:g} TFLOP/s is {percent(flops / stated_peak)}"
             yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
         right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
-        if right is None or near(stated, right.flops, 0.02):
+        if right is None or near(stated_peak, right.flops, 0.02):
             continue
         others = [
             name
             for name in ("A100", "H100", "V100", "T4", "L4", "H200")
-            if name not in device and any(near(stated, flops_peak, 0.02) for flops_peak in known_peaks(name))
+            if name not in device and any(near(stated_peak, other_peak, 0.02) for other_peak in known_peaks(name))
         ]
         whose = f", the peak of {listed(others)}" if others else ""
         yield Flag(
-            f"{claim.source} divides by {stated / TERA:g} TFLOP/s{whose}; {device} has {right.flops / TERA:g} in "
+            f"{claim.source} divides by {stated_peak / TERA:g} TFLOP/s{whose}; {device} has {right.flops / TERA:g} in "
             f"{precision}",
             [claim.source],
             PEAK_OF_ANOTHER_DEVICE.name,
@@ -299,16 +305,12 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
-    """A claim about a run whose files are not there cannot be checked."""
-    tables = [table.name for table in context.evidence.operator_tables]
-    names = {
-        claim.values[key]
-        for claim in context.evidence.published_claims
-        for key in ("of", "over")
-        if key in claim.values
-    }
+    """Each claim names runs or profiles whose files are here: it could not be checked otherwise."""
+    profiles = [table.name for table in context.evidence.operator_tables]
+    claims = context.evidence.published_claims
+    names = {claim.values[key] for claim in claims for key in ("of", "over") if key in claim.values}
     absent = sorted(
-        name for name in names if not context.runs_named(name) and not any(name in table for table in tables)
+        name for name in names if not context.runs_named(name) and not any(name in profile for profile in profiles)
     )
     if absent:
         yield Flag(f"published, but no file here: {listed(absent)}", absent)

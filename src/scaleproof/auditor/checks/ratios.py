@@ -55,9 +55,9 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def _is_over_fewest(series: RowSeries, kind: str) -> bool:
-    """Whether printed ratios are over the row with the fewest devices: it is marked 1, and no larger row is.
+    """Whether printed ratios ("speedup" or "efficiency") are over the rows with the fewest devices, all marked 1.
 
-    A second 1 means that each number of devices has a baseline of its own, another strategy.
+    A second speed-up of 1 means that each number of devices has a baseline of its own, another strategy.
     """
     marked = [figure(base, kind) for base in series.bases]
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
@@ -66,23 +66,20 @@ def _is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def _speedups(series: RowSeries) -> Iterator[Flag]:
+    """Printed speed-ups of a series that no rate and no time of its rows gives."""
     for row, devices in series.larger():
         stated = figure(row, "speedup")
         ratios = series.ratios(row, devices)
         if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
+        if any(ratio.gives(interval(stated) / PERCENT, APART) for ratio in ratios):
+            follows += "; the figure is in percent"
         yield Flag(
-            f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}"
-            + _as_percent(stated, ratios),
+            f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}",
             [place(row)],
             corrected=_speedup_of(row, series, devices),
         )
-
-
-def _as_percent(stated: Quantity, ratios: list[Ratio]) -> str:
-    in_percent = interval(stated) / PERCENT
-    return "; the figure is in percent" if any(ratio.gives(in_percent, APART) for ratio in ratios) else ""
 
 
 def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
@@ -95,14 +92,14 @@ def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correcti
 
 
 def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
-    """The ratio, or the efficiency over `devices`, on which all figures of the row agree."""
+    """The most precise ratio (over `devices`, for an efficiency) as a correction; None where ratios do not agree."""
     values = [ratio.readings[0] for ratio in ratios]
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
         return None
-    ratio = min(ratios, key=lambda ratio: ratio.readings[0].precision)
-    value = ratio.readings[0].middle / devices
+    best = min(ratios, key=lambda ratio: ratio.readings[0].precision)
+    value = best.readings[0].middle / devices
     rounded = round(PERCENT * value, 1) if unit == "%" else round(value, 4)
-    return Correction(value=rounded, unit=unit, derivation=f"{ratio.heading} {derivation}")
+    return Correction(value=rounded, unit=unit, derivation=f"{best.heading} {derivation}")
 
 
 def _over(series: RowSeries) -> str:
@@ -143,16 +140,17 @@ def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
 def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
     """efficiency = speed-up / (devices / devices of the baseline), by the printed speed-up or by any rate or time."""
     for table in context.tables:
-        rows = []
+        efficiencies = []
         for series in series_of(table):
-            own = _efficiencies(series)
-            flag = _by_all_devices(own, series)
+            of_series = _efficiencies(series)
+            flag = _by_all_devices(of_series, series)
             if flag is not None:
                 yield flag
             else:
-                rows += own
-        wrong = [row for row in rows if not row.follows]
-        if (wrong and 2 * len(wrong) <= len(rows)) or len(rows) == len(wrong) == 1:  # else another definition
+                efficiencies += of_series
+        wrong = [efficiency for efficiency in efficiencies if not efficiency.follows]
+        # Where most are wrong, the table has another definition.
+        if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
             yield from map(_wrong_efficiency, wrong)
 
 
@@ -164,11 +162,12 @@ class _Efficiency:
     series: RowSeries
     stated: Quantity
     devices: float  # over the baseline's
-    speedup: Quantity | None
-    measured: list[Ratio]
+    speedup: Quantity | None  # that the row prints, where it is right itself
+    measured: list[Ratio]  # by the rates and times of the row
 
     @property
     def follows(self) -> bool:
+        """Whether it is the printed speed-up over the devices, else a measured ratio over them."""
         stated = interval(self.stated) * self.devices
         if self.speedup is not None:
             return stated.meets(interval(self.speedup))
@@ -188,6 +187,7 @@ class _Efficiency:
 
     @property
     def corrected(self) -> Correction | None:
+        """The efficiency by the printed speed-up, else by the measured ratios where these agree."""
         if self.speedup is None:
             return _one_figure(self.measured, f"against {_over(self.series)}, / {self.devices:g}", self.devices, "%")
         value = PERCENT * interval(self.speedup).middle / self.devices
@@ -217,14 +217,13 @@ def _efficiencies(series: RowSeries) -> list[_Efficiency]:
 
 
 def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """All speed-ups are divided by all devices, though the baseline has several."""
+    """The finding that all speed-ups are divided by all devices, though the baseline has several; else None."""
     size = series.bases[0].devices or 1
     stated = [row for row in rows if row.speedup is not None]
     larger = [row for row in stated if row.devices > 1 and row.by_all_devices and not row.follows]
     if size == 1 or not larger or len(larger) < sum(row.devices > 1 for row in stated):
         return None
-    last = larger[-1]
-    corrected = last.corrected
+    corrected = larger[-1].corrected
     below_one = [row for row in stated if row.devices == 1 and row.by_all_devices]
     if below_one:
         return Flag(
@@ -245,17 +244,15 @@ def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
     )
 
 
-def _wrong_efficiency(row: _Efficiency) -> Flag:
-    if row.speedup is not None:
-        follows = f"its speed-up is {printed(row.speedup)}"
+def _wrong_efficiency(wrong: _Efficiency) -> Flag:
+    """The finding on an efficiency that does not follow."""
+    if wrong.speedup is not None:
+        follows = f"its speed-up is {printed(wrong.speedup)}"
     else:
-        follows = "the table gives " + ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in row.measured)
-    return Flag(
-        f"{describe(row.row)}: efficiency {printed(row.stated)}, but {follows} with {row.devices:g} times the devices",
-        [place(row.row)],
-        "efficiency-not-in-table",
-        corrected=row.corrected,
-    )
+        follows = "the table gives " + ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in wrong.measured)
+    name, stated = describe(wrong.row), printed(wrong.stated)
+    evidence = f"{name}: efficiency {stated}, but {follows} with {wrong.devices:g} times the devices"
+    return Flag(evidence, [place(wrong.row)], "efficiency-not-in-table", corrected=wrong.corrected)
 
 
 @dataclass(frozen=True)
@@ -270,12 +267,12 @@ class _Speedup:
 
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
-    """What rows state where the table does not contradict it, else what their rates and times give."""
+    """The speed-up of each larger row: as stated, if the table does not contradict it, else by its rates and times."""
     for table in context.tables:
         for series in series_of(table):
             by_speedup = _is_over_fewest(series, "speedup")
             if not by_speedup and any(figure(base, "speedup") for base in series.bases):
-                continue
+                continue  # they are over another baseline
             for row, devices in series.larger():
                 stated = figure(row, "speedup") if by_speedup else None
                 ratios = series.ratios(row, devices)
@@ -298,13 +295,14 @@ def _with_sign(stated: Quantity) -> str:
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
-    """Whether all devices together did less work a second, or equal work took longer on more devices."""
+    """Whether every rate and every time of an epoch or a whole run says that more devices were slower."""
     epochs = series.ratios(row, devices, ("epoch_time_s", "total_time_s"))
     ratios = [ratio.readings[0] for ratio in (*series.ratios(row, devices, RATES), *epochs)]
     return bool(ratios) and all(ratio.high < SLOWER for ratio in ratios)
 
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
+    """The speed-up of each run over its baseline; not `slower` where its rate is that of one rank."""
     explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
     for scaling in context.scalings:
         if scaling.speedups:
@@ -318,7 +316,7 @@ def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
 
 @of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
 def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
-    """More than N times as fast with N times the devices, or slower, under every reading of the figures."""
+    """No speed-up is above N with N times the devices, or below 1, under every reading of its figures."""
     for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
         if speedup.ratio.low > BEYOND * speedup.devices:
             yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name)
@@ -327,7 +325,7 @@ def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
 
 
 def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """The work of a row as a share of the baseline's, by its epochs or steps; None where the rows do not say it.
+    """The work of a row over the baseline's, by `kind`, "epochs" or "steps"; None where the rows do not say it.
 
     Steps are work only where both rows state their global batch: with a batch for each device, steps fall with the
     devices while the work stays the same.
@@ -341,7 +339,8 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     if batches[0] and batches[1]:
         return here * batches[0] / (there * batches[1])
     devices = (row.devices or 0) / (base.devices or 1)
-    return 1.0 if devices and abs(here * devices / there - 1) <= 0.02 else None
+    fall_with_devices = devices and abs(here * devices / there - 1) <= 0.02
+    return 1.0 if fall_with_devices else None
 
 
 @of_evidence.check(
@@ -357,14 +356,14 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     )
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up from total times is over equal work."""
+    """Rows of a series did equal work; a printed speed-up is no ratio of total times of unequal work."""
     for table in context.tables:
         for series in series_of(table):
             yield from _unequal(series)
 
 
 def _unequal(series: RowSeries) -> Iterator[Flag]:
-    """Rows with other work than the baseline's; with the right speed-up where the printed one takes it for equal."""
+    """Rows that did other work than the baseline; with the right speed-up where the printed one takes it for equal."""
     base = series.baseline
     if base is None:
         return
@@ -379,21 +378,18 @@ def _unequal(series: RowSeries) -> Iterator[Flag]:
             work = f"{describe(base)}: {there:g} {kind}, {describe(row)}: {here:g}"
             stated, ratio = figure(row, "speedup"), _ratio_of_times(row, base)
             if share and stated and ratio and interval(stated).meets(ratio):
-                yield Flag(
-                    f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times",
-                    [place(row)],
-                    severity="invalid",
-                    corrected=Correction(
-                        value=round((ratio * share).middle, 3),
-                        unit="x",
-                        derivation=f"{ratio.middle:.4g}x of the times, {share:.4g} of the work",
-                    ),
-                )
+                derivation = f"{ratio.middle:.4g}x of the times, {share:.4g} of the work"
+                corrected = Correction(value=round((ratio * share).middle, 3), unit="x", derivation=derivation)
+                evidence = f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times"
+                yield Flag(evidence, [place(row)], severity="invalid", corrected=corrected)
             elif not (row.value("steps") and row.value("epochs")):
                 yield Flag(work, [place(row)])
 
 
 def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
-    """How many times as long as `row` the baseline took, by their total times."""
-    times = [(figure(base, kind), figure(row, kind)) for kind in ("total_time_s", "time_s")]
-    return next((interval(before) / interval(now) for before, now in times if before and now), None)
+    """How many times as long as `row` the baseline took, by their total times; None where one has none."""
+    for kind in ("total_time_s", "time_s"):
+        base_time, time = figure(base, kind), figure(row, kind)
+        if base_time and time:
+            return interval(base_time) / interval(time)
+    return None

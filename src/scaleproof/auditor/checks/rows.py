@@ -60,14 +60,16 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Figures that the printed speed-ups take for those of weak scaling, or of one device, in most of the rows."""
-        votes: Counter[str] = Counter()
+        """Kinds of figures that the printed speed-ups of most rows take for those of weak scaling, or of one device."""
+        votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = figure(row, "speedup")
-            for ratio in ratios_of(row, self.bases, devices) if stated is not None else ():
-                if len(ratio.readings) > 1 and stated is not None:
-                    plain, weak = (interval(stated).meets(reading) for reading in ratio.readings)
-                    votes[ratio.kind] += weak - plain
+            if stated is None:
+                continue
+            for ratio in ratios_of(row, self.bases, devices):
+                if not ratio.certain:
+                    as_strong, as_weak = (interval(stated).meets(reading) for reading in ratio.readings)
+                    votes[ratio.kind] += as_weak - as_strong
         return frozenset(kind for kind, vote in votes.items() if vote > 0)
 
 
@@ -82,7 +84,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
-    """What identifies a row's configuration but for its size. Text that is not understood counts too."""
+    """The key of a row's configuration: equal for its sizes. Text that is not understood is part of it."""
     words = tuple(row.words.get(word) or table.words.get(word) for word in WORK_WORDS)
     figures = tuple(row.value(kind) for kind in WORK_FIGURES)
     return (*words, *figures, other_text(row, table))
@@ -107,7 +109,7 @@ def figure(row: ReportedRow, kind: str) -> Quantity | None:
 
 
 def known(row: ReportedRow, kind: str) -> Quantity | None:
-    """The same, in a unit that is stated: its value can be multiplied with others, not only its ratios."""
+    """A figure that can be compared, in a stated unit: its value can be multiplied with others, not only its ratios."""
     quantity = figure(row, kind)
     return quantity if quantity is not None and quantity.unit_stated else None
 
@@ -156,30 +158,35 @@ def ratios_of(
     kinds: Iterable[str] = MEASURED,
     weak: frozenset[str] = frozenset(),
 ) -> list[Ratio]:
-    """How many times as fast a row with `devices` times the devices is as its baselines, by each measured figure.
+    """How many times as fast a row with `devices` times the devices is as its baselines, by each kind of figure.
 
     Of several baselines the ratio is the range over all of them. `weak`: kinds that are known to be of weak scaling.
     """
     bases = tuple(bases)
-    ratios = ([_ratio(row, base, kind, devices, kind in weak) for base in bases] for kind in kinds)
-    return [
-        Ratio(known[0].heading, known[0].kind, tuple(map(hull, zip(*(r.readings for r in known), strict=True))))
-        for of_kind in ratios
-        if len(known := [r for r in of_kind if r is not None]) == len(bases)
-        and len({len(r.readings) for r in known}) == 1
-    ]
+    ratios = []
+    for kind in kinds:
+        over_each = [ratio for base in bases if (ratio := _ratio(row, base, kind, devices, kind in weak)) is not None]
+        equally_certain = len({len(ratio.readings) for ratio in over_each}) == 1
+        if len(over_each) == len(bases) and equally_certain:
+            readings = zip(*(ratio.readings for ratio in over_each), strict=True)
+            ratios.append(Ratio(over_each[0].heading, kind, tuple(map(hull, readings))))
+    return ratios
 
 
 def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:
-    """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure."""
+    """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure.
+
+    `devices`: over the baseline's; `weak`: whether the kind is known to be of weak scaling, or of one device.
+    """
     here, there = figure(row, kind), figure(base, kind)
     if here is None or there is None or not same_kind(here, there):
         return None
     plain = interval(here) / interval(there) if kind in RATES else interval(there) / interval(here)
     work = _work_of_times(row, base, kind, devices)
-    if kind in RATES and kind != "steps_per_s" and here.per_device is not None:
+    counts_work = kind in RATES and kind != "steps_per_s"  # steps and times are compared by the work in them
+    if counts_work and here.per_device is not None:
         readings = [plain * (devices if here.per_device else 1.0)]
-    elif work is not None and (kind == "steps_per_s" or kind not in RATES):
+    elif work is not None and not counts_work:
         readings = [plain * work]
     elif weak:
         readings = [plain * devices]
@@ -192,15 +199,16 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
 
 def _work_of_times(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
     """How many times the baseline's work a row did in a time of this kind; None where the rows do not say it."""
-    steps = 1.0 if kind in PER_STEP else _share(row, base, "steps")
-    batch = _share(row, base, "global_batch")
-    if batch is None and (micro := _share(row, base, "micro_batch")) is not None and kind in PER_STEP:
-        batch = micro * devices * (_share(row, base, "accumulation") or 1.0)
+    steps = 1.0 if kind in PER_STEP else _multiple(row, base, "steps")
+    batch = _multiple(row, base, "global_batch")
+    micro_batch = _multiple(row, base, "micro_batch")
+    if batch is None and micro_batch is not None and kind in PER_STEP:
+        batch = micro_batch * devices * (_multiple(row, base, "accumulation") or 1.0)
     return None if batch is None or steps is None else batch * steps
 
 
-def _share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """A row's figure as a multiple of the baseline's."""
+def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
+    """A row's figure as a multiple of the baseline's; None where one has none, or 0."""
     here, there = row.value(kind), base.value(kind)
     return here / there if here and there else None
 
@@ -212,13 +220,13 @@ def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
     """
     if any(row.value(kind) != base.value(kind) for kind in (*WORK_FIGURES, "micro_batch", "accumulation", "samples")):
         return False
-    if any(_share(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
+    if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
         return False
     if any(row.value(kind) != base.value(kind) for kind in ("epochs", "tokens")):
         return False
-    known = {quantity.heading for quantity in (*row.figures, *base.figures)}
-    other = (row.texts.keys() | base.texts.keys()) - known
-    cells = ((row.texts.get(name, ""), base.texts.get(name, "")) for name in other)
+    understood = {quantity.heading for quantity in (*row.figures, *base.figures)}
+    other_columns = (row.texts.keys() | base.texts.keys()) - understood
+    cells = ((row.texts.get(name, ""), base.texts.get(name, "")) for name in other_columns)
     return not any(here != there and SETTING.search(here + there) for here, there in cells)
 
 

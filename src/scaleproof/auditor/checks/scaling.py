@@ -1,6 +1,6 @@
 """Did the ranks share the work? What runs with different numbers of devices say about each other."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import fmean, median
 
@@ -21,7 +21,7 @@ SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
 
 @of_evidence.check(RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
-    """Rate x time of N ranks is exactly 1/N of the single run's: the same epoch, so the rate is one rank's."""
+    """The rate of a run is of all N ranks: rate x time of one epoch is not exactly 1/N or N times the baseline's."""
     for scaling in context.scalings:
         run = scaling.run
         base = scaling.base
@@ -63,66 +63,67 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def identical_losses(context: AuditContext) -> Iterator[Flag]:
-    """Ranks with samples of their own have losses of their own."""
-    single = {
-        (step, loss)
-        for run in context.runs
-        if run.world_size == 1
-        for step, losses in run.rank_losses.items()
-        for loss in losses
-    }
+    """Ranks print losses of their own, as they have samples of their own."""
+    single: dict[int, list[float]] = defaultdict(list)  # step -> losses of runs with one device
+    for run in context.runs:
+        if run.world_size == 1:
+            for step, losses in run.rank_losses.items():
+                single[step] += losses
     for run in context.runs:
         steps = {step: losses for step, losses in run.rank_losses.items() if len(losses) > 1}
         if not steps or (run.world_size or 2) < 2 or any(len(set(losses)) > 1 for losses in steps.values()):
             continue
-        step, losses = next(iter(steps.items()))
-        alone = [s for s, v in steps.items() if any(s == t and near(v[0], loss, 1e-5) for t, loss in single)]
+        first_step, losses = next(iter(steps.items()))
         evidence = (
-            f"{len(losses)} ranks print the loss {losses[0]!r} at step {step}, and equal losses at each of "
+            f"{len(losses)} ranks print the loss {losses[0]!r} at step {first_step}, and equal losses at each of "
             f"{plural(len(steps), 'logged step')}"
         )
-        if alone:
-            evidence += f"; a run with one device has the same loss at step {alone[0]}"
-        yield Flag(evidence, [run], severity="invalid" if alone else "suspect")
+        as_single = [step for step in steps if any(near(steps[step][0], loss, 1e-5) for loss in single.get(step, ()))]
+        if as_single:
+            evidence += f"; a run with one device has the same loss at step {as_single[0]}"
+        yield Flag(evidence, [run], severity="invalid" if as_single else "suspect")
 
 
 @of_evidence.check(EACH_RANK_EVERYTHING)
 def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
-    """N ranks that share an epoch make 1/N of the updates; a loss that falls much faster, in no less time, is of ranks
-    that share nothing."""
+    """With N ranks that share the data the loss does not fall much faster by epoch in no less time.
+
+    They make 1/N of the updates of an epoch; ranks that each train on all of the data do not.
+    """
     for scaling in context.scalings:
         run = scaling.run
         base = scaling.base
         n = scaling.devices
-        here, there = _losses(run), _losses(base)
-        common = sorted(set(here) & set(there) & {2, 3, 4, 5})
+        run_losses, base_losses = _losses(run), _losses(base)
+        common = sorted(set(run_losses) & set(base_losses) & {2, 3, 4, 5})
         base_s, run_s = epoch_seconds(base), epoch_seconds(run)
-        ratios = [here[epoch] / there[epoch] for epoch in common if there[epoch] > 0]
+        ratios = [run_losses[epoch] / base_losses[epoch] for epoch in common if base_losses[epoch] > 0]
         if len(ratios) < 2 or not (base_s and run_s) or median(ratios) >= FASTER:
             continue
-        true = n * base_s / run_s
-        if run_s <= 0.9 * base_s or true > BEYOND * n:
+        if run_s <= 0.9 * base_s or n * base_s / run_s > BEYOND * n:
             continue
         first = common[0]
         yield Flag(
-            f"after epoch {first} the loss is {here[first]:.3g} with {run.world_size} ranks and {there[first]:.3g} "
-            f"with {base.world_size}, and an epoch takes {run_s:.2f} s instead of {base_s:.2f} s: {n:g} shares of "
-            f"the data would make 1/{n:g} of the updates",
+            f"after epoch {first} the loss is {run_losses[first]:.3g} with {run.world_size} ranks and "
+            f"{base_losses[first]:.3g} with {base.world_size}, and an epoch takes {run_s:.2f} s instead of "
+            f"{base_s:.2f} s: {n:g} shares of the data would make 1/{n:g} of the updates",
             [run, base],
-            corrected=_speedup_of_all(true, n, base_s, run_s),
+            corrected=_speedup_of_all_data(n, base_s, run_s),
         )
 
 
-def _speedup_of_all(true: float, n: float, base_s: float, run_s: float) -> Correction:
+def _speedup_of_all_data(n: float, base_s: float, run_s: float) -> Correction:
+    """The speed-up of `n` ranks that each did the baseline's work, by the seconds of the baseline and of the run."""
+    speedup = n * base_s / run_s
     derivation = (
         f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {n:g} x {base_s:.2f} s / {run_s:.2f} s, "
-        f"{percent(true / n)} of ideal"
+        f"{percent(speedup / n)} of ideal"
     )
-    return Correction(value=round(true, 3), unit="x", derivation=derivation)
+    return Correction(value=round(speedup, 3), unit="x", derivation=derivation)
 
 
 def _losses(run: ReportedRun) -> dict[int, float]:
-    """Loss by epoch, averaged over the runs in the file."""
+    """Mean training loss by epoch: a file may have several runs."""
     losses: dict[int, list[float]] = {}
     for span in run.timed_spans:
         if span.index is not None and span.train_loss is not None:
@@ -136,9 +137,10 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
     for scaling in context.scalings:
         run = scaling.run
         base = scaling.base
-        n = scaling.devices
         same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
-        if not (same_micro and run.timed_spans and base.timed_spans and run.epochs) or run.dataset_samples is not None:
+        if not (same_micro and run.timed_spans and base.timed_spans and run.epochs):
+            continue
+        if run.dataset_samples is not None:  # then `epoch_is_the_data` counts samples
             continue
         steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
         # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
@@ -147,7 +149,7 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
             continue
         correction = None
         if run.seconds and base.seconds:
-            correction = _speedup_of_all(n * base.seconds / run.seconds, n, base.seconds, run.seconds)
+            correction = _speedup_of_all_data(scaling.devices, base.seconds, run.seconds)
         yield Flag(
             f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks, "
             f"{base_steps:,} with {base.world_size}",
@@ -169,20 +171,22 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
-    """Under nn.DataParallel the loader's batch is the total: counting it once a device multiplies the work by N."""
+    """Under nn.DataParallel the loader's batch is counted once, as the total, and not once a device."""
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
             continue
-        here, there = _last_timed(run), _last_timed(base)
+        last, base_last = _last_timed(run), _last_timed(base)
         used, base_used = run.memory_used_bytes, base.memory_used_bytes
-        if here is None or there is None or not (used and base_used):
+        if last is None or base_last is None or not (used and base_used):
             continue
-        (flops, seconds), (base_flops, base_seconds) = here, there
+        flops, seconds = last
+        base_flops, base_seconds = base_last
         work, base_work = flops * seconds, base_flops * base_seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK * base_used:
             continue
-        times = sorted(base_time[1] for b in scaling.bases if (base_time := _last_timed(b)) is not None)
+        repeats = [timed for repeat in scaling.bases if (timed := _last_timed(repeat)) is not None]
+        times = sorted(repeat_seconds for _, repeat_seconds in repeats)
         multiplied = scaling.devices * flops / base_flops
         derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
         if len(times) > 1:
@@ -197,7 +201,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
 
 
 def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
-    """FLOP/s of a device and seconds of the last step that has both."""
+    """(FLOP/s of a device, seconds) of the last step that has both; None where no step has."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
@@ -214,11 +218,11 @@ def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     )
 )
 def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
-    """Where several runs could be the baseline, none is taken."""
+    """Only one configuration can be the baseline of a run; where several can, none is taken."""
     for run, candidates in context.baselines.ambiguous:
-        settle = fields_that_settle(run, candidates)
-        what = f"; {listed(settle)} would settle it" if settle else "; a claims file that names it would settle it"
-        yield Flag(f"{listed(c.name for c in candidates)} would do as its baseline{what}", [run])
+        settling = listed(fields_that_settle(run, candidates)) or "a claims file that names it"
+        names = listed(candidate.name for candidate in candidates)
+        yield Flag(f"{names} would do as its baseline; {settling} would settle it", [run])
 
 
 @of_evidence.check(
@@ -232,7 +236,7 @@ def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
-    """The number of devices is known for each run that says how fast it was."""
+    """The number of devices is known for each run that says how fast it was, where there are several runs."""
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
@@ -254,7 +258,7 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
-    """An epoch is in a file once; twice is two runs that wrote to one file."""
+    """An epoch is in a file once, and epochs are in order: otherwise two runs wrote to one file."""
     for run in context.runs:
         indices = [span.index for span in run.timed_spans if span.index is not None]
         twice = [epoch for epoch, count in Counter(indices).items() if count > 1]
@@ -265,6 +269,10 @@ def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
 
 
 def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
+    """The finding on a file with several runs, and what they are.
+
+    `indices`: the numbers of its epochs in the order of the file; `twice`: how many of them are there more than once.
+    """
     parts = epochs_apart(run)
     times = [span.seconds for span in run.timed_spans if span.seconds]
     evidence = (
@@ -282,5 +290,6 @@ def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
 
 
 def _mean(part: list[TimedSpan]) -> str:
+    """The mean time of a run's epochs after the first, to be appended to a sentence."""
     times = [span.seconds for span in part[1:] if span.seconds]
     return f", {fmean(times):.2f} s an epoch after the first" if times else ""

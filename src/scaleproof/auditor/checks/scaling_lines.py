@@ -54,6 +54,7 @@ def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[Scalin
 
 
 def _of_tables(context: AuditContext) -> Iterator[ScalingLine]:
+    """A line for each row of each series of a table, the smallest size first."""
     for table in context.tables:
         for series in series_of(table):
             name = _configuration(series)
@@ -62,15 +63,16 @@ def _of_tables(context: AuditContext) -> Iterator[ScalingLine]:
 
 
 def _configuration(series: RowSeries) -> str:
-    """What all rows of a series have in common, else where their table stands."""
-    words = {text for row in series.rows for text in row.words.values()}
-    common = [
-        w for w in dict.fromkeys(series.rows[0].words.values()) if all(w in r.words.values() for r in series.rows)
-    ]
-    return ", ".join(common)[:LABEL] if words and common else series.table.heading[:LABEL] or series.table.name
+    """The words that all rows of a series have in common, else the heading above their table, else its place."""
+    first_words = dict.fromkeys(series.rows[0].words.values())
+    common = [word for word in first_words if all(word in row.words.values() for row in series.rows)]
+    if common:
+        return ", ".join(common)[:LABEL]
+    return series.table.heading[:LABEL] or series.table.name
 
 
 def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
+    """The line of a row; `name` is its configuration's. No speed-up where its figures leave open which one it is."""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
     rate = next((q for kind in MEASURED if (q := figure(row, kind)) is not None), None)
     line = ScalingLine(configuration=name, place=place(row), devices=row.devices or 1)
@@ -90,13 +92,13 @@ def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
 
 
 def _of_runs(context: AuditContext) -> Iterator[ScalingLine]:
-    """Each run that is a baseline, followed by the larger ones."""
-    scalings: dict[str, list[Scaling]] = defaultdict(list)
+    """A line for each run that is a baseline, followed by those of the larger runs over it."""
+    by_base: dict[str, list[Scaling]] = defaultdict(list)
     for scaling in context.scalings:
-        scalings[scaling.base.name].append(scaling)
-    for of_base in scalings.values():
-        yield _line_of_run(of_base[0].base)
-        for scaling in of_base:
+        by_base[scaling.base.name].append(scaling)
+    for scalings in by_base.values():
+        yield _line_of_run(scalings[0].base)
+        for scaling in scalings:
             line = _line_of_run(scaling.run)
             line.baseline = scaling.base.name
             if scaling.speedups:

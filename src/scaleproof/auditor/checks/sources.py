@@ -47,28 +47,32 @@ SIZES = (
 
 @of_evidence.check(CLAIM_NOT_IN_DATA)
 def sentences_follow(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up or an efficiency on N devices is that of the tables of its document, where they have one baseline."""
+    """A speed-up or an efficiency on N devices in a sentence is that of a table of its document.
+
+    A finding where every series of the document that has N devices contradicts it, and nothing else gives it.
+    """
     candidates = [stated for stated in context.evidence.stated_figures[:MOST_SENTENCES] if _is_of_devices(stated)]
     index = None
     for stated in candidates:
-        series = [s for t in context.tables if t.file == stated.file for s in series_of(t)][:MOST_SERIES]
-        contradicting = [flag for s in series for flag in _contradictions(stated, s)]
-        sizes = sum(any(row.devices == stated.devices for row in s.rows) for s in series)
-        if contradicting and len(contradicting) == sizes:
+        all_series = [s for t in context.tables if t.file == stated.file for s in series_of(t)][:MOST_SERIES]
+        contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
+        with_devices = [s for s in all_series if any(row.devices == stated.devices for row in s.rows)]
+        if contradictions and len(contradictions) == len(with_devices):
             index = index or evidence_index(context.evidence)
             if match(stated, index) is None:
-                yield contradicting[0]
+                yield contradictions[0]
 
 
 def _is_of_devices(stated: StatedFigure) -> bool:
+    """Whether a sentence states a measured speed-up or efficiency on N devices, over no baseline of another kind."""
     if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
         return False
-    clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
-    return bool(stated.devices) and clear
+    baseline_is_clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
+    return bool(stated.devices) and baseline_is_clear
 
 
 def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
-    """The row of a series that has the devices and the words of a sentence, and other ratios under every reading."""
+    """Rows of a series that have the devices and the words of a sentence, but another ratio under every reading."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
     for row, devices in series.larger():
@@ -76,20 +80,20 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         ratios = series.ratios(row, devices)
         if row.devices != stated.devices or not ratios or any(words.get(k) != v for k, v in stated.words.items()):
             continue
-        ratio = hull(ratio.hull for ratio in ratios)
-        right = ratio / devices if stated.kind == "efficiency" else ratio
+        is_efficiency = stated.kind == "efficiency"
+        speedup = hull(ratio.hull for ratio in ratios)
+        right = speedup / devices if is_efficiency else speedup
         if stated_interval(stated).meets(right, APART):
             continue
-        percent = stated.kind == "efficiency"
+        base = describe(series.bases[0])
         corrected = Correction(
-            value=round(right.middle * (100 if percent else 1), 3),
-            unit="%" if percent else "x",
-            derivation=f"{place(row)} over {describe(series.bases[0])}",
+            value=round(right.middle * (100 if is_efficiency else 1), 3),
+            unit="%" if is_efficiency else "x",
+            derivation=f"{place(row)} over {base}",
         )
+        given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
         yield Flag(
-            f"“{stated.printed}” on {stated.devices} devices; {place(row)} gives "
-            + " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
-            + f" over {describe(series.bases[0])}",
+            f"“{stated.printed}” on {stated.devices} devices; {place(row)} gives {given} over {base}",
             [stated.source, place(row)],
             corrected=corrected if right.precision < APART else None,
         )
@@ -110,13 +114,13 @@ class _Place:
 
 @of_evidence.check(FILES_DISAGREE)
 def sources_agree(context: AuditContext) -> Iterator[Flag]:
-    """Tables of several files, and runs, that agree in most figures of the same configurations agree in all."""
+    """Tables of two files, or a table and the runs, that agree in most figures of their common rows agree in all."""
     tables = [_places(table) for table in context.tables[:MOST_TABLES]]
     runs = [place for run in context.runs[:MOST_ROWS] if (place := _place_of_run(run))]
     sources = [(places, _printed_figures(places)) for places in (*tables, runs) if places]
     for (first, figures), (second, others) in combinations(sources, 2):
         if first[0].row.file != second[0].row.file and len(figures & others) >= AGREE:
-            yield from _of_two(first, second)
+            yield from _disagreements(first, second)
 
 
 def _printed_figures(places: Iterable[_Place]) -> set[tuple[str, str]]:
@@ -131,6 +135,7 @@ def _places(table: ReportedTable) -> list[_Place]:
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
+    """What a row or its table states of the configuration: name -> word in lower case, or number."""
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
     sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
@@ -138,7 +143,7 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
 
 
 def _place_of_run(run: ReportedRun) -> _Place | None:
-    """A run as a row: what it was, and how fast."""
+    """A run in the form of a row, with its attributes; None where it does not say how fast it was."""
     figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in figures_of(run).items()]
     words = {name: str(word).lower() for name in ATTRIBUTES if (word := getattr(run, name, None))}
     sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
@@ -147,29 +152,32 @@ def _place_of_run(run: ReportedRun) -> _Place | None:
     return _Place(row, {**words, **sizes, **devices}) if figures else None
 
 
-def _of_two(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
-    """What two sources print differently of rows that match each other alone, where most that they print is equal."""
+def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
+    """Figures that two sources print differently, where they print AGREE times as many alike.
+
+    Held against each other are only rows of which each matches the other one alone.
+    """
     equal, different = 0, []
     for one in first:
-        others = [other for other in second if one.matches(other)]
-        if len(others) != 1 or sum(other.matches(others[0]) for other in first) != 1:
+        matching = [other for other in second if one.matches(other)]
+        if len(matching) != 1 or sum(rival.matches(matching[0]) for rival in first) != 1:
             continue
-        for here, there in _common(one.row, others[0].row):
+        other_row = matching[0].row
+        for here, there in _common(one.row, other_row):
             if interval(here).meets(interval(there), EQUAL):
                 equal += min(interval(here).precision, interval(there).precision) <= PRECISE
             elif not interval(here).meets(interval(there), APART):
-                different.append((one.row, here, others[0].row, there))
-    if different and equal >= AGREE * len(different):
-        for row, here, other, there in different:
-            figures = plural(equal, "other figure")
-            yield Flag(
-                f"{describe(row)}: {here.heading} {printed(here)} in {place(row)}, {printed(there)} in {place(other)}; "
-                f"{figures} of the two places {'is' if equal == 1 else 'are'} equal",
-                [place(row), place(other)],
-            )
+                different.append((one.row, here, other_row, there))
+    if equal < AGREE * len(different):
+        return
+    for row, here, other_row, there in different:
+        figures = f"{printed(here)} in {place(row)}, {printed(there)} in {place(other_row)}"
+        equal_figures = f"{plural(equal, 'other figure')} of the two places {'is' if equal == 1 else 'are'} equal"
+        evidence = f"{describe(row)}: {here.heading} {figures}; {equal_figures}"
+        yield Flag(evidence, [place(row), place(other_row)])
 
 
 def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Quantity]]:
-    """Figures of one kind, statistic and scope that both rows print."""
+    """Pairs of figures of one kind, statistic and scope that both rows print."""
     pairs = ((known(row, kind), known(other, kind)) for kind in MEASURED)
     return [(here, there) for here, there in pairs if here and there and same_kind(here, there)]

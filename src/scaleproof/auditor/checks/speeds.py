@@ -18,7 +18,7 @@ class Speed:
 
 
 def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
-    """The epochs of a file by run; several runs may stand one after the other, or have their lines mixed.
+    """The epochs of a file, a list for each run: several may stand one after the other, or have their lines mixed.
 
     An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
     if it is later than all of that run; any other begins a run, and so does a second one without a number.
@@ -30,7 +30,8 @@ def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
         index = span.index
         part = ended_with.pop(index - 1, None) if index is not None else None
         if part is None:
-            goes_on = parts and index not in in_latest and (index is None or index > (parts[-1][-1].index or 0))
+            is_later = bool(parts) and (index is None or index > (parts[-1][-1].index or 0))
+            goes_on = is_later and index not in in_latest
             if not goes_on:
                 parts.append([])
                 in_latest = set()
@@ -44,7 +45,7 @@ def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
 
 
 def epoch_seconds(run: ReportedRun) -> float | None:
-    """Mean time of an epoch. Of three epochs and more the first is left out, of each run in the file."""
+    """Mean time of an epoch; None where no epoch has one. Of runs of three epochs and more the first is left out."""
     times: list[float] = []
     for part in epochs_apart(run):
         steady = part[1:] if len(part) >= 3 else part
@@ -59,8 +60,11 @@ def high_median(values: Figures) -> float:
 
 
 def speed(run: ReportedRun) -> Speed | None:
-    """How fast the run says it was, all ranks together: tokens/s, else FLOP/s, else epochs/s; of logged rates the
-    median. None where the file does not say."""
+    """How fast the run says it was, all ranks together; None where the file does not say.
+
+    In tokens/s, as stated or the median of logged rates; else in FLOP/s; else in tokens/s by the step times; else in
+    epochs/s.
+    """
     ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
         return Speed(run.tokens_per_s * ranks, "tokens/s") if ranks else None

@@ -75,35 +75,41 @@ class _Product:
 
     @property
     def stated(self) -> PrintedInterval:
+        """The certain batch of a step. Raises KeyError where none is certain."""
         return exact(self.batches[self.certain])
 
     @property
     def scopes(self) -> dict[str, float]:
-        """Of how many devices the rate may be, as a divisor of their work."""
-        scopes = {"the rate of all": 1.0, "the rate of one": float(self.devices)}
-        stated = {True: "the rate of one", False: "the rate of all"}
-        return scopes if self.rate.per_device is None else {s: scopes[s] for s in [stated[self.rate.per_device]]}
+        """What the rate may be of -> by what the work of all devices is divided to be that of the rate."""
+        scopes = {}
+        if self.rate.per_device is not True:
+            scopes["the rate of all"] = 1.0
+        if self.rate.per_device is not False:
+            scopes["the rate of one"] = float(self.devices)
+        return scopes
 
     @cached_property
     def meanings(self) -> dict[tuple[str, str, int], float]:
-        """The meanings of batch and rate under which the product is right, each with the work that it should be.
+        """(batch, scope, micro-steps) under which the product is right -> the work that it should be.
 
-        The last part is the number of accumulated micro-steps: 1, unless the batch may be that of a micro-step.
+        Micro-steps are those that a step accumulates: 1, unless the batch may be that of a micro-step.
         """
         meanings = {}
         for name, batch in self.batches.items():
             for scope, divisor in self.scopes.items():
                 work = batch / divisor
-                several = max(1, round(self.work.middle / work))
-                near = self.work.meets(exact(work * several), USUAL if several == 1 else CONSTANT)
-                if near and several <= (1 if name == "global batch" else LARGEST_ACCUMULATION):
-                    meanings[(name, scope, several)] = work * several
+                micro_steps = max(1, round(self.work.middle / work))
+                most = 1 if name == "global batch" else LARGEST_ACCUMULATION
+                # With a free factor almost any product is near: it must be nearer.
+                tolerance = USUAL if micro_steps == 1 else CONSTANT
+                if micro_steps <= most and self.work.meets(exact(work * micro_steps), tolerance):
+                    meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
 
     @property
     def follows(self) -> bool:
         """Whether the product is right under some meaning, a mark of thousands aside."""
-        return any(several > 1 for _, _, several in self.meanings) or any(
+        return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), APART)
             for batch in self.batches.values()
             for divisor in self.scopes.values()
@@ -120,20 +126,23 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
         certain = [p for p in products if p.certain]
         wrong = [p for p in certain if not p.follows]
-        rest = []
+        unexplained = []
         for p in wrong:
-            flag = _scope(p)
+            flag = _wrong_scope(p)
             if flag is not None:
                 yield flag
             else:
-                rest.append(p)
-        right = len(wrong) < len(certain)
-        yield from _constant_factor(rest) if len(rest) >= ROWS and not right else _single_rows(rest, right)
+                unexplained.append(p)
+        some_are_right = len(wrong) < len(certain)
+        if len(unexplained) >= ROWS and not some_are_right:
+            yield from _constant_factor(unexplained)
+        else:
+            yield from _single_rows(unexplained, some_are_right)
         yield from _against_most([p for p in products if p not in wrong])
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
-    """One for each rate of the row: of all devices, of one, or both."""
+    """A product for each usable rate of the row, of all devices and of one, with its step time; none without a time."""
     time = known(row, "step_time_s")
     if time is None:
         return
@@ -161,9 +170,10 @@ def _against_most(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
-    name, scope, several = meaning
-    work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * several
-    steps = f" in {several} micro-steps" if several > 1 else ""
+    """The finding on a product that is wrong under the `meaning` that `others` other rows have."""
+    name, scope, micro_steps = meaning
+    work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * micro_steps
+    steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
     corrected = Correction(
         value=round(work / interval(p.time).middle, 2),
         unit=RATE_UNITS[p.rate.kind],
@@ -178,8 +188,8 @@ def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
     )
 
 
-def _scope(p: _Product) -> Flag | None:
-    """A rate that says it is of all devices and is of one, or the other way round."""
+def _wrong_scope(p: _Product) -> Flag | None:
+    """The finding on a rate that is said to be of all devices and is of one, or the other way round; else None."""
     if p.devices < 2:
         return None
     sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
@@ -194,12 +204,12 @@ def _scope(p: _Product) -> Flag | None:
 
 
 def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
-    """All rows are off by one factor, whatever their speed: rate and time are not of the same steps."""
+    """One finding where all are off by one factor: rate and time are not of the same steps. Else one for each row."""
     factors = [p.work.middle / p.stated.middle for p in products]
     middle = median(factors)
-    spread = max(abs(f / middle - 1) for f in factors)
+    spread = max(abs(factor / middle - 1) for factor in factors)
     if spread > 2 * CONSTANT:
-        yield from _single_rows(products, False)
+        yield from _single_rows(products, some_are_right=False)
         return
     first = products[0]
     rows = plural(len(products), "row")
@@ -212,11 +222,11 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
     )
 
 
-def _single_rows(wrong: list[_Product], right: bool) -> Iterator[Flag]:
-    """`right`: whether other rows of the table fulfil the identity."""
+def _single_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
+    """A finding for each wrong product; with a correction where `some_are_right`, other rows of the table."""
     for p in wrong:
         correction = None
-        if right and p.rate.per_device is False:
+        if some_are_right and p.rate.per_device is False:
             rate = p.stated / interval(p.time)
             derivation = f"{p.certain} {integer(p.stated.middle)} / {printed(p.time)}, if the time is right"
             correction = Correction(value=round(rate.middle, 2), unit=RATE_UNITS[p.rate.kind], derivation=derivation)

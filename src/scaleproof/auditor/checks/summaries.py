@@ -19,6 +19,7 @@ APART = 0.02  # from every mean that there is
 FEWEST = 2
 AVERAGED = (*MEASURED, "mfu", "memory_bytes", "power_w", "energy_j", "utilization", "speedup", "efficiency")
 SUMMED = (*TIMES, "energy_j", "cost", "communication_time_s", "compute_time_s", "data_time_s")
+FIRST = 6  # of the figures that a sentence lists
 MEANS: tuple[Callable[[Sequence[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
 
 
@@ -42,30 +43,34 @@ class _Column(NamedTuple):
 
 @of_evidence.check(TOTALS_DISAGREE)
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
-    """Rows called mean, average or total are those of the rows above them."""
+    """A row called mean, average or total is the mean or the total of the rows above it."""
     for table in context.tables:
-        for row, above, is_total in _summaries(table):
+        for row, above, is_total in _summary_rows(table):
             columns = _columns(row, above, SUMMED if is_total else AVERAGED)
             yield from _totals(row, columns) if is_total else _means(row, columns)
 
 
-def _summaries(table: ReportedTable) -> Iterator[tuple[ReportedRow, list[ReportedRow], bool]]:
-    """(row, the rows that it sums up, whether as a total), where no row between them was left out."""
+def _summary_rows(table: ReportedTable) -> Iterator[tuple[ReportedRow, list[ReportedRow], bool]]:
+    """(row, the measured rows above that it sums up, whether as a total) for each mean and total of a table.
+
+    Left out are those with lines between them that are not in the table: they may be of more rows than were read.
+    """
     above: list[ReportedRow] = []
     for row in table.rows:
-        names = [text for text in row.texts.values() if re.search(r"[A-Za-z]", text)][:1]
-        kind = SUMMARY.fullmatch(names[0].strip(" *_:")) if names else None
-        if kind is None:
+        name = next((text for text in row.texts.values() if re.search(r"[A-Za-z]", text)), "")
+        summary = SUMMARY.fullmatch(name.strip(" *_:"))
+        if summary is None:
             above.append(row)
             continue
         complete = not above or table.form == "JSON" or row.line - above[0].line == len(above)
         if complete and len(above) >= FEWEST and all(one.measured for one in above):
-            yield row, above, kind[2] is not None
+            is_total = summary[2] is not None
+            yield row, above, is_total
         above = []
 
 
 def _columns(row: ReportedRow, above: list[ReportedRow], kinds: Sequence[str]) -> list[_Column]:
-    """The columns in which the row and all rows above it have a figure of one kind."""
+    """The columns of some kinds in which the row and all rows above it have a positive figure without a bound."""
     columns = []
     for quantity in row.figures:
         parts = [q for one in above for q in one.figures if (q.heading, q.kind) == (quantity.heading, quantity.kind)]
@@ -76,18 +81,22 @@ def _columns(row: ReportedRow, above: list[ReportedRow], kinds: Sequence[str]) -
 
 
 def _means(row: ReportedRow, columns: list[_Column]) -> Iterator[Flag]:
-    """Means outside of their rows; and such as no kind of mean gives, beside one that is the arithmetic mean."""
+    """Means outside of the range of their rows; and those that no kind of mean gives.
+
+    The latter only where another column is the arithmetic mean: it shows that the row is meant as one of these rows.
+    """
     exemplary = any(column.is_near(fmean(column.values)) for column in columns)
     for column in columns:
         span, stated = column.span.widened(ROUNDING), interval(column.summary)
         outside = stated.high < span.low or stated.low > span.high
-        none = all(not stated.contains(mean(column.values), APART) for mean in MEANS)
-        if outside or (exemplary and none and column.summary.kind in MEASURED and len(column.parts) > FEWEST):
+        is_a_mean = any(stated.contains(mean(column.values), APART) for mean in MEANS)
+        checkable = exemplary and column.summary.kind in MEASURED and len(column.parts) > FEWEST
+        if outside or (checkable and not is_a_mean):
             yield _flag(row, column, "the mean", fmean(column.values))
 
 
 def _totals(row: ReportedRow, columns: list[_Column]) -> Iterator[Flag]:
-    """Totals below their largest part; and such as are no sum beside one that is."""
+    """Totals below their largest part; and those that are no sum, where another column of the row is one."""
     exemplary = any(column.is_near(sum(column.values)) for column in columns)
     for column in columns:
         stated, total = interval(column.summary), sum(column.values)
@@ -97,21 +106,21 @@ def _totals(row: ReportedRow, columns: list[_Column]) -> Iterator[Flag]:
 
 
 def _flag(row: ReportedRow, column: _Column, what: str, value: float) -> Flag:
-    """`value`: what follows from the rows, in the base unit of the column."""
+    """The finding on one figure of a summary row.
+
+    `what`: "the mean" or "the total"; `value`: what the rows give for it, in the base unit of the column.
+    """
     summary = column.summary
     parts = ", ".join(printed(quantity) for quantity in column.parts[:FIRST])
     more = ", ..." if len(column.parts) > FIRST else ""
-    share = value / summary.value
+    factor = value / summary.value  # the same in the base unit and in the printed one
     return Flag(
         f"{describe(row)}: {summary.heading} {printed(summary)} is given as {what} of {parts}{more}",
         [place(row)],
         corrected=Correction(
-            value=float(f"{_as_printed(summary) * share:.5g}"), unit="", derivation=f"{what} of the rows above it"
+            value=float(f"{_as_printed(summary) * factor:.5g}"), unit="", derivation=f"{what} of the rows above it"
         ),
     )
-
-
-FIRST = 6  # of the figures that a sentence lists
 
 
 def _as_printed(quantity: Quantity) -> float:

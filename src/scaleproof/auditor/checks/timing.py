@@ -37,7 +37,7 @@ FIRST = 1.15  # ratio of the first epoch's time to the others'
     )
 )
 def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
-    """Step times that are 1, 2, ... p times a base time, repeatedly: the clock is restarted only every p-th step."""
+    """Step times are not 1, 2, ... p times a base time, repeatedly: else the clock restarts every p-th step only."""
     for run in context.runs:
         steps = run.logged_steps.having("seconds")
         times = steps.values("seconds")
@@ -48,14 +48,14 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         rates = rated.values("tokens_per_s")
         true_rates = rates * rated.values("seconds") / tooth.base_s
         printed = f", {integer(np.median(rates))} tokens/s" if rates.size else ""
-        counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
-        step = f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart"
+        derivation = (
+            f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart "
+            f"({np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average)"
+        )
         if true_rates.size:
-            correction = Correction(
-                value=float(np.median(true_rates)), unit="tokens/s", derivation=f"{step} ({counts})"
-            )
+            correction = Correction(value=float(np.median(true_rates)), unit="tokens/s", derivation=derivation)
         else:
-            correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=f"{step} ({counts})")
+            correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=derivation)
         yield Flag(
             f"{len(times):,} step times are 1 to {tooth.period} times {tooth.base_s * 1e3:.2f} ms, {tooth.period} of "
             f"them in a row, repeatedly: printed were {np.median(times) * 1e3:.1f} ms in the median, "
@@ -73,19 +73,21 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
+    """The sawtooth that most of the step times (seconds) lie on; None where there is none."""
     falls = 1 + np.flatnonzero(times[1:] < 0.75 * times[:-1])
     if len(falls) < 3:
         return None
     lengths = np.diff(falls, prepend=0)
-    period, often = Counter(lengths.tolist()).most_common(1)[0]
-    if period < 3 or often < 0.5 * len(lengths):
+    period, periods = Counter(lengths.tolist()).most_common(1)[0]
+    if period < 3 or periods < 0.5 * len(lengths):
         return None
     restarts = np.zeros(len(times), dtype=np.int64)
     restarts[falls] = falls
+    # The time at a fall is the first after a restart: 1, 2, ... p, 1, 2, ...
     counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
-    base = float(np.median(times / counts))
-    on = np.count_nonzero(np.abs(times - counts * base) <= TOOTH * counts * base)
-    return _Sawtooth(base, period, counts) if on >= RISING * len(times) else None
+    base_s = float(np.median(times / counts))
+    on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= TOOTH * counts * base_s)
+    return _Sawtooth(base_s, period, counts) if on_teeth >= RISING * len(times) else None
 
 
 @of_evidence.check(
@@ -101,17 +103,20 @@ def _sawtooth(times: Figures) -> _Sawtooth | None:
     )
 )
 def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
-    """The time since the last log line divided by all steps so far: rates that rise without anything getting faster."""
+    """A printed step time is the time since the last log line over the steps since then, not over all steps so far.
+
+    Where a log of a program proves the fault, other logs of that program with falling times are suspect.
+    """
     proofs = {run.name: proof for run in context.runs if (proof := _proof(run)) is not None}
     proofs |= _proofs_together(context.runs)
-    formats: dict[str, str] = {}
+    proven: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
         if run.name in proofs:
-            formats.setdefault(run.format, run.name)
+            proven.setdefault(run.format, run.name)
             before, step, evidence = proofs[run.name]
             yield Flag(evidence, [run], corrected=_true_interval(before, step))
     for run in context.runs:
-        if run.format not in formats or run.name in proofs:
+        if run.format not in proven or run.name in proofs:
             continue
         timed = run.logged_steps.having("seconds")
         if len(timed) < 2:
@@ -120,7 +125,7 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         first_s, last_s = before.seconds or 0, step.seconds or 0
         if last_s < first_s:
             yield Flag(
-                f"the program that wrote this log divides by all steps so far (proven in {formats[run.format]}); here "
+                f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]}); here "
                 f"it prints {first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}",
                 [run],
                 severity="suspect",
@@ -133,22 +138,28 @@ Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidenc
 
 def _proof(run: ReportedRun) -> Proof | None:
     timed = run.logged_steps.having("seconds")
-    return _proof_by_bar(run, timed, 0.95, 1.5) or _proof_by_fall(timed)
+    return _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed)
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
-    """The same in three logs of one program or more, each of which may have time outside of the timer."""
-    loose: dict[str, dict[str, Proof]] = defaultdict(dict)
+    """Proofs by name of the run, where three logs of one program or more agree.
+
+    Each of them may then have more time outside of the timer than a single proof allows.
+    """
+    by_format: dict[str, dict[str, Proof]] = defaultdict(dict)
     for run in runs:
-        proof = _proof_by_bar(run, run.logged_steps.having("seconds"), 0.8, 0)
+        proof = _proof_by_bar(run, run.logged_steps.having("seconds"), least=0.8, rounding_s=0)
         if proof is not None:
-            loose[run.format][run.name] = proof
-    return {name: proof for proofs in loose.values() if len(proofs) >= 3 for name, proof in proofs.items()}
+            by_format[run.format][run.name] = proof
+    return {name: proof for proofs in by_format.values() if len(proofs) >= 3 for name, proof in proofs.items()}
 
 
 def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
-    """The progress bar's clock contradicts the printed time and agrees with printed time x all steps: it is at least
-    `least` of what passed, give or take `rounding_s`, and not more than all of it."""
+    """The first pair of lines at which the progress bar's clock shows the fault; None where none does.
+
+    Between them the clock passed much more than printed time x the steps in between, but as much as printed time x all
+    steps: at least `least` of it, give or take `rounding_s`, and not more.
+    """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
         return None
@@ -159,7 +170,8 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
         passed = elapsed[step.step] - elapsed[before.step]
         by_all = printed * step.step
         agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
-        if passed > 5 and agrees and printed * steps < 0.8 * least / 0.95 * passed - 1:
+        contradicts = printed * steps < 0.8 * least / 0.95 * passed - 1  # the bar's clock has whole seconds
+        if passed > 5 and agrees and contradicts:
             evidence = (
                 f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
                 f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
@@ -170,13 +182,13 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 
 
 def _proof_by_fall(timed: StepSeries) -> Proof | None:
-    """Printed times fall as 1, 1/2, 1/3, ... over four intervals of one length or more."""
+    """The fault in times that fall as 1, 1/2, 1/3, ... over four intervals of one length or more; else None."""
     if len(timed) < 4:
         return None
-    first = timed[0].step
-    if first <= 0 or any(step.step != first * (i + 1) for i, step in enumerate(timed)):
+    length = timed[0].step
+    if length <= 0 or any(step.step != length * number for number, step in enumerate(timed, start=1)):
         return None
-    scaled = [(step.seconds or 0) * (i + 1) for i, step in enumerate(timed)]
+    scaled = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
     if max(scaled) >= 1.3 * min(scaled):
         return None
     printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
@@ -188,6 +200,7 @@ def _proof_by_fall(timed: StepSeries) -> Proof | None:
 
 
 def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
+    """The time of a step over those since the log line `before`, in seconds."""
     steps = step.step - before.step
     printed = step.seconds or 0
     true = printed * step.step / steps
@@ -210,15 +223,16 @@ def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
     )
 )
 def sampled_steps(context: AuditContext) -> Iterator[Flag]:
-    """Only every n-th micro-step is timed, and with an even accumulation none of those updates the weights."""
+    """Where only every n-th micro-step is timed, some of these update the weights. One finding for each run."""
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _sampled(run, span)))
+        flags = (flag for span in run.timed_spans if (flag := _missed_updates(run, span)))
         first = next(flags, None)
         if first:
             yield first
 
 
-def _sampled(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """The finding that timed micro-steps are never those that update, and that the others take longer; else None."""
     every = run.sampled_every
     accumulation = run.accumulation
     mean = span.step_mean_s
@@ -251,12 +265,12 @@ def _sampled(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
-    """A 95th percentile needs twenty samples at the very least."""
+    """A 95th percentile is of twenty sampled steps or more. One finding for each run."""
     for run in context.runs:
         for span in run.timed_spans:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):
                 continue
-            count = sum(s >= run.sampled_from for s in range(0, span.micro_steps, run.sampled_every))
+            count = sum(step >= run.sampled_from for step in range(0, span.micro_steps, run.sampled_every))
             if count >= FEW:
                 continue
             one_number = span.step_mean_s == span.step_p50_s == span.step_p95_s
@@ -280,7 +294,7 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
-    """First steps allocate, connect and compile; a rate with them in it is not the rate of training."""
+    """A rate leaves out the first epoch or steps, which allocate, connect and compile. One finding for each run."""
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")

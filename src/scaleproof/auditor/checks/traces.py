@@ -32,26 +32,30 @@ NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would g
     UPDATES_SKIPPED,
 )
 def traces_agree(context: AuditContext) -> Iterator[Flag]:
-    """The kernel table of a trace agrees with the summary and the metrics beside it."""
+    """The kernel table of a trace agrees with the summary and the metrics of the one run that it lies beside."""
     for folder in sorted(set(context.evidence.traced_folders)):
-        texts = [path for path in sorted(Path(folder).glob("nsys_stats*.txt")) if "more" not in path.name]
         runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
-        for text in texts if len(runs) == 1 else ():
+        if len(runs) != 1:
+            continue
+        for path in sorted(Path(folder).glob("nsys_stats*.txt")):
+            if "more" in path.name:
+                continue
             try:
-                lines = read_text(text).get(KERNELS, [])
+                lines = read_text(path).get(KERNELS, [])
             except UserError:
                 continue
             yield from _trace(runs[0], kernel_sums(lines), Path(folder))
 
 
 def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag]:
+    """Findings on the kernels of a run's trace; `folder` is where the trace and its summary lie."""
     share = kernels.communication_share
     if not share:
         return
     evidence = (
         f"collectives are {percent(share, 1)} of the time of all GPU kernels ({kernels.communication_ns / 1e9:,.1f} of "
+        f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
     )
-    evidence += f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
     yield Flag(evidence, [run], "communication-in-trace")
     if _calls_it_none(folder) and share > BOTTLENECK:
         yield Flag(
@@ -61,7 +65,7 @@ def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag
 
 
 def _calls_it_none(folder: Path) -> bool:
-    """Whether a profile_summary.json says that all-reduce is below its limit."""
+    """Whether the folder has a profile_summary.json that says that all-reduce is no bottleneck."""
     try:
         summary = json.loads((folder / "profile_summary.json").read_text())
         return summary["likely_bottleneck"]["allreduce_gradients_over_20pct"] is False
@@ -70,14 +74,19 @@ def _calls_it_none(folder: Path) -> bool:
 
 
 def _updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
-    """With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not."""
+    """A finding where a trace shows fewer updates than the run states.
+
+    With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not. How many ranks
+    were traced is unknown: it is the only number that makes nearly all updates of the stated steps.
+    """
     stated = sum(span.optimizer_steps or 0 for span in run.timed_spans)
     gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
     if run.zero_stage not in (1, 2) or not stated or not run.world_size:
         return
-    ranks = [n for n in range(1, run.world_size + 1) if NEARLY_ALL * stated <= gathers / n <= stated]
-    ranks = ranks or [n for n in range(1, run.world_size + 1) if 0.9 * stated <= gathers / n <= stated]
-    if len(ranks) == 1 and gathers % ranks[0] == 0 and gathers // ranks[0] < stated:
-        made = gathers // ranks[0]
-        gathered = f"{made:,} all-gathers on each of {ranks[0]} traced ranks, one for each update"
+    sizes = range(1, run.world_size + 1)
+    traced = [n for n in sizes if NEARLY_ALL * stated <= gathers / n <= stated]
+    traced = traced or [n for n in sizes if 0.9 * stated <= gathers / n <= stated]
+    if len(traced) == 1 and gathers % traced[0] == 0 and gathers // traced[0] < stated:
+        updates = gathers // traced[0]
+        gathered = f"{updates:,} all-gathers on each of {traced[0]} traced ranks, one for each update"
         yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)

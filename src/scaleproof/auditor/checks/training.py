@@ -36,18 +36,20 @@ DID_NOT_TRAIN = Code(
 def runs_trained(context: AuditContext) -> Iterator[Flag]:
     """Losses are numbers to the end, and fall; gradients are not 0."""
     for run in context.runs:
-        since = _lost_since(run)
-        if since is not None:
-            start, lines = since
+        lost = _lost_since(run)
+        nan_steps = run.details.get("nan_steps")
+        if lost is not None:
+            start, lines = lost
             evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(lines, 'line')}"
             yield Flag(evidence, [run], DID_NOT_TRAIN.name, severity="invalid")
-        elif lost := run.details.get("nan_steps"):
-            yield Flag(f"the loss of {plural(lost, 'iteration')} is not a number", [run], NOT_FINITE.name)
-        yield from (Flag(evidence, [run], DID_NOT_TRAIN.name) for evidence in _signs(run))
+        elif nan_steps:
+            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
+        for evidence in _signs_of_no_training(run):
+            yield Flag(evidence, [run], DID_NOT_TRAIN.name)
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """(step, number of lines) from which on no loss is a number; None where one is later, or they are too few."""
+    """(step from which on no loss is a number, lines from there on); None where these are fewer than TAIL lines."""
     losses = run.logged_steps.figures("loss")
     numbers = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_number = int(numbers.max()) if numbers.size else -1
@@ -55,16 +57,15 @@ def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
     return (lost[0], len(lost)) if len(lost) >= TAIL else None
 
 
-def _signs(run: ReportedRun) -> Iterator[str]:
+def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
+    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0."""
     losses = run.logged_steps.values("loss")
-    if len(losses) >= FEWEST and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= DIGITS:
+    several = len(losses) >= FEWEST
+    if several and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= DIGITS:
         yield f"the loss is {losses[0]:.10g} in all of {plural(len(losses), 'logged step')}"
-    elif (
-        len(losses) >= FEWEST
-        and run.logged_steps.step_numbers[-1] >= LONG
-        and OF_GPT2.search(f"{run.format} {run.model}")
-    ):
-        lowest, guessing = float(losses[len(losses) // 2 :].min()), math.log(GPT2_WORDS)
+    elif several and run.logged_steps.step_numbers[-1] >= LONG and OF_GPT2.search(f"{run.format} {run.model}"):
+        lowest = float(losses[len(losses) // 2 :].min())
+        guessing = math.log(GPT2_WORDS)
         if lowest > GUESSING * guessing:
             yield (
                 f"the loss is still {lowest:.2f} or more in the second half of {len(losses):,} logged steps; random "

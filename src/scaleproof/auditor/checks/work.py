@@ -49,16 +49,20 @@ EACH_RANK_EVERYTHING = Code(
 
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """tokens/s x time = tokens, epoch by epoch. A factor of exactly the world size has a name of its own."""
+    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run.
+
+    A factor of exactly the world size has a code of its own.
+    """
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _span(run, span)))
+        flags = (flag for span in run.timed_spans if (flag := _rate_of_span(run, span)))
         first = next(flags, None)
         if first:
             yield first
         yield from _logged_steps(run)
 
 
-def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
     rate = span.tokens_per_s
     seconds = span.seconds
     tokens = span.tokens
@@ -93,7 +97,7 @@ def _span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
-    """The same for a log of steps: the median of rate x step time, and the tokens of a step where they are known."""
+    """Rate x step time of a log, in the median, against the tokens of a step; steps/s where these are not known."""
     both = run.logged_steps.having("tokens_per_s", "seconds")
     products = both.values("tokens_per_s") * both.values("seconds")
     tokens = tokens_per_step(run)
@@ -104,8 +108,10 @@ def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
     if near(middle, tokens, SMOOTHED):
         return
     ranks = run.world_size or 1
-    sentence = f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
-    sentence += f"a step has {tokens:,} tokens"
+    sentence = (
+        f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
+        f"a step has {tokens:,} tokens"
+    )
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
     if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
         if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
@@ -125,7 +131,10 @@ def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
     rate = run.details.get("steps_per_second")
     seconds = span.seconds
     steps = span.optimizer_steps
-    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+    if not (rate and seconds and steps):
+        return
+    # Rates are printed with three decimals: a rounding of 0.0005 steps/s.
+    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
         return
     yield Flag(
         f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made",
@@ -140,33 +149,34 @@ def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
 def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
     """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _tokens(run, span)))
+        flags = (flag for span in run.timed_spans if (flag := _tokens_of_batches(run, span)))
         first = next(flags, None)
         if first:
             yield first
 
 
-def _tokens(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def _tokens_of_batches(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """The finding that a span's tokens are not those of its batches; `invalid` where they are off by the world size."""
     micro = run.micro_batch
     world = run.world_size
     seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
         return None
-    ranks = 1 if _total_batch(run, span) else world
+    ranks = 1 if _batch_is_total(run, span) else world
     step = micro * ranks * seq_len
     expected = step * span.micro_steps
     if expected - step < span.tokens <= expected or near(span.tokens, expected, 1e-3):
         return None
     factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"
-    whole = world > 1 and any(near(span.tokens * f, expected, 1e-3) for f in (world, 1 / world))
+    by_world = world > 1 and any(near(span.tokens * factor, expected, 1e-3) for factor in (world, 1 / world))
     return Flag(
         f"{_which(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
         [run],
-        severity="invalid" if whole else "suspect",
+        severity="invalid" if by_world else "suspect",
     )
 
 
-def _total_batch(run: ReportedRun, span: TimedSpan) -> bool:
+def _batch_is_total(run: ReportedRun, span: TimedSpan) -> bool:
     """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
     if (run.strategy or "").lower() not in SPLIT or not (run.seq_len and span.tokens):
         return False
@@ -225,19 +235,20 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
     """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _epoch(run, span)))
+        flags = (flag for span in run.timed_spans if (flag := _samples_repeated(run, span)))
         first = next(flags, None)
         if first:
             yield first
 
 
-def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """The finding that the samples of an epoch are the data set times the ranks; else None."""
     micro = run.micro_batch
     world = run.world_size
     data = run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
         return None
-    samples = micro * span.micro_steps * (1 if _total_batch(run, span) else world)
+    samples = micro * span.micro_steps * (1 if _batch_is_total(run, span) else world)
     if not near(samples, world * data, 0.03):
         return None
     correction = None
@@ -264,7 +275,7 @@ def _epoch(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
-    """A mean over epochs is all tokens over all time."""
+    """The mean rate of several epochs that a run states is all their tokens over all their time."""
     for run in context.runs:
         stated = run.details.get("mean_rate")
         seconds = run.seconds
@@ -294,7 +305,7 @@ FILES_DISAGREE = Code(
 def files_agree(context: AuditContext) -> Iterator[Flag]:
     """The completion marker and the launcher's record say what the metrics beside them say."""
     for run in context.runs:
-        wrong = [text for mark in context.evidence.completions for text in _contradictions(run, mark)]
+        wrong = [text for marker in context.evidence.completions for text in _contradictions(run, marker)]
         launched = run.details.get("launcher_world")
         if launched and run.world_size and launched != run.world_size:
             wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
@@ -302,13 +313,14 @@ def files_agree(context: AuditContext) -> Iterator[Flag]:
             yield Flag("; ".join(wrong), [run])
 
 
-def _contradictions(run: ReportedRun, mark: dict) -> Iterator[str]:
-    if mark["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
+def _contradictions(run: ReportedRun, marker: dict) -> Iterator[str]:
+    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
+    if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
         return
-    here = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
-    for name, value in here.items():
-        if mark[name] and value and not near(mark[name], value, 1e-3):
-            yield f"{name} is {value:g} in the metrics and {mark[name]:g} in {mark['name']}"
+    metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
+    for name, value in metrics.items():
+        if marker[name] and value and not near(marker[name], value, 1e-3):
+            yield f"{name} is {value:g} in the metrics and {marker[name]:g} in {marker['name']}"
 
 
 def _which(run: ReportedRun, span: TimedSpan) -> str:

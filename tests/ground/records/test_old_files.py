@@ -26,6 +26,7 @@ def test_it_is_written_with_the_names_that_it_had():
     stored = json.loads((STORED / METRICS).read_text())
     stored["validation"] |= {"tokens_checksum": None, "rank_losses": None}  # since 3.2
     stored["startup"] |= {"launcher_epoch_s": None, "program_epoch_s": None}
+    stored["model"]["inventory"] = None  # since 3.3
     stored["env"]["scaleproof_version"] = stored["env"].pop("scalebench_version")  # the name that it had
     written = json.loads(parse_metrics(json.dumps(stored)).model_dump_json(by_alias=True))
     assert {key: written[key] for key in stored} == stored

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import count, text
+from scaleproof.cli.values import Number, count, text
 from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
@@ -95,7 +95,12 @@ def add(commands: Group) -> None:
     sub = command(commands, "ab", ab, doc, example)
     sub.usage = USAGE
     sub.add_argument("--metric", choices=list(METRICS), help="what is compared (default: tokens/s, or as printed)")
-    sub.add_argument("--per-step", type=count, metavar="N", help="tokens (or --metric samples/s: samples) of one step")
+    sub.add_argument(
+        "--per-step",
+        type=Number(least=1, whole=True),
+        metavar="N",
+        help="tokens (or --metric samples/s: samples) of one step",
+    )
     sub.add_argument(
         "--figures", type=text, default="auto", metavar="READER", help="who reads the logs (default: auto)"
     )
@@ -110,10 +115,18 @@ def add(commands: Group) -> None:
         "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
     )
     sub.add_argument(
-        "--difference", type=float, default=2.0, metavar="PERCENT", help="the smallest that matters (default: 2)"
+        "--difference",
+        type=Number("%", most=100),
+        default=2.0,
+        metavar="PERCENT",
+        help="the smallest that matters (default: 2)",
     )
     sub.add_argument(
-        "--minutes", type=float, default=10.0, metavar="M", help="no further round after these (default: 10)"
+        "--minutes",
+        type=Number("minutes"),
+        default=10.0,
+        metavar="M",
+        help="no further round after these (default: 10)",
     )
     sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     sub.add_argument(

@@ -7,7 +7,8 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify import reports, tables
+from scaleproof.verify import pairs, reports, tables
+from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
 from scaleproof.verify.manifest import CAMPAIGN, check_manifest
@@ -77,8 +78,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
-        schema_version = tuple(map(int, report["schema_version"].split(".")))
-        if schema_version >= INTERVALS_OF_ALL_CELLS:
+        if _version(report) >= INTERVALS_OF_ALL_CELLS:
             quantities = with_intervals_of_all_cells(quantities, runs)
         return quantities | ratio_quantities(quantities, runs, report), differences
     except (OSError, *DAMAGES):
@@ -140,7 +140,7 @@ def _checks(
     checks: dict[str, Callable[[], Iterator[Difference]]] = {
         "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities, at_fault),
         "cells.csv": lambda: cells_table("cells.csv"),
-        REPORT: lambda: reports.check_scaling_report(data(REPORT), quantities, at_fault),
+        REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
         "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: reports.check_charts(folder, quantities),
@@ -157,10 +157,26 @@ def _checks(
     if (folder / CAMPAIGN).exists():  # of a publication
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
-        checks["comparison.json"] = lambda: reports.check_comparison(folder)
+        checks["comparison.json"] = lambda: pairs.check_comparison(folder)
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: reports.check_waterfall(folder, quantities)
     return checks
+
+
+def _report_differences(
+    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
+) -> Iterator[Difference]:
+    """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
+    report = json_of(folder / REPORT)
+    differences = list(reports.check_scaling_report(report, quantities, at_fault))
+    yield from differences
+    if not differences and _version(report) >= INTERVALS_OF_ALL_CELLS:
+        yield from check_answer(report, runs, reports.codes_above_note(folder), at_fault)
+
+
+def _version(content: dict[str, Any]) -> tuple[int, ...]:
+    """Return the version of the schema of a file of results."""
+    return tuple(map(int, content["schema_version"].split(".")))
 
 
 def _series(

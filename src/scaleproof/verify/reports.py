@@ -5,13 +5,10 @@ import html
 import json
 import math
 import re
-import statistics
 from collections.abc import Collection, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-
-from scipy import stats
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.ground.number_format import significant
@@ -105,60 +102,19 @@ def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[D
             yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
 
 
+def codes_above_note(folder: Path) -> dict[str, set[str]]:
+    """Return cell -> the codes above a note of findings about its own runs and its scaling, of findings.json."""
+    codes: dict[str, set[str]] = {}
+    for finding in json_of(folder / "findings.json")["findings"]:
+        if finding["severity"] != "note" and not _of_pairs(finding):
+            for cell in finding["cells"]:
+                codes.setdefault(cell, set()).add(finding["code"])
+    return codes
+
+
 def _of_pairs(finding: dict[str, Any]) -> bool:
     """Return whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
     return finding.get("concerns", "runs") not in ("runs", "scaling")
-
-
-def check_comparison(folder: Path) -> Iterator[Difference]:
-    """Yield where comparison.json has other rates, ratios, mean or noise floor than the pairs' own files give."""
-    file = "comparison.json"
-    for entry in json_of(folder / file)["comparisons"]:
-        if not entry["estimate"]:
-            continue
-        runs, differences = read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
-        if differences:  # and what follows from them is not said besides
-            yield from differences
-            continue
-        pairs = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
-        ratios_by_null: dict[bool, list[float]] = {False: [], True: []}  # True: of pairs of A and A
-        run_of_arm = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}  # by ("pair1", "a")
-        runs_of_whole_pairs: list[RawRun] = []
-        for pair in pairs:
-            a, b = (run_of_arm.get((f"pair{pair['pair']}", arm)) for arm in "ab")
-            if a and b:
-                ratios_by_null[pair["null"]].append(_rate_of([b]) / _rate_of([a]))
-                runs_of_whole_pairs += [a, b]
-        ratios, null_ratios = ratios_by_null[False], ratios_by_null[True]
-        estimate, logs = entry["estimate"], [math.log(ratio) for ratio in ratios]
-        expected = {
-            "ratio": math.exp(statistics.fmean(logs)),
-            "n": len(logs),
-            "floor": _noise_floor(logs, [math.log(ratio) for ratio in null_ratios]),
-        }
-        for name, value in expected.items():
-            if not close(estimate[name], value, 1e-7):
-                yield Difference(
-                    file, f"{entry['name']}, {name}", f"is {estimate[name]}, the pairs give {significant(value, 10)}"
-                )
-        for arm, stated in (entry.get("arms") or {}).items():
-            value = _rate_of([run for run in runs_of_whole_pairs if run.cell == entry[arm]])
-            if not close(stated["tokens_per_s"]["value"], value, 1e-7):
-                where = f"{entry['name']}, tokens/s of {arm.upper()}"
-                yield Difference(
-                    file, where, f"is {stated['tokens_per_s']['value']}, the runs give {significant(value, 10)}"
-                )
-        for name, values in (("ratios", ratios), ("null_ratios", null_ratios)):
-            same_number = len(values) == len(estimate[name])
-            if not same_number or not all(close(x, y) for x, y in zip(values, estimate[name], strict=True)):
-                yield Difference(file, f"{entry['name']}, {name}", "are not those of the pairs")
-
-
-def _rate_of(runs: list[RawRun]) -> float:
-    """Return the tokens/s of some runs: all tokens over all time of their windows."""
-    windows = [run.metrics["window"] for run in runs]
-    seconds = math.fsum(window["wall_time_sec"] for window in windows)
-    return float(sum(window["tokens_processed_global"] for window in windows) / seconds)
 
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:
@@ -278,14 +234,3 @@ def check_page(
     for printed in re.findall(rf"([\d,]+(?:\.\d+)?) (?:{UNITS})/s", page.answer):
         if not any(stands_for(printed, rate) for rate in rates):
             yield Difference(file, "answer", f"no cell or run has a rate of {printed}/s")
-
-
-def _noise_floor(logs: list[float], null_logs: list[float]) -> float:
-    """Return the ratio - 1 that the mean of as many A/A pairs stays below with 95 %: t of the pooled scatter.
-
-    `logs`, `null_logs`: logarithms of the ratios of pairs of A and B, and of A and A, whose true mean is 0.
-    """
-    mean = statistics.fmean(logs)
-    freedom = len(logs) - 1 + len(null_logs)
-    squares = sum((x - mean) ** 2 for x in logs) + sum(x**2 for x in null_logs)
-    return math.expm1(float(stats.t.ppf(0.975, freedom)) * math.sqrt(squares / freedom / len(logs)))

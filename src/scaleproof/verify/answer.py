@@ -1,0 +1,489 @@
+"""What a campaign concludes, computed again from its raw runs: bounds, baselines, letters, verdicts, recommendation."""
+
+import math
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify import intervals
+from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
+from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.recompute import by_cell, devices
+
+REPORT = "scaling_report.json"
+CONFIDENCE = 0.95
+ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
+EXACT = 1e-6  # of bounds: quantiles are of other code
+DRAWN = 0.06  # of what draws decide
+BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
+SIMPLEST_FIRST = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
+SHARDING = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
+DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
+DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
+LOW, EXCELLENT = 0.7, 0.85
+
+
+@dataclass(frozen=True)
+class RawCell:
+    """The runs of a cell that have numbers."""
+
+    name: str
+    runs: list[RawRun]
+
+    @cached_property
+    def logs(self) -> dict[int, float]:
+        """Repeat -> logarithm of the rate."""
+        return {run.metrics["repeat"]: math.log(_tokens(run) / _seconds(run)) for run in self.runs}
+
+    @cached_property
+    def job_logs(self) -> dict[int, float]:
+        """Repeat -> logarithm of whole jobs per second."""
+        return {run.metrics["repeat"]: -math.log(run.metrics["total_wall_time_sec"]) for run in self.runs}
+
+    @property
+    def rate(self) -> float:
+        return math.fsum(map(_tokens, self.runs)) / math.fsum(map(_seconds, self.runs))
+
+    @property
+    def devices(self) -> int:
+        return devices(self.runs[0])
+
+    @property
+    def nodes(self) -> int:
+        return int(self.config["execution"]["geometry"].split("x")[0])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config: dict[str, Any] = self.runs[0].metrics["config"]
+        return config
+
+    @property
+    def strategy(self) -> str:
+        return str(self.config["execution"]["strategy"])
+
+    @property
+    def batch(self) -> float | None:
+        """Samples of a step; of a command the work of a step in its unit, if known."""
+        metrics = self.runs[0].metrics
+        if "reading" in metrics:
+            per_step = metrics["reading"]["per_step"]
+            return None if per_step is None else round(per_step)
+        return float(self.config["work"]["global_batch"])
+
+    @property
+    def work(self) -> tuple[str, ...]:
+        """What a cell has in common with those that do the same work, its batch aside."""
+        workload = dict(self.config["workload"])
+        if workload.get("vocab_size") == "derive":
+            workload["vocab_size"] = (self.runs[0].metrics.get("data") or {}).get("vocab_size")
+        return tuple(str(workload.get(name)) for name in BATCHLESS)
+
+
+def _tokens(run: RawRun) -> float:
+    return float(run.metrics["window"]["tokens_processed_global"])
+
+
+def _seconds(run: RawRun) -> float:
+    return float(run.metrics["window"]["wall_time_sec"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The cells of a campaign, and what follows from them.
+
+    `report`: scaling_report.json, of which only names, margins and the level of a look are taken; `codes`: cell -> the
+    codes of findings above a note about its runs.
+    """
+
+    cells: Mapping[str, RawCell]
+    report: dict[str, Any]
+    codes: Mapping[str, set[str]]
+    families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the place of the ranking
+
+    @property
+    def confidence(self) -> float:
+        look = self.report.get("repeats")
+        return float(look["confidence"]) if look else CONFIDENCE
+
+    def noise(self, cell: str, base: str) -> PairNoise | None:
+        others = [other.logs for name, other in self.cells.items() if name not in (cell, base)]
+        return intervals.pair_noise(self.cells[cell].logs, self.cells[base].logs, others)
+
+    def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:
+        """Return the ratio of two rates with its single interval; paired by repeat where repeats match."""
+        value = self.cells[cell].rate / self.cells[base].rate
+        noise = self.noise(cell, base)
+        return value, noise.bounds(value, confidence or self.confidence) if noise else None
+
+    def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
+        """Return what a cell of several devices is held against in the answer: the best single device, or `baseline`."""
+        if point["devices"] < 2:
+            return None
+        return point["best_single"] or (baseline if point["speedup"] else None)
+
+    def family(self, place: int) -> CellFamily | None:
+        """Return the family of the ranking at `place`: its comparable cells and what they are held against."""
+        if place not in self.families:
+            names = _comparable(self.report["ranking"][place])
+            points = {p["cell"]: (p, s["baseline"]) for s in self.report["series"] for p in s["runs"].values()}
+            if len(names) > 1:
+                references = [self.reference(*points[name]) for name in names if name in points]
+                names = list(dict.fromkeys([*names, *(name for name in references if name)]))
+                logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
+                rates = {name: self.cells[name].rate for name in names}
+                self.families[place] = intervals.family(logs, rates, self.confidence)
+            else:
+                self.families[place] = None
+        return self.families[place]
+
+
+def _comparable(ranking: Mapping[str, Any]) -> list[str]:
+    return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
+
+
+def check_answer(
+    report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]], at_fault: Sequence[str] = ()
+) -> Iterator[Difference]:
+    """Yield where a report states what does not follow from the raw runs.
+
+    `codes`: as of Answer. Where cells are `at_fault` nothing is compared: families need the runs of all cells.
+    """
+    if at_fault:
+        return
+    cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
+    answer = Answer(cells, report, codes)
+    yield from _check_series_names(answer)
+    for series in report["series"]:
+        for point in series["runs"].values():
+            yield from _check_point(answer, series, point)
+        yield from _check_resolve(series.get("resolve"), series["name"], _largest_noise(answer, series), answer)
+    for place, ranking in enumerate(report["ranking"]):
+        yield from _check_ranking(answer, place, ranking)
+    yield from _check_in_answer(answer)
+    if report["question"]:
+        yield from _check_question(answer, report["question"])
+    yield from _check_cost(answer, runs)
+
+
+def _differs(where: str, stated: object, computed: object) -> Difference:
+    return Difference(REPORT, where, f"is {_text(stated)}, the raw files give {_text(computed)}")
+
+
+def _text(value: object) -> str:
+    return significant(value, 7) if isinstance(value, float) else f"{value}"
+
+
+def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds | None) -> Iterator[Difference]:
+    """Yield where the bounds of a stated estimate are not the computed ones; no bounds where none can be computed."""
+    if stated is None:
+        return
+    for name, computed in zip(("low", "high"), bounds or (None, None), strict=True):
+        if not close(stated[name], computed, EXACT):
+            yield _differs(f"{where}, {name}", stated[name], computed)
+
+
+def _check_series_names(answer: Answer) -> Iterator[Difference]:
+    """Yield series that are not of the cells that differ in their devices alone, or have another baseline."""
+    members: dict[str, list[RawCell]] = {}
+    for cell in answer.cells.values():
+        members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
+    stated = {series["name"]: series for series in answer.report["series"]}
+    if set(stated) != set(members):
+        yield _differs("series", sorted(stated), sorted(members))
+    for name in stated.keys() & members.keys():
+        cells = sorted(members[name], key=lambda cell: (cell.devices, cell.nodes))
+        series = stated[name]
+        if series["baseline"] != cells[0].name:
+            yield _differs(f"{name}, baseline", series["baseline"], cells[0].name)
+        if [point["cell"] for point in series["runs"].values()] != [cell.name for cell in cells]:
+            yield _differs(f"{name}, sizes", list(series["runs"]), [cell.name for cell in cells])
+        batches = {cell.batch for cell in cells}
+        kind = None
+        if len({cell.devices for cell in cells}) > 1 and None not in batches:
+            alike = len({cell.batch / cell.devices for cell in cells if cell.batch}) == 1
+            kind = "strong" if len(batches) == 1 else "weak" if alike else None
+        if series["kind"] != kind:
+            yield _differs(f"{name}, kind", series["kind"], kind)
+
+
+def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the ratios of a size to its baseline have other bounds, or other words."""
+    name, base = point["cell"], series["baseline"]
+    if name not in answer.cells or base not in answer.cells:
+        return
+    cell, base_cell = answer.cells[name], answer.cells[base]
+    if point["devices"] != cell.devices:
+        yield _differs(f"{name}, devices", point["devices"], cell.devices)
+    median = statistics.median(map(math.exp, cell.logs.values()))
+    if point["tokens_per_sec_median"] is not None and not close(point["tokens_per_sec_median"], median, 1e-9):
+        yield _differs(f"{name}, tokens_per_sec_median", point["tokens_per_sec_median"], median)
+    _, bounds = answer.ratio(name, base)
+    factor = base_cell.devices / cell.devices
+    efficiency = bounds and (bounds[0] * factor, bounds[1] * factor)
+    yield from _check_bounds(f"{name}, speedup", point["speedup"], bounds)
+    yield from _check_bounds(f"{name}, scaling_efficiency", point["scaling_efficiency"], efficiency)
+    if point["karp_flatt"]:
+        yield from _check_bounds(f"{name}, karp_flatt", point["karp_flatt"], _serial_parts(bounds, cell.devices))
+    job = point["speedup_by_job_wall_time"]
+    if job:
+        noise = intervals.pair_noise(cell.job_logs, base_cell.job_logs)
+        yield from _check_bounds(f"{name}, speedup_by_job_wall_time", job, _job_bounds(cell, base_cell, noise, answer))
+    rating = _rating(efficiency, bounds) if point["speedup"] else None
+    if point["verdict"] != rating:
+        yield _differs(f"{name}, verdict", point["verdict"], rating)
+    is_overhead = cell.devices == 1 and cell.strategy.removesuffix("-offload") in SHARDING
+    if point["overhead_only"] != is_overhead:
+        yield _differs(f"{name}, overhead_only", point["overhead_only"], is_overhead)
+    yield from _check_best_single(answer, series, point)
+
+
+def _job_bounds(cell: RawCell, base: RawCell, noise: PairNoise | None, answer: Answer) -> Bounds | None:
+    """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
+    value = (
+        len(cell.runs)
+        / math.fsum(run.metrics["total_wall_time_sec"] for run in cell.runs)
+        * math.fsum(run.metrics["total_wall_time_sec"] for run in base.runs)
+        / len(base.runs)
+    )
+    if noise is None and min(len(cell.runs), len(base.runs)) > 1:
+        parts = [(statistics.variance(one.job_logs.values()) / len(one.runs), len(one.runs) - 1) for one in (cell, base)]
+        variance = sum(part for part, _ in parts)
+        squares = sum(part**2 / freedom for part, freedom in parts)
+        noise = PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), 2)
+    return noise.bounds(value, answer.confidence) if noise else None
+
+
+def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
+    """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
+    if bounds is None:
+        return None
+    low, high = ((1 / s - 1 / n) / (1 - 1 / n) for s in (bounds[1], bounds[0]))
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
+def _rating(efficiency: Bounds | None, speedup: Bounds | None) -> str | None:
+    """Return the word for an efficiency, where its whole interval supports one."""
+    if efficiency is None or speedup is None:
+        return None
+    if speedup[1] < 1:
+        return "slower than the baseline"
+    low, high = ("low" if e < LOW else "good" if e < EXCELLENT else "excellent" for e in efficiency)
+    return low if low == high else f"undecided, {low} to {high}"
+
+
+def _check_best_single(answer: Answer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the cell with one device that a size is held against is not the fastest that does the same work."""
+    cell, stated = answer.cells[point["cell"]], point["best_single"]
+    if stated is None:
+        return
+    where = f"{cell.name}, best_single"
+    share = cell.devices if series["kind"] == "weak" else 1
+    alike = [
+        other
+        for other in answer.cells.values()
+        if other.devices == 1 and other.work == cell.work and cell.batch and other.batch == cell.batch / share
+    ]
+    best = next((other for other in alike if other.name == stated), None)
+    if best is None:
+        yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
+        return
+    program = _program(best)
+    faster = [other.name for other in alike if other.rate > best.rate and _program(other) == program]
+    if faster:
+        yield _differs(where, stated, faster[0])
+
+
+def _program(cell: RawCell) -> tuple[object, ...]:
+    """Return what the programs and the machine of two comparable cells have in common."""
+    metrics = cell.runs[0].metrics
+    settings = {k: v for k, v in cell.config["execution"].items() if k != "strategy"}
+    return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)
+
+
+def _check_in_answer(answer: Answer) -> Iterator[Difference]:
+    """Yield where the speed-ups of the answer do not hold together with the ranking, or with each other."""
+    report = answer.report
+    families = [family for place in range(len(report["ranking"])) if (family := answer.family(place))]
+    largest = [list(s["runs"].values())[-1] for s in report["series"] if len(s["runs"]) > 1]
+    together = sum(bool(point["speedup"]) for point in largest)
+    for series in report["series"]:
+        for point in series["runs"].values():
+            name = point["cell"]
+            reference = answer.reference(point, series["baseline"])
+            family = next((f for f in families[::-1] if reference and name in f.cells), None)
+            if family and reference:
+                bounds: Bounds | None = family.bounds(name, reference)
+                if point["best_single"]:
+                    yield from _check_bounds(f"{name}, speedup_vs_best_single", point["speedup_vs_best_single"], bounds)
+                if reference == series["baseline"]:
+                    yield from _check_bounds(f"{name}, speedup_in_answer", point["speedup_in_answer"], bounds)
+                continue
+            if point["speedup_vs_best_single"] and point["best_single"] in answer.cells:
+                _, bounds = answer.ratio(name, point["best_single"])
+                yield from _check_bounds(f"{name}, speedup_vs_best_single", point["speedup_vs_best_single"], bounds)
+            if not families and point in largest and point["speedup_in_answer"]:
+                _, bounds = answer.ratio(name, series["baseline"], 1 - (1 - answer.confidence) / together)
+                yield from _check_bounds(f"{name}, speedup_in_answer", point["speedup_in_answer"], bounds)
+
+
+def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the ranking of a size has other bounds, letters or claims, or recommends another cell."""
+    family = answer.family(place)
+    where = f"ranking on {ranking['devices']} devices"
+    names = _comparable(ranking)
+    first = ranking["cells"][0]["cell"]
+    stated = {entry["cell"]: entry for entry in ranking["cells"]}
+    for name in names:
+        relative = stated[name]["relative_to_fastest"]
+        bounds = family.bounds(name, first) if family and name != first else None
+        yield from _check_bounds(f"{where}, {name}, relative_to_fastest", relative, bounds)
+    facts = {
+        "method": family.method if family else None,
+        "claims": len(family.cells) * (len(family.cells) - 1) // 2 if family else 0,
+        "fastest_shown": bool(family and all(family.differ(first, name) for name in names if name != first)),
+    }
+    for key, computed in facts.items():
+        if ranking[key] != computed:
+            yield _differs(f"{where}, {key}", ranking[key], computed)
+    if family is None:
+        return
+    for a, b in combinations(names, 2):
+        share = bool(set(stated[a]["letters"]) & set(stated[b]["letters"]))
+        if share == family.differ(a, b):
+            verb = "share a letter, but are told apart" if share else "share no letter, but are not told apart"
+            yield Difference(REPORT, f"{where}, letters", f"{a} and {b} {verb}")
+    yield from _check_recommendation(answer, family, ranking, where)
+    if ranking["resolve"]:
+        yield from _check_resolution(
+            ranking["resolve"], where, family.n, lambda n, level: intervals.shown_by_family(n, family, level), answer
+        )
+
+
+def _check_recommendation(
+    answer: Answer, family: CellFamily, ranking: Mapping[str, Any], where: str
+) -> Iterator[Difference]:
+    """Yield where the recommendation of a size is not the simplest cell that is shown to lose little."""
+    stated, names = ranking["recommendation"], _comparable(ranking)
+    if stated is None:
+        return
+    least = 1 - stated["margin"]
+    disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS
+    disturbed = [name for name in names if disturbing & answer.codes.get(name, set())]
+    points = {p["cell"]: (p, s["baseline"]) for s in answer.report["series"] for p in s["runs"].values()}
+    promising = [name for name in names if _beats_one(answer, family, points.get(name))]
+    simplest = sorted(promising, key=lambda name: (_simplicity(answer.cells[name].strategy), names.index(name)))
+    worst = {name: family.worst(name, [other for other in names if other != name]) for name in names}
+    highest = {name: min(family.bounds(name, other)[1] for other in names if other != name) for name in names}
+    sound = [name for name in simplest if name not in disturbed]
+    qualified = [name for name in sound if worst[name] >= least]
+    possible = [name for name in sound if min(highest[name], 1.0) >= least]
+    why, cell, candidate, simpler = None, None, None, None
+    if qualified:
+        cell = qualified[0]
+        own = _simplicity(answer.cells[cell].strategy)
+        simpler = next((n for n in possible if _simplicity(answer.cells[n].strategy) < own), None)
+    elif possible:
+        why, candidate = "undecided", possible[0]
+    else:
+        why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
+    computed = {"cell": cell, "candidate": candidate, "why": why, "simpler": simpler, "fastest": names[0]}
+    computed["disturbed"] = disturbed  # type: ignore[assignment]
+    for key, value in computed.items():
+        if stated[key] != value:
+            yield _differs(f"{where}, recommendation, {key}", stated[key], value)
+    named = cell or candidate
+    if named and not close(stated["worst"], 1 - worst[named], 1e-3):
+        yield _differs(f"{where}, recommendation, worst", stated["worst"], 1 - worst[named])
+
+
+def _beats_one(answer: Answer, family: CellFamily, of_cell: tuple[Mapping[str, Any], str] | None) -> bool:
+    """Return whether a cell beats one device, or has none to be held against. `of_cell`: its point and baseline."""
+    if of_cell is None:
+        return True
+    point, _ = of_cell
+    best = point["best_single"]
+    if point["devices"] < 2 or best is None or point["cell"] == best or point["speedup_vs_best_single"] is None:
+        return True
+    return family.bounds(point["cell"], best)[0] > 1
+
+
+def _simplicity(strategy: str) -> tuple[int, bool]:
+    """Return the place of a strategy among all, what must be configured least first."""
+    plain = strategy.removesuffix("-offload")
+    place = SIMPLEST_FIRST.index(plain) if plain in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
+    return place, plain != strategy
+
+
+def _check_question(answer: Answer, question: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the answer to the campaign's own question is not what its interval says."""
+    if not question["ratio"]:
+        return
+    subject, base = question["is"], question["better_than"] or question["not_slower_than"]
+    value, bounds = answer.ratio(subject, base)
+    if not close(question["ratio"]["value"], value, 1e-9):
+        yield _differs("question, ratio", question["ratio"]["value"], value)
+    yield from _check_bounds("question, ratio", question["ratio"], bounds)
+    mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]
+    within = question["within"]
+    status = "undecided"
+    if bounds and bounds[0] > mark:
+        status = "yes"
+    elif bounds and bounds[1] < mark:
+        status = "no"
+    elif bounds and within and mark / (1 + within) < bounds[0] and bounds[1] < mark * (1 + within):
+        status = "near"
+    if question["status"] != status:
+        yield _differs("question, status", question["status"], status)
+    yield from _check_resolve(question["resolve"], "question", answer.noise(subject, base), answer)
+
+
+def _largest_noise(answer: Answer, series: Mapping[str, Any]) -> PairNoise | None:
+    """Return the noise of the ratio of the largest comparable size to the smallest."""
+    names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
+    return answer.noise(names[-1], names[0]) if len(names) > 1 else None
+
+
+def _check_resolve(
+    stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: Answer
+) -> Iterator[Difference]:
+    """Yield where a ratio with that noise shows other differences than stated."""
+    if stated and noise:
+        yield from _check_resolution(
+            stated, where, noise.n, lambda n, level: intervals.shown_by_pair(n, noise, level), answer
+        )
+    elif stated:
+        yield Difference(REPORT, f"{where}, resolve", "cannot be recomputed from the raw files")
+
+
+def _check_resolution(
+    stated: Mapping[str, Any], where: str, n: int, shown_by: Any, answer: Answer
+) -> Iterator[Difference]:
+    """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
+    shown = shown_by(n, answer.confidence)
+    if not close(stated["detectable"], shown, DRAWN):
+        yield _differs(f"{where}, resolve, detectable", stated["detectable"], shown)
+    if stated["n"] != n:
+        yield _differs(f"{where}, resolve, n", stated["n"], n)
+    further, repeats = stated["further"], stated["repeats"]
+    shown = shown_by(further["repeats"], ROUND_CONFIDENCE) if further["repeats"] > n else shown
+    if not close(further["detectable"], shown, DRAWN):
+        yield _differs(f"{where}, resolve, further", further["detectable"], shown)
+    if repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + DRAWN):
+        yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats do not show the effect")
+
+
+def _check_cost(answer: Answer, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the time of a repeat of all cells, from which the cost of more is said, is another one."""
+    stated = answer.report["seconds_per_repeat"]
+    seconds: dict[str, list[float]] = {}
+    for run in runs:
+        if (total := run.metrics.get("total_wall_time_sec")) is not None:
+            seconds.setdefault(run.cell, []).append(total)
+    computed = math.fsum(map(statistics.fmean, seconds.values())) if seconds else None
+    if not close(stated, computed, 1e-9):
+        yield _differs("seconds_per_repeat", stated, computed)

@@ -1,0 +1,235 @@
+"""Intervals of ratios of rates, computed again: of a pair, of a family of cells, and what further repeats would show.
+
+Quantiles are scipy's, of Dunnett's bounds an integral over a grid; the analysis has code of its own for them.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import brentq
+
+FEWEST = 3  # repeats of which a ratio has an interval
+NOISY_PAIR, NOISY_CELLS = 0.2, 0.1  # levels at which a pair, and cells, lend no noise to each other
+NOISY_FAMILY = 0.05  # that of a family
+POWER = 0.8
+DRAWS = 50_000
+
+Logs = Mapping[int, float]  # repeat -> logarithm of a rate
+Bounds = tuple[float, float]
+
+
+def half_width(variance: float, freedom: float, confidence: float) -> float:
+    """Return half of Student's interval of a quantity with that variance."""
+    return float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class PairNoise:
+    """The variance of the logarithm of a ratio of two cells, its degrees of freedom, and the runs of a cell."""
+
+    variance: float
+    freedom: float
+    n: int
+
+    def bounds(self, ratio: float, confidence: float) -> Bounds:
+        factor = math.exp(half_width(self.variance, self.freedom, confidence))
+        return ratio / factor, ratio * factor
+
+
+def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNoise | None:
+    """Return the noise of a ratio: of pairs by repeat where repeats match, else Welch's; None of fewer than three runs.
+
+    `others`: further cells of the campaign, whose scatter counts where it is like that of the pair.
+    """
+    n = min(len(top), len(bottom))
+    if n < FEWEST:
+        return None
+    if set(top) != set(bottom):
+        parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in (top, bottom)]
+        variance = sum(part for part, _ in parts)
+        squares = sum(part**2 / freedom for part, freedom in parts)
+        return PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), n)
+    alike = [cell for cell in others if set(cell) == set(top)]
+    own = statistics.variance([top[k] - bottom[k] for k in top]) / 2  # of a run
+    if not alike:
+        return PairNoise(2 * own / n, n - 1, n)
+    squares_of_cells = _squares([top, bottom, *alike])
+    freedom = (1 + len(alike)) * (n - 1)
+    rest = (sum(squares_of_cells) - own * (n - 1)) / (freedom - n + 1)
+    is_noisy = rest <= 0 or stats.f.sf(own / rest, n - 1, freedom - n + 1) < NOISY_PAIR
+    if is_noisy or _unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
+        return PairNoise(2 * own / n, n - 1, n)
+    return PairNoise(2 * sum(squares_of_cells) / freedom / n, freedom, n)
+
+
+def _squares(cells: Sequence[Logs]) -> list[float]:
+    """Return the sum of squares of each cell about its own mean and the means of the rounds."""
+    repeats = list(cells[0])
+    mean_of_round = {k: statistics.fmean(cell[k] for cell in cells) for k in repeats}
+    mean = statistics.fmean(mean_of_round.values())
+    squares = []
+    for cell in cells:
+        own = statistics.fmean(cell.values())
+        squares.append(math.fsum((cell[k] - own - mean_of_round[k] + mean) ** 2 for k in repeats))
+    return squares
+
+
+def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
+    """Return whether Bartlett's test finds the variances of three or more cells unequal."""
+    total, cells = sum(freedom), len(squares)
+    if cells < 3 or sum(squares) <= 0:
+        return False
+    logs = [f * math.log(max(s / f, 1e-300)) for s, f in zip(squares, freedom, strict=True)]
+    statistic = total * math.log(sum(squares) / total) - math.fsum(logs)
+    correction = 1 + (sum(1 / f for f in freedom) - 1 / total) / (3 * (cells - 1))
+    return bool(stats.chi2.sf(statistic / correction, cells - 1) < level)
+
+
+@dataclass(frozen=True)
+class CellFamily:
+    """All pairs of some cells, whose intervals hold together.
+
+    `log_ratio`, `half`: of a pair of names; `worst_half`: half-width of the one-sided bounds against the best cell.
+    """
+
+    cells: list[str]
+    method: str
+    n: int
+    log_ratio: Mapping[tuple[str, str], float]
+    half: Mapping[tuple[str, str], float]
+    unequal: bool
+    pooled: float  # standard error of the ratio of two cells with the fewest runs, by the noise of all
+    freedom: float
+    own: Mapping[tuple[str, str], PairNoise]
+    confidence: float
+
+    def bounds(self, a: str, b: str) -> Bounds:
+        centre, half = self.log_ratio[a, b], self.half[a, b]
+        return math.exp(centre - half), math.exp(centre + half)
+
+    def differ(self, a: str, b: str) -> bool:
+        return abs(self.log_ratio[a, b]) > self.half[a, b]
+
+    def worst(self, cell: str, others: Sequence[str]) -> float:
+        """Return the lower bound of the ratio of a cell to the fastest of `others`, all of which hold together."""
+        lowest = 0.0
+        quantile = dunnett(self.confidence, len(others) + 1, self.freedom)
+        claims = len(others) if self.unequal else 1
+        for other in others:
+            own = self.own[cell, other]
+            alone = stats.t.ppf(1 - (1 - self.confidence) / claims, own.freedom) * math.sqrt(own.variance)
+            half = max(quantile * self.standard_error(cell, other), float(alone))
+            lowest = min(lowest, self.log_ratio[cell, other] - half)
+        return math.exp(lowest)
+
+    def standard_error(self, a: str, b: str) -> float:
+        """Return that of a pair by the noise of all cells. `pooled` is of a single run where repeats do not match."""
+        if self.method == "tukey-blocks":
+            return self.pooled
+        return self.pooled * math.sqrt(1 / self.own[a, a].n + 1 / self.own[b, b].n)
+
+
+def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: float) -> CellFamily | None:
+    """Return all pairs of the cells of `logs`; None of one cell, or of fewer than three runs. `rates`: as printed."""
+    names = list(logs)
+    n = min((len(cell) for cell in logs.values()), default=0)
+    if len(names) < 2 or n < FEWEST:
+        return None
+    matched = len({frozenset(cell) for cell in logs.values()}) == 1
+    counts = {name: len(cell) for name, cell in logs.items()}
+    if matched:
+        squares = _squares(list(logs.values()))
+        freedom = (len(names) - 1) * (n - 1)
+        pooled = math.sqrt(2 * sum(squares) / freedom / n)
+    else:
+        squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
+        freedom = sum(counts.values()) - len(names)
+        pooled = math.sqrt(sum(squares) / freedom)
+    unequal = _unequal(squares, [n - 1] * len(names) if matched else [m - 1 for m in counts.values()], NOISY_FAMILY)
+    tukey = float(stats.studentized_range.ppf(confidence, len(names), freedom)) / math.sqrt(2)
+    claims = len(names) * (len(names) - 1) // 2 if unequal else 1
+    ratio, half, own = {}, {}, {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
+    for a, b in combinations(names, 2):
+        noise = pair_noise(logs[a], logs[b])
+        assert noise is not None
+        spread = pooled if matched else pooled * math.sqrt(1 / counts[a] + 1 / counts[b])
+        alone = half_width(noise.variance, max(noise.freedom, 1.0), 1 - (1 - confidence) / claims)
+        for pair, sign in (((a, b), 1), ((b, a), -1)):
+            ratio[pair] = sign * math.log(rates[a] / rates[b])
+            half[pair] = max(tukey * spread, alone)
+            own[pair] = noise
+    method = "tukey-blocks" if matched else "tukey-kramer"
+    return CellFamily(names, method, n, ratio, half, unequal, pooled, freedom, own, confidence)
+
+
+@lru_cache(maxsize=64)
+def dunnett(confidence: float, cells: int, freedom: float) -> float:
+    """Return the quantile of the largest of `cells` - 1 differences to one mean, one-sided, for equal numbers."""
+    if cells == 2:
+        return float(stats.t.ppf(confidence, freedom))
+    z, weight = np.polynomial.hermite_e.hermegauss(80)
+    middle = (np.arange(4000) + 0.5) / 4000  # of equal parts of the distribution of the estimated spread
+    spread = np.sqrt(stats.chi2.ppf(middle, freedom) / freedom)[:, None]
+
+    def missed(quantile: float) -> float:
+        below = stats.norm.cdf(z + math.sqrt(2) * quantile * spread) ** (cells - 1)
+        return float((below @ (weight / weight.sum())).mean()) - confidence
+
+    return float(brentq(missed, 0.0, 100.0))
+
+
+def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
+    """Return the difference that `n` repeats of the cells of a family show 8 times in 10, by simulation."""
+    k = len(family.cells)
+    pairs = k * (k - 1) // 2
+    if family.unequal:
+        noise = max((family.own[pair] for pair in family.own if pair[0] != pair[1]), key=lambda own: own.variance)
+        spread, freedom = math.sqrt(noise.variance * family.n), noise.freedom
+    else:
+        error = family.standard_error(family.cells[0], family.cells[1])
+        spread, freedom = error * math.sqrt(family.n), family.freedom
+    random = np.random.default_rng(7)
+    own = random.chisquare(n - 1, DRAWS)
+    rest = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
+    claims = pairs if family.unequal else 1
+    needed = stats.t.ppf(1 - (1 - confidence) / 2 / claims, n - 1) * np.sqrt(own / (n - 1))
+    if not family.unequal:
+        residual = (k - 1) * (n - 1)
+        tukey = _tukey(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + rest) / residual)
+        needed = np.maximum(needed, tukey)
+    return _shown(needed, n, spread, freedom, random)
+
+
+def shown_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
+    """Return the difference that `n` repeats show 8 times in 10 of a single ratio with that noise so far."""
+    spread = math.sqrt(noise.variance * noise.n)
+    others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
+    random = np.random.default_rng(7)
+    own = random.chisquare(n - 1, DRAWS)
+    tail = (1 - confidence) / 2
+    needed = stats.t.ppf(1 - tail, n - 1) * np.sqrt(own / (n - 1))
+    if others:
+        freedom = others * (n - 1)
+        rest = random.chisquare(freedom, DRAWS)
+        is_noisy = own / (n - 1) > stats.f.ppf(1 - NOISY_PAIR, n - 1, freedom) * rest / freedom
+        both = freedom + n - 1
+        needed = np.where(is_noisy, needed, stats.t.ppf(1 - tail, both) * np.sqrt((own + rest) / both))
+    return _shown(needed, n, spread, noise.freedom, random)
+
+
+def _shown(needed: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
+    """Return the effect that passes the drawn thresholds 8 times in 10. `spread`: of a pair, known to `freedom`."""
+    effects = (needed - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+    return math.expm1(float(np.quantile(effects, POWER)) / math.sqrt(n) * spread)
+
+
+@lru_cache(maxsize=64)
+def _tukey(confidence: float, k: int, freedom: int) -> float:
+    """Return the quantile of the studentized range."""
+    return float(stats.studentized_range.ppf(confidence, k, freedom))

@@ -1,0 +1,154 @@
+"""The A/B comparisons of a campaign, computed again from the runs of their pairs."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.contents import json_of
+from scaleproof.verify.intervals import DRAWS, POWER, half_width
+from scaleproof.verify.raw import Difference, RawRun, close, read_runs
+from scaleproof.verify.recompute import log_interval
+
+FILE = "comparison.json"
+CONFIDENCE = 0.95
+EXACT = 1e-6  # of bounds: quantiles are of other code
+DRAWN = 0.06  # of what draws decide
+WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
+
+
+@dataclass(frozen=True)
+class PairedRuns:
+    """The ratios B / A of a comparison, those of A / A, and the runs of both."""
+
+    ratios: list[float]
+    null_ratios: list[float]
+    runs: list[RawRun]
+
+    @property
+    def logs(self) -> list[float]:
+        return [math.log(ratio) for ratio in self.ratios]
+
+    @property
+    def freedom(self) -> int:
+        return len(self.ratios) - 1 + len(self.null_ratios)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of a pair's ratio, of all pairs; the true mean of A / A is 0."""
+        mean = statistics.fmean(self.logs)
+        squares = [(x - mean) ** 2 for x in self.logs] + [math.log(ratio) ** 2 for ratio in self.null_ratios]
+        return math.sqrt(math.fsum(squares) / self.freedom)
+
+
+def check_comparison(folder: Path) -> Iterator[Difference]:
+    """Yield where comparison.json has other figures, bounds or claims than the pairs' own files give."""
+    report = json_of(folder / FILE)
+    with_bounds = tuple(map(int, report["schema_version"].split("."))) >= WITH_BOUNDS
+    for entry in report["comparisons"]:
+        if not entry["estimate"]:
+            continue
+        runs, differences = read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
+        if differences:  # and what follows from them is not said besides
+            yield from differences
+            continue
+        pairs = _paired(json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"], runs)
+        expected = dict(_figures(pairs)) | (dict(_bounds(pairs)) if with_bounds else {})
+        for name, value in expected.items():
+            if not _agrees(name, entry["estimate"][name], value):
+                stated, computed = _text(entry["estimate"][name]), _text(value)
+                yield Difference(FILE, f"{entry['name']}, {name}", f"is {stated}, the pairs give {computed}")
+        yield from _check_arms(entry, pairs.runs)
+        for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
+            stated = entry["estimate"][name]
+            if len(values) != len(stated) or not all(close(x, y) for x, y in zip(values, stated, strict=True)):
+                yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
+
+
+def _paired(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
+    """Return the ratios of the pairs in which both runs have numbers. `pairs`: of pairs.json."""
+    run_of_arm = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}  # by ("pair1", "a")
+    ratios: dict[bool, list[float]] = {False: [], True: []}
+    whole = []
+    for pair in pairs:
+        a, b = (run_of_arm.get((f"pair{pair['pair']}", arm)) for arm in "ab")
+        if a and b:
+            ratios[pair["null"]].append(_rate_of([b]) / _rate_of([a]))
+            whole += [a, b]
+    return PairedRuns(ratios[False], ratios[True], whole)
+
+
+def _figures(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
+    """Yield the figures that every version states, by name."""
+    yield "ratio", math.exp(statistics.fmean(pairs.logs))
+    yield "n", len(pairs.ratios)
+    yield "floor", math.expm1(_floor(pairs))
+
+
+def _floor(pairs: PairedRuns) -> float:
+    """Return the logarithm that the mean of as many A/A pairs stays below with 95 %."""
+    return half_width(pairs.spread**2 / len(pairs.ratios), pairs.freedom, CONFIDENCE)
+
+
+def _bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
+    """Yield the bounds, what is claimed, and which effects would be."""
+    n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
+    half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
+    yield "low", math.exp(mean - half)
+    yield "high", math.exp(mean + half)
+    claimed = abs(mean) > max(half, _floor(pairs))
+    yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
+    unit = _detectable(n, len(pairs.null_ratios))
+    quantiles = (float(stats.chi2.ppf(p, pairs.freedom)) for p in (0.975, 0.025))
+    low, high = (pairs.spread * math.sqrt(pairs.freedom / quantile) for quantile in quantiles)
+    yield "detectable_low", math.expm1(unit * low)
+    yield "detectable_high", math.expm1(unit * high)
+
+
+def _detectable(n: int, nulls: int) -> float:
+    """Return the effect, in standard deviations of a pair, that `n` pairs claim 8 times in 10, by simulation."""
+    random = np.random.default_rng(11)
+    own, of_null = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
+    freedom = n - 1 + nulls
+    interval = stats.t.ppf(0.975, n - 1) * np.sqrt(own / (n - 1))
+    floor = stats.t.ppf(0.975, freedom) * np.sqrt((own + of_null) / freedom)
+    needed = np.maximum(interval, floor) - random.standard_normal(DRAWS)
+    return float(np.quantile(needed, POWER)) / math.sqrt(n)
+
+
+def _agrees(name: str, stated: object, computed: object) -> bool:
+    """Return whether a stated figure or word is the computed one."""
+    if name == "claim":
+        return stated == computed
+    return close(stated, computed, DRAWN if name.startswith("detectable") else EXACT)
+
+
+def _text(value: object) -> str:
+    return significant(value, 10) if isinstance(value, float) else f"{value}"
+
+
+def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the rate of A or of B over all of their runs, or its interval, is another one."""
+    for arm, stated in (entry.get("arms") or {}).items():
+        own = [run for run in runs if run.cell == entry[arm]]
+        value = _rate_of(own)
+        below, above = log_interval([_rate_of([run]) for run in own])
+        expected = {"value": value, "low": below and value * below, "high": above and value * above}
+        for name, computed in expected.items():
+            if not close(stated["tokens_per_s"][name], computed, EXACT):
+                where = f"{entry['name']}, tokens/s of {arm.upper()}{'' if name == 'value' else f', {name}'}"
+                problem = f"is {stated['tokens_per_s'][name]}, the runs give {_text(computed)}"
+                yield Difference(FILE, where, problem)
+
+
+def _rate_of(runs: Sequence[RawRun]) -> float:
+    """Return the tokens/s of some runs: all tokens over all time of their windows."""
+    windows = [run.metrics["window"] for run in runs]
+    seconds = math.fsum(window["wall_time_sec"] for window in windows)
+    return float(sum(window["tokens_processed_global"] for window in windows) / seconds)

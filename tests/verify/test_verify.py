@@ -18,11 +18,12 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.verify.campaign import verify, why
+from scaleproof.verify.charts import RATE
 from scaleproof.verify.manifest import write_manifest
 from scaleproof.verify.pairs import check_comparison
 from scaleproof.verify.raw import Difference, read_runs
 from scaleproof.verify.recompute import cell_quantities, ratio_quantities, with_intervals_of_all_cells
-from scaleproof.verify.reports import RATE, check_scaling_report
+from scaleproof.verify.reports import check_scaling_report
 
 EDITS = 60
 

@@ -3,7 +3,7 @@
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -121,10 +121,15 @@ class Answer:
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
     def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
-        """Return what a cell of several devices is held against in the answer: the best single device, or `baseline`."""
+        """Return what a cell of several devices is held against: the best single device, else `baseline`."""
         if point["devices"] < 2:
             return None
         return point["best_single"] or (baseline if point["speedup"] else None)
+
+    def family_with(self, cell: str) -> CellFamily | None:
+        """Return the family in which a cell is held against what is not of its size; None without one."""
+        families = [self.family(place) for place in range(len(self.report["ranking"]))]
+        return next((family for family in reversed(families) if family and cell in family.cells), None)
 
     def family(self, place: int) -> CellFamily | None:
         """Return the family of the ranking at `place`: its comparable cells and what they are held against."""
@@ -146,8 +151,13 @@ def _comparable(ranking: Mapping[str, Any]) -> list[str]:
     return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
 
 
+def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> Answer:
+    cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
+    return Answer(cells, report, codes)
+
+
 def check_answer(
-    report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]], at_fault: Sequence[str] = ()
+    report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
     """Yield where a report states what does not follow from the raw runs.
 
@@ -155,8 +165,7 @@ def check_answer(
     """
     if at_fault:
         return
-    cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
-    answer = Answer(cells, report, codes)
+    answer = answer_of(report, runs, codes)
     yield from _check_series_names(answer)
     for series in report["series"]:
         for point in series["runs"].values():
@@ -185,6 +194,69 @@ def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds |
     for name, computed in zip(("low", "high"), bounds or (None, None), strict=True):
         if not close(stated[name], computed, EXACT):
             yield _differs(f"{where}, {name}", stated[name], computed)
+
+
+def ratio_bounds(answer: Answer) -> dict[str, Bounds | None]:
+    """Return the bounds of every ratio of the report, by the name of the figure; None where none can be computed."""
+    report = answer.report
+    bounds: dict[str, Bounds | None] = {}
+    for place, ranking in enumerate(report["ranking"]):
+        family, first = answer.family(place), ranking["cells"][0]["cell"]
+        for name in _comparable(ranking):
+            if name != first:
+                bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
+    for series in report["series"]:
+        base = series["baseline"]
+        for point in series["runs"].values():
+            name = point["cell"]
+            if point["speedup"]:
+                bounds |= {f"cells/{name}/{column}": pair for column, pair in _point_bounds(answer, name, base).items()}
+            if point["speedup_vs_best_single"]:
+                family = answer.family_with(name) if answer.reference(point, base) else None
+                best = point["best_single"]
+                pair = family.bounds(name, best) if family else answer.ratio(name, best)[1]
+                bounds[f"cells/{name}/speedup_vs_best_single"] = pair
+    return bounds
+
+
+def _point_bounds(answer: Answer, name: str, base: str) -> dict[str, Bounds | None]:
+    """Return the bounds of the speed-up of a cell over its baseline, and of what follows from it, by column."""
+    cell, base_cell = answer.cells[name], answer.cells[base]
+    pair = answer.ratio(name, base)[1]
+    factor = base_cell.devices / cell.devices
+    return {
+        "speedup": pair,
+        "scaling_efficiency": pair and (pair[0] * factor, pair[1] * factor),
+        "karp_flatt": _serial_parts(pair, cell.devices) if cell.devices > 1 else None,
+        "speedup_by_job_wall_time": _job_bounds(cell, base_cell, answer.confidence),
+    }
+
+
+def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
+    """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
+    value = (
+        len(cell.runs)
+        / math.fsum(run.metrics["total_wall_time_sec"] for run in cell.runs)
+        * math.fsum(run.metrics["total_wall_time_sec"] for run in base.runs)
+        / len(base.runs)
+    )
+    noise = intervals.pair_noise(cell.job_logs, base.job_logs)
+    if noise is None and min(len(cell.runs), len(base.runs)) > 1:
+        parts = [
+            (statistics.variance(one.job_logs.values()) / len(one.runs), len(one.runs) - 1) for one in (cell, base)
+        ]
+        variance = sum(part for part, _ in parts)
+        squares = sum(part**2 / freedom for part, freedom in parts)
+        noise = PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), 2)
+    return noise.bounds(value, confidence) if noise else None
+
+
+def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
+    """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
+    if bounds is None:
+        return None
+    low, high = ((1 / s - 1 / n) / (1 - 1 / n) for s in (bounds[1], bounds[0]))
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 def _check_series_names(answer: Answer) -> Iterator[Difference]:
@@ -222,17 +294,9 @@ def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, 
     median = statistics.median(map(math.exp, cell.logs.values()))
     if point["tokens_per_sec_median"] is not None and not close(point["tokens_per_sec_median"], median, 1e-9):
         yield _differs(f"{name}, tokens_per_sec_median", point["tokens_per_sec_median"], median)
-    _, bounds = answer.ratio(name, base)
+    bounds = answer.ratio(name, base)[1]
     factor = base_cell.devices / cell.devices
     efficiency = bounds and (bounds[0] * factor, bounds[1] * factor)
-    yield from _check_bounds(f"{name}, speedup", point["speedup"], bounds)
-    yield from _check_bounds(f"{name}, scaling_efficiency", point["scaling_efficiency"], efficiency)
-    if point["karp_flatt"]:
-        yield from _check_bounds(f"{name}, karp_flatt", point["karp_flatt"], _serial_parts(bounds, cell.devices))
-    job = point["speedup_by_job_wall_time"]
-    if job:
-        noise = intervals.pair_noise(cell.job_logs, base_cell.job_logs)
-        yield from _check_bounds(f"{name}, speedup_by_job_wall_time", job, _job_bounds(cell, base_cell, noise, answer))
     rating = _rating(efficiency, bounds) if point["speedup"] else None
     if point["verdict"] != rating:
         yield _differs(f"{name}, verdict", point["verdict"], rating)
@@ -240,30 +304,6 @@ def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, 
     if point["overhead_only"] != is_overhead:
         yield _differs(f"{name}, overhead_only", point["overhead_only"], is_overhead)
     yield from _check_best_single(answer, series, point)
-
-
-def _job_bounds(cell: RawCell, base: RawCell, noise: PairNoise | None, answer: Answer) -> Bounds | None:
-    """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
-    value = (
-        len(cell.runs)
-        / math.fsum(run.metrics["total_wall_time_sec"] for run in cell.runs)
-        * math.fsum(run.metrics["total_wall_time_sec"] for run in base.runs)
-        / len(base.runs)
-    )
-    if noise is None and min(len(cell.runs), len(base.runs)) > 1:
-        parts = [(statistics.variance(one.job_logs.values()) / len(one.runs), len(one.runs) - 1) for one in (cell, base)]
-        variance = sum(part for part, _ in parts)
-        squares = sum(part**2 / freedom for part, freedom in parts)
-        noise = PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), 2)
-    return noise.bounds(value, answer.confidence) if noise else None
-
-
-def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
-    """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
-    if bounds is None:
-        return None
-    low, high = ((1 / s - 1 / n) / (1 - 1 / n) for s in (bounds[1], bounds[0]))
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 def _rating(efficiency: Bounds | None, speedup: Bounds | None) -> str | None:
@@ -308,27 +348,20 @@ def _program(cell: RawCell) -> tuple[object, ...]:
 def _check_in_answer(answer: Answer) -> Iterator[Difference]:
     """Yield where the speed-ups of the answer do not hold together with the ranking, or with each other."""
     report = answer.report
-    families = [family for place in range(len(report["ranking"])) if (family := answer.family(place))]
+    has_ranking = any(answer.family(place) for place in range(len(report["ranking"])))
     largest = [list(s["runs"].values())[-1] for s in report["series"] if len(s["runs"]) > 1]
     together = sum(bool(point["speedup"]) for point in largest)
     for series in report["series"]:
+        base = series["baseline"]
         for point in series["runs"].values():
-            name = point["cell"]
-            reference = answer.reference(point, series["baseline"])
-            family = next((f for f in families[::-1] if reference and name in f.cells), None)
-            if family and reference:
-                bounds: Bounds | None = family.bounds(name, reference)
-                if point["best_single"]:
-                    yield from _check_bounds(f"{name}, speedup_vs_best_single", point["speedup_vs_best_single"], bounds)
-                if reference == series["baseline"]:
-                    yield from _check_bounds(f"{name}, speedup_in_answer", point["speedup_in_answer"], bounds)
-                continue
-            if point["speedup_vs_best_single"] and point["best_single"] in answer.cells:
-                _, bounds = answer.ratio(name, point["best_single"])
-                yield from _check_bounds(f"{name}, speedup_vs_best_single", point["speedup_vs_best_single"], bounds)
-            if not families and point in largest and point["speedup_in_answer"]:
-                _, bounds = answer.ratio(name, series["baseline"], 1 - (1 - answer.confidence) / together)
-                yield from _check_bounds(f"{name}, speedup_in_answer", point["speedup_in_answer"], bounds)
+            name, stated = point["cell"], point["speedup_in_answer"]
+            family = answer.family_with(name)
+            bounds = None
+            if family and answer.reference(point, base) == base:
+                bounds = family.bounds(name, base)
+            elif not has_ranking and point in largest and point["speedup"]:
+                bounds = answer.ratio(name, base, 1 - (1 - answer.confidence) / together)[1]
+            yield from _check_bounds(f"{name}, speedup_in_answer", stated, bounds)
 
 
 def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
@@ -338,10 +371,6 @@ def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> It
     names = _comparable(ranking)
     first = ranking["cells"][0]["cell"]
     stated = {entry["cell"]: entry for entry in ranking["cells"]}
-    for name in names:
-        relative = stated[name]["relative_to_fastest"]
-        bounds = family.bounds(name, first) if family and name != first else None
-        yield from _check_bounds(f"{where}, {name}, relative_to_fastest", relative, bounds)
     facts = {
         "method": family.method if family else None,
         "claims": len(family.cells) * (len(family.cells) - 1) // 2 if family else 0,

@@ -7,8 +7,8 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify import pairs, reports, tables
-from scaleproof.verify.answer import check_answer
+from scaleproof.verify import charts, derived, pairs, reports, tables
+from scaleproof.verify.answer import answer_of, check_answer, ratio_bounds
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
 from scaleproof.verify.manifest import CAMPAIGN, check_manifest
@@ -20,6 +20,7 @@ from scaleproof.verify.recompute import (
     cell_quantities,
     ratio_quantities,
     run_quantities,
+    with_bounds,
     with_intervals_of_all_cells,
     without_intervals,
 )
@@ -80,6 +81,8 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
         report = json_of(folder / REPORT)
         if _version(report) >= INTERVALS_OF_ALL_CELLS:
             quantities = with_intervals_of_all_cells(quantities, runs)
+            quantities |= ratio_quantities(quantities, runs, report)
+            return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
         return quantities | ratio_quantities(quantities, runs, report), differences
     except (OSError, *DAMAGES):
         return without_intervals(quantities), differences  # the check of that file says what is wrong with it
@@ -143,7 +146,9 @@ def _checks(
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
         "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
-        "charts": lambda: reports.check_charts(folder, quantities),
+        "charts": lambda: charts.check_charts(folder, quantities),
+        "losses.csv": lambda: derived.check_losses(folder, runs),
+        "time to loss": lambda: derived.check_time_to_loss(folder, runs),
         "forecasts": lambda: reports.check_forecasts(folder),
         "tables/scaling.csv": lambda: cells_table("tables/scaling.csv"),
         "tables/scaling.md": lambda: tables.check_markdown(
@@ -159,7 +164,9 @@ def _checks(
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: pairs.check_comparison(folder)
     if (folder / "waterfall.json").exists():
-        checks["waterfall.json"] = lambda: reports.check_waterfall(folder, quantities)
+        checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, data(REPORT))
+    if (folder / "traces.json").exists():
+        checks["traces.json"] = lambda: derived.check_traces(folder)
     return checks
 
 
@@ -168,9 +175,8 @@ def _report_differences(
 ) -> Iterator[Difference]:
     """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
     report = json_of(folder / REPORT)
-    differences = list(reports.check_scaling_report(report, quantities, at_fault))
-    yield from differences
-    if not differences and _version(report) >= INTERVALS_OF_ALL_CELLS:
+    yield from reports.check_scaling_report(report, quantities, at_fault)
+    if _version(report) >= INTERVALS_OF_ALL_CELLS:
         yield from check_answer(report, runs, reports.codes_above_note(folder), at_fault)
 
 

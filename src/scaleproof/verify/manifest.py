@@ -25,6 +25,7 @@ FILES = (
     "cells.csv",
     "losses.csv",
     "findings.json",
+    "claims.json",
     "scaling_report.json",
     "comparison.json",
     "traces.json",

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +77,12 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
             quantity = quantities[name]
             changed[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
     return changed
+
+
+def with_bounds(quantities: Quantities, bounds: Mapping[str, tuple[float, float] | None]) -> Quantities:
+    """Return `quantities` with intervals for those that `bounds` names, where it has some."""
+    known = {name: pair for name, pair in bounds.items() if pair and name in quantities}
+    return quantities | {name: replace(quantities[name], low=low, high=high) for name, (low, high) in known.items()}
 
 
 def without_intervals(quantities: Quantities) -> Quantities:
@@ -157,9 +163,51 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
         if len(values) == n:
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
+    figures |= {name: quantity(value, formula) for name, (value, formula) in _shares(runs, rate).items()}
     if all(_has_steps(run) for run in runs):
         return figures
     return {name: figure for name, figure in figures.items() if not name.startswith("step")}
+
+
+def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
+    """Return what says how busy a cell was: column -> value and formula; of a command, which records none, nothing.
+
+    `rate`: of the cell in tokens/s, to which MFU is scaled.
+    """
+    metrics = [run.metrics for run in runs]
+    if any("reading" in one for one in metrics):
+        return {}
+    shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
+    loads = [load for one in metrics if (load := _load(one["ranks"])) is not None]
+    if loads:
+        shares["device_load"] = (statistics.median(loads), "median over runs of the mean load of devices")
+    joules = [energy for one in metrics if (energy := (one.get("energy") or {}).get("joules")) is not None]
+    if len(joules) == len(metrics):
+        tokens = sum(one["window"]["tokens_processed_global"] for one in metrics)
+        shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
+    mfu = (metrics[0].get("utilization") or {}).get("mfu")
+    if mfu is not None:
+        own = metrics[0]["window"]["tokens_per_sec_global"]
+        shares["mfu"] = (mfu * rate / own, "MFU of the first run, at the rate of the cell")
+    return shares
+
+
+def waiting_share(runs: Sequence[RawRun]) -> float:
+    """Return the part of a step that waits for data, the median over runs."""
+    return statistics.median(
+        math.fsum(step.data_wait_s for step in run.window) / math.fsum(step.seconds for step in run.window)
+        for run in runs
+    )
+
+
+def _load(ranks: list[dict[str, Any]]) -> float | None:
+    """Return how busy the devices of a run were: by NVML, on a CPU by the cores that were used; None if unknown."""
+    gpus = [gpu["utilization_mean"] for rank in ranks for gpu in rank.get("gpus") or []]
+    if gpus:
+        return None if None in gpus else statistics.fmean(gpus)
+    if ranks[0]["device_name"] != "cpu" or "cpu_load" not in ranks[0]:
+        return None
+    return statistics.fmean(rank["cpu_load"] / len(rank["cores"]) for rank in ranks)
 
 
 def _has_steps(run: RawRun) -> bool:

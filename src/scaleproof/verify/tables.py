@@ -67,7 +67,7 @@ def check_cells_table(
             suffix = column.removeprefix(base)
             value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[suffix]
             is_unknown_bound = bool(suffix) and value is None
-            if not is_unknown_bound and not _equal(text, value):
+            if not is_unknown_bound and not _equal(text, value, 1e-6 if suffix else 1e-9):
                 yield _wrong(file, f"{row['cell']}, {column}", text, value)
 
 
@@ -156,10 +156,10 @@ def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
     return header, body
 
 
-def _equal(text: str, value: float | None) -> bool:
+def _equal(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
     """Return whether the text of a CSV field is the figure `value`; an empty field is None."""
     try:
-        return close(float(text) if text else None, value)
+        return close(float(text) if text else None, value, tolerance)
     except ValueError:
         return False
 

@@ -11,6 +11,7 @@ from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.chart_catalog import CATALOG, COMPARISON
 from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scaleproof.conclude.report.charts.traces import COMPARING
+from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import names_of_runs
 from scaleproof.conclude.report.page_inputs import PageInputs
@@ -25,7 +26,7 @@ from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
 from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
-from scaleproof.conclude.report.sentences.waterfall import loss_sentence
+from scaleproof.conclude.report.sentences.waterfall import is_known, loss_sentences
 from scaleproof.conclude.report.tables.cells import restated
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
@@ -38,9 +39,9 @@ from scaleproof.ground.findings.finding import Correction, Finding
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import in_unit, number
+from scaleproof.ground.records.claims import CLAIMS
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
-from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 SEVERITIES = ("invalid", "suspect", "note")
 MOST_FOOTNOTES = 5
@@ -87,7 +88,9 @@ class FindingGroup:
 
 
 def write_page(inputs: PageInputs, out: Path) -> None:
-    """Write the report to `out`; links in it are relative to its folder."""
+    """Write the report to `out`, and claims.json beside it; links in it are relative to its folder."""
+    claims = claims_report(inputs).model_dump_json(indent=2, by_alias=True)
+    write_atomic(out.parent / CLAIMS, in_unit(inputs.without_hosts(claims), inputs.report.unit))
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
     page = environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
     write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
@@ -147,7 +150,7 @@ def _scaling(inputs: PageInputs) -> dict[str, Any]:
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": _without_baseline(report),
-        "losses": [loss_sentence(entry) for entry in inputs.waterfall if _is_known(entry)],
+        "losses": loss_sentences(inputs.waterfall),
     }
 
 
@@ -243,16 +246,10 @@ def _single_devices(report: ScalingReport) -> list[str]:
     return cells if len(cells) <= MOST_JOBS else []
 
 
-def _is_known(entry: WaterfallCell) -> bool:
-    """A waterfall says something where at least half of its parts were measured."""
-    measured = sum(part.ms is not None for part in entry.parts)
-    return 2 * measured >= len(entry.parts)
-
-
 def _charts(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
-    if not any(_is_known(entry) for entry in inputs.waterfall):
+    if not any(is_known(entry) for entry in inputs.waterfall):
         chosen.pop("waterfall", None)
     if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
         chosen.pop("forecast", None)

@@ -2,6 +2,7 @@
 
 __all__ = [
     "census",
+    "claims",
     "comparison_report",
     "evidence",
     "excluded_nodes",

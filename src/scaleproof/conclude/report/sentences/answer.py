@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
+from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.report.claims import Claims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
 from scaleproof.conclude.report.sentences.next_step import next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
@@ -12,13 +13,12 @@ from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, list
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
+from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,
     LookTaken,
-    RankedCell,
-    ScalingPoint,
     ScalingReport,
     ScalingSeries,
     SizeRanking,
@@ -47,7 +47,7 @@ Topic = Literal[
 class Bullet:
     """One statement of the answer: what it is about, what it says, and what that rests on.
 
-    `cells`: the rows to link to (slugs, or names of A/B comparisons).
+    `cells`: the rows to link to (slugs, or names of A/B comparisons). `claims`: those that its figures are of.
     """
 
     topic: Topic
@@ -55,6 +55,7 @@ class Bullet:
     text: str
     basis: str | None = None  # "95 % CI 1.05-1.40, n=3", or that there is none
     cells: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -73,6 +74,7 @@ class Answer:
     verdict: str
     bullets: tuple[Bullet, ...] = ()
     decided: bool = True
+    claims: tuple[Claim, ...] = ()  # of the verdict
 
     @property
     def text(self) -> str:
@@ -94,29 +96,61 @@ def conclude(
     if not report.series:
         return Answer("No answer: no run has numbers", decided=False)
     group = largest_group(report.ranking)
-    bullets = [*reservations, *_question(report.question)]
+    claims = claims_of(report, comparisons)
+    bullets = [*reservations, *_question(report.question, claims)]
     one_device: list[Bullet] = []
     if group:
-        one_device = _one_device(report, group)
-        bullets += [*_incomparable(report, group), *_fastest(group), *_recommended(group), *_slower(group), *one_device]
-    bullets += [bullet for series in _leading(report) for bullet in _scaling(series, one_device)]
+        of_group = GroupClaims(group, claims, report.ranking.index(group))
+        one_device = _one_device(of_group)
+        bullets += [*_incomparable(report, group), *_fastest(of_group), *_recommended(of_group)]
+        bullets += [*_slower(of_group), *one_device]
+    bullets += [bullet for series in _leading(report) for bullet in _scaling(series, claims, one_device)]
     if forecast:
         bullets += _forecast(forecast)
     if not group and not any(len(s.runs) > 1 for s in report.series):
-        bullets += [Bullet("comparison", "", ab_sentence(c), cells=(c.name,)) for c in comparisons]
+        bullets += [
+            Bullet("comparison", "", ab_sentence(c), cells=(c.name,), claims=claims_of_pairs(c)) for c in comparisons
+        ]
     bullets += _repeats_taken(report.repeats)
-    verdict, decided = verdict_on(report, group, comparisons)
+    verdict, decided, behind = verdict_on(report, group, comparisons, claims)
     step = None if decided else next_step(report, group)
     if step:
         bullets.append(Bullet("next", "Next", *step))
-    return Answer(verdict, tuple(bullets), decided)
+    return Answer(verdict, tuple(bullets), decided, behind)
 
 
-def _question(question: AnsweredQuestion | None) -> list[Bullet]:
+@dataclass(frozen=True)
+class GroupClaims:
+    """The ranking that the answer is made from, with all claims; `place`: among the rankings of all sizes."""
+
+    group: SizeRanking
+    claims: Claims
+    place: int
+
+    @property
+    def fastest(self) -> Claim:
+        """The highest rate, and whether its cell is shown to be fastest."""
+        return self.claims[f"fastest/{self.place}"]
+
+    @property
+    def others(self) -> list[Claim]:
+        """The ratios of all other comparable cells to it, the fastest first."""
+        return [self.claims[f"ratio/{entry.cell}"] for entry in self.group.comparable[1:]]
+
+    @property
+    def near(self) -> list[Claim]:
+        """Those that may be as fast; where one is shown to be fastest, the next one."""
+        if self.fastest.word == "shown":
+            return self.others[:1]
+        return [claim for claim in self.others if claim.word != "slower"]
+
+
+def _question(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
     """Return the bullet on the question that the campaign asks, if it has a ratio."""
     if not question or not question.ratio:
         return []
-    ratio = question.ratio
+    claim = claims[f"question/{question.subject}"]
+    ratio = claim.ratio
     text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.base}"
     if question.not_slower_than:
         text += f"; asked: not more than {percent(question.by)} slower"
@@ -125,7 +159,7 @@ def _question(question: AnsweredQuestion | None) -> list[Bullet]:
     else:
         text += "; asked: faster"
     interval = interval_text(ratio.low, ratio.high, ratio.n)
-    return [Bullet("question", "Measured", text, interval, (question.subject, question.base))]
+    return [Bullet("question", "Measured", text, interval, (question.subject, question.base), (claim,))]
 
 
 def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
@@ -149,54 +183,46 @@ def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
     return [Bullet("repeats", "Repeats", texts[look.why])]
 
 
-def _fastest(group: SizeRanking) -> list[Bullet]:
+def _fastest(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on the fastest cell and the next one, or on the highest rate and those that may be as fast."""
-    first, *others = group.comparable
-    where = f"on {devices(group.devices)}, {number(first.tokens_per_sec_global.value, 4)} tokens/s"
-    if others[0].ratio.low is None:
+    fastest, group = of_group.fastest, of_group.group
+    rate = of_group.claims[f"rate/{fastest.subject}"]
+    where = f"on {devices(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
+    if of_group.others[0].word == "unclaimed":
         n = runs_text(*dict.fromkeys(e.tokens_per_sec_global.n for e in group.comparable))
-        text = f"unknown; {first.cell} has the highest rate {where}"
-        return [Bullet("fastest", "Fastest", text, interval_text(None, None, n), (first.cell,))]
-    near = _near(group)
-    ratios, basis = _to_fastest(group, near)
-    if group.fastest_shown:
-        text = f"{first.cell} {where}; next is {ratios}"
+        text = f"unknown; {fastest.subject} has the highest rate {where}"
+        basis = interval_text(None, None, n)
+        return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
+    near = of_group.near
+    ratios, basis = _to_fastest(of_group, near)
+    if fastest.word == "shown":
+        text = f"{fastest.subject} {where}; next is {ratios}"
     else:
-        text = f"{first.cell} has the highest rate {where}; too close to call: {ratios}"
-    return [Bullet("fastest", "Fastest", text, basis, (first.cell, *(entry.cell for entry in near)))]
+        text = f"{fastest.subject} has the highest rate {where}; too close to call: {ratios}"
+    cells = (fastest.subject, *(claim.subject for claim in near))
+    return [Bullet("fastest", "Fastest", text, basis, cells, (fastest, rate, *near))]
 
 
-def _near(group: SizeRanking) -> list[RankedCell]:
-    """Return the cells that may be as fast as the fastest; where it is shown to be fastest, the next one."""
-    others = group.comparable[1:]
-    if group.fastest_shown:
-        return others[:1]
-    return [entry for entry in others if entry.may_be_as_fast]
-
-
-def _slower(group: SizeRanking) -> list[Bullet]:
+def _slower(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on cells that are shown to be slower than the fastest and are not named beside it."""
-    first, *others = group.comparable
-    if others[0].ratio.low is None:
+    near = of_group.near
+    slower = [claim for claim in of_group.others if claim not in near]
+    if of_group.others[0].word == "unclaimed" or not slower:
         return []
-    near = _near(group)
-    slower = [entry for entry in others if entry not in near]
-    if not slower:
-        return []
-    ratios, basis = _to_fastest(group, slower)
-    cells = tuple(entry.cell for entry in slower)
-    return [Bullet("slower", f"Slower than {first.cell}", ratios, basis, cells)]
+    ratios, basis = _to_fastest(of_group, slower)
+    cells = tuple(claim.subject for claim in slower)
+    return [Bullet("slower", f"Slower than {of_group.fastest.subject}", ratios, basis, cells, tuple(slower))]
 
 
-def _to_fastest(group: SizeRanking, entries: list[RankedCell]) -> tuple[str, str]:
-    """Return `entries` with their ratios to the fastest cell as text, and what their intervals are."""
+def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
+    """Return the ratios to the fastest cell as text, and what their intervals are."""
+    group = of_group.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:
-        ratio = entries[0].ratio
-        text = f"{entries[0].cell} at {number(ratio.value)}x its rate"
+        ratio = ratios[0].ratio
+        text = f"{ratios[0].subject} at {number(ratio.value)}x its rate"
         return text, interval_text(ratio.low, ratio.high, n)
-    ratios = [(entry.cell, entry.ratio) for entry in entries]
-    wide = all(_too_wide(ratio) for _, ratio in ratios)
+    wide = all(_too_wide(claim.ratio) for claim in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
     return _ratios(ratios, " its rate"), f"{level}, n={n}, {_corrected(group)}"
 
@@ -205,25 +231,25 @@ def _corrected(group: SizeRanking) -> str:
     return f"corrected for {group.claims} comparisons"
 
 
-def _efficiency_of(report: ScalingReport, cell: str) -> str:
-    """Return the scaling efficiency of a cell with a leading separator; "" where it has none, or one above 100 %.
+def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
+    """Return the scaling efficiency of a cell with a leading separator, and its claims; "" where it has none to state.
 
     Its interval is that of the speed-up in the answer: of several cells it was picked because it looked best.
     """
-    point = next(point for point in report.points if point.cell == cell)
-    efficiency, speedup = point.scaling_efficiency, point.speedup_in_answer
-    if not efficiency or not 0 < efficiency.value <= 1:
-        return ""
-    text = f"; scaling efficiency of {cell}: {number(100 * efficiency.value, 2)} %"
-    if not speedup or speedup.bounds is None:
-        return text
-    low, high = (number(100 * bound * efficiency.value / speedup.value, 2) for bound in speedup.bounds)
-    return f"{text} ({low}-{high} %)"
+    efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
+    if not efficiency or not 0 < efficiency.ratio.value <= 1:
+        return "", []
+    text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %"
+    if not speedup or speedup.ratio.bounds is None:
+        return text, [efficiency]
+    part = 100 * efficiency.ratio.value / speedup.ratio.value
+    low, high = (number(bound * part, 2) for bound in speedup.ratio.bounds)
+    return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
-def _ratios(pairs: Sequence[tuple[str, Estimated]], of: str = "") -> str:
+def _ratios(claims: Sequence[Claim], of: str = "") -> str:
     """Each cell with its ratio and the interval of that; of many, the first and the last. `of`: behind the first."""
-    texts = [f"{cell} at {_with_bounds(ratio, of if k == 0 else '')}" for k, (cell, ratio) in enumerate(pairs)]
+    texts = [f"{c.subject} at {_with_bounds(c.ratio, of if k == 0 else '')}" for k, c in enumerate(claims)]
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
 
 
@@ -239,29 +265,22 @@ def _too_wide(ratio: Estimated) -> bool:
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
-def _one_device(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
+def _one_device(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on which cells beat one device, where several are compared with it: what "pays off" asks."""
-    ratios = {entry.cell: single_device_ratio(report, entry.cell) for entry in group.comparable}
-    known = [(cell, ratio) for cell, ratio in ratios.items() if ratio and ratio.low is not None]
+    group = of_group.group
+    ratios = [of_group.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+    known = [claim for claim in ratios if claim and claim.word != "unclaimed"]
     if len(known) < 2:
         return []
-    parts = {
-        "faster": [(cell, ratio) for cell, ratio in known if ratio.above()],
-        "undecided": [(cell, ratio) for cell, ratio in known if ratio.spans()],
-        "slower": [(cell, ratio) for cell, ratio in known if ratio.below()],
-    }
+    parts = {word: [claim for claim in known if claim.word == word] for word in ("faster", "undecided", "slower")}
     text = "; ".join(
-        f"{_ratios(pairs)} {'are' if len(pairs) > 1 else 'is'} {word}" for word, pairs in parts.items() if pairs
+        f"{_ratios(claims)} {'are' if len(claims) > 1 else 'is'} {word}" for word, claims in parts.items() if claims
     )
-    text += _efficiency_of(report, group.cells[0].cell)
-    n = runs_text(*sorted({ratio.n for _, ratio in known}))
-    cells = tuple(cell for cell, _ in known)
+    efficiency, behind = _efficiency_of(group.cells[0].cell, of_group.claims)
+    n = runs_text(*sorted({claim.ratio.n for claim in known}))
+    cells = tuple(claim.subject for claim in known)
     basis = f"95 % CIs, n={n}, {_corrected(group)}"
-    return [Bullet("one-device", "Against one device", text, basis, cells)]
-
-
-def _recommended(group: SizeRanking) -> list[Bullet]:
-    return [Bullet("recommended", "Recommended", *recommendation(group))]
+    return [Bullet("one-device", "Against one device", text + efficiency, basis, cells, (*known, *behind))]
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
@@ -278,6 +297,14 @@ def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
         for entry in group.cells
         if entry.incomparable
     ]
+
+
+def _recommended(of_group: GroupClaims) -> list[Bullet]:
+    """Return the bullet on the cell to use; the ratios of those that may be as fast stand behind it."""
+    claim = of_group.claims[f"recommended/{of_group.place}"]
+    claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
+    said = recommendation(of_group.group, claim, of_group.others)
+    return [Bullet("recommended", "Recommended", *said, claims)]
 
 
 def _forecast(forecast: ForecastReport) -> list[Bullet]:
@@ -298,33 +325,30 @@ def _leading(report: ScalingReport) -> list[ScalingSeries]:
     return [s for s in several if any(point.cell == fastest for point in s.points)]
 
 
-def _scaling(series: ScalingSeries, one_device: list[Bullet]) -> list[Bullet]:
+def _scaling(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
     """Return the bullet on the speed-up of a series, unless `one_device`, the bullet on one device, has it."""
-    points = series.points
-    base, last = points[0], points[-1]
-    speedup = last.speedup_in_answer
-    if not speedup or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
+    base, last = series.points[0], series.points[-1]
+    claim = claims.get(f"speed-up/{last.cell}")
+    if not claim or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
         return []
-    n = runs_text(base.n, last.n)
-    interval = interval_text(speedup.low, speedup.high, n)
+    interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     where = f"{series.name} on {devices(last.devices)}"
-    ratio = f"{number(speedup.value)}x its rate on {base.devices}"
-    if speedup.low is None:
-        text = f"{where} ran at {ratio}; nothing is claimed"
-    elif speedup.spans():
-        text = f"{where} cannot be told apart from {base.devices}: {ratio}"
-    elif speedup.value > 1:
-        text = f"{where} is faster: {ratio}{_efficiency(last)}"
-    else:
-        text = f"{where} is slower: {ratio}"
-    return [Bullet("scaling", "Scaling", text, interval, (base.cell, last.cell))]
+    ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
+    efficiency, behind = _efficiency(claims.get(f"efficiency/{last.cell}"))
+    texts = {
+        "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
+        "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
+        "faster": f"{where} is faster: {ratio}{efficiency}",
+        "slower": f"{where} is slower: {ratio}",
+    }
+    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), (claim, *behind))]
 
 
-def _efficiency(point: ScalingPoint) -> str:
+def _efficiency(claim: Claim | None) -> tuple[str, list[Claim]]:
     """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why."""
-    efficiency = point.scaling_efficiency
-    sound = efficiency is not None and 0 < efficiency.value <= 1
-    return f", at {number(100 * efficiency.value, 2)} % scaling efficiency" if efficiency and sound else ""
+    if not claim or not 0 < claim.ratio.value <= 1:
+        return "", []
+    return f", at {number(100 * claim.ratio.value, 2)} % scaling efficiency", [claim]
 
 
 def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:

@@ -78,19 +78,22 @@ def intervals_note(compared: "Sequence[Compared]") -> str:
 
 def ab_sentence(comparison: "AbComparison") -> str:
     """Return a sentence on what an A/B comparison supports."""
+    from scaleproof.conclude.report.claims import claims_of_pairs
+
     name, estimate = comparison.name, comparison.estimate
     if comparison.status != "ok" or estimate is None:
         return f"{name}: no answer, {comparison.status} ({comparison.why})."
-    low, high = estimate.low, estimate.high
-    sentence = ratio_sentence(comparison.b, comparison.a, estimate.ratio, low, high, f"{estimate.n} pairs")
-    floor, nulls = number(100 * estimate.floor, 2), plural(len(estimate.null_ratios), "A/A pair")
-    noise = f" Noise, by {nulls}: the mean of {estimate.n} pairs without an effect may be off by up to {floor} %."
-    if estimate.claim:
+    claim, floor_claim, _ = claims_of_pairs(comparison)
+    ratio, n = claim.ratio, claim.ratio.n
+    sentence = ratio_sentence(claim.subject, claim.baseline or "", ratio.value, ratio.low, ratio.high, f"{n} pairs")
+    floor, nulls = number(100 * floor_claim.ratio.value, 2), plural(floor_claim.ratio.n, "A/A pair")
+    noise = f" Noise, by {nulls}: the mean of {n} pairs without an effect may be off by up to {floor} %."
+    if claim.word in ("faster", "slower"):
         curse = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
         )
         return f"{name}: {sentence}{noise}{curse if estimate.overstated else ''}"
-    if not low <= 1 <= high:
+    if claim.word == "within-noise":
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {sentence}{noise} {_power(estimate)}"
 

@@ -1,48 +1,57 @@
 """Which cell the answer recommends, and why, or why none."""
 
+from collections.abc import Sequence
+
 from scaleproof.conclude.analysis.recommend import SIMPLICITY
 from scaleproof.conclude.report.sentences.next_step import rounded_up
 from scaleproof.conclude.report.sentences.verdict import percent
 from scaleproof.ground.number_format import number
-from scaleproof.ground.records.scaling_report import RankedCell, SizeRanking
+from scaleproof.ground.records.claims import Claim
+from scaleproof.ground.records.scaling_report import SizeRanking
 
 MOST_NAMED = 5  # cells that are named; of more, their number
 
 
-def recommendation(group: SizeRanking) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return what is recommended or why nothing is, what that rests on (or None), and the cells that it names."""
+def recommendation(
+    group: SizeRanking, claim: Claim, others: Sequence[Claim]
+) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return what is recommended or why nothing is, what that rests on (or None), and the cells that it names.
+
+    `claim`: which cell, or why none; `others`: the ratios of the other cells to the fastest.
+    """
     advice = group.advice
     margin = percent(advice.margin)
-    if advice.cell:
+    worst = rounded_up(claim.estimate.value if claim.estimate else 0.0)
+    if claim.word == "recommended":
         basis = None
-        if advice.cell == advice.fastest and group.fastest_shown:
-            text = f"{advice.cell}, the fastest"
+        if claim.subject == advice.fastest and group.fastest_shown:
+            text = f"{claim.subject}, the fastest"
         else:
-            worst = rounded_up(advice.worst or 0.0)
-            text = f"{advice.cell}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
+            text = (
+                f"{claim.subject}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
+            )
             basis = _simplest_first(group)
         if advice.simpler:
             text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
             basis = _simplest_first(group)
-        return text, basis, (advice.cell,)
-    if candidate := advice.candidate:
-        first, *others = group.comparable
-        if candidate == first.cell:
-            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
+        return text, basis, (claim.subject,)
+    if claim.word == "undecided":
+        candidate = claim.subject
+        if candidate == advice.fastest:
+            rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
             simplest = " and the simplest candidate" if _simplest(group) else ""
             text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
         else:
-            worst = f"up to {rounded_up(advice.worst or 0.0)} slower than another cell"
-            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be {worst}; "
-            text += f"the campaign accepts a choice up to {margin} slower"
+            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be up to {worst} slower than "
+            text += f"another cell; the campaign accepts a choice up to {margin} slower"
         return text, _simplest_first(group), (candidate,)
     reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
         "disturbed": f"runs of {named(advice.disturbed)} were disturbed",
     }
-    text = f"none; {reasons[advice.why]}"
+    text = f"none; {reasons[claim.word]}"
     return text, None, tuple(advice.disturbed)
 
 
@@ -52,13 +61,13 @@ def _simplest(group: SizeRanking, more: str = "") -> str:
     return f", the simplest{more}" if known else ""
 
 
-def _may_be_faster(rivals: list[RankedCell]) -> str:
+def _may_be_faster(rivals: Sequence[Claim]) -> str:
     """Return cells with the part by which each may be faster than the fastest; of many, their number."""
     if len(rivals) > MOST_NAMED:
         return f"{len(rivals)} cells may be faster"
-    parts = [f"{number(100 * ((entry.ratio.high or 0) - 1), 2)} %" for entry in rivals]
-    first = f"{rivals[0].cell} may be up to {parts[0]} faster"
-    others = [f"{entry.cell} up to {part}" for entry, part in zip(rivals[1:], parts[1:], strict=True)]
+    parts = [f"{number(100 * ((rival.ratio.high or 0) - 1), 2)} %" for rival in rivals]
+    first = f"{rivals[0].subject} may be up to {parts[0]} faster"
+    others = [f"{rival.subject} up to {part}" for rival, part in zip(rivals[1:], parts[1:], strict=True)]
     return ", ".join([first, *others])
 
 

@@ -2,112 +2,117 @@
 
 from collections.abc import Sequence
 
-from scaleproof.conclude.analysis.ranking import single_device_ratio
+from scaleproof.conclude.report.claims import Claims
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking
 
 MOST_NAMED = 2  # cells that the verdict names; of more, their number
+Verdict = tuple[str, bool, tuple[Claim, ...]]  # the text, whether the question has an answer, the claims behind it
 
 
 def verdict_on(
-    report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison]
-) -> tuple[str, bool]:
-    """Return the verdict, and whether the question has an answer. `group`: the ranking that is concluded from."""
+    report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison], claims: Claims
+) -> Verdict:
+    """Return the verdict. `group`: the ranking that is concluded from; `claims`: all of the campaign."""
     if report.question:
-        return _verdict_on_question(report.question)
+        asked = claims.get(f"question/{report.question.subject}")
+        return (*_verdict_on_question(report.question, asked), (asked,) if asked else ())
     if group:
-        return _verdict_on_group(report, group)
+        return _verdict_on_group(group, claims, report.ranking.index(group))
     series = [s for s in report.series if len(s.runs) > 1]
     if series:
-        return _verdict_on_series(series[0])
+        claim = claims.get(f"speed-up/{series[0].points[-1].cell}")
+        return (*_verdict_on_series(series[0], claim), (claim,) if claim else ())
     for comparison in comparisons:
-        estimate = comparison.estimate
-        if not estimate:
+        claim = claims.get(f"pairs/{comparison.name}")
+        if not claim:
             continue
-        a, b = comparison.a, comparison.b
-        ratio = f"{number(estimate.ratio)}x"
-        if estimate.claim:
-            return f"{b} is {estimate.claim} than {a}: {ratio} its tokens/s", True
-        return f"No clear winner yet: {b} runs at {ratio} the tokens/s of {a}", False
-    return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False
+        ratio = f"{number(claim.ratio.value)}x"
+        if claim.word in ("faster", "slower"):
+            return f"{claim.subject} is {claim.word} than {claim.baseline}: {ratio} its tokens/s", True, (claim,)
+        text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
+        return text, False, (claim,)
+    return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ()
 
 
-def _verdict_on_question(question: AnsweredQuestion) -> tuple[str, bool]:
-    """Return the verdict on the question that the campaign asks, and whether it is decided."""
+def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tuple[str, bool]:
+    """Return the verdict on the question that the campaign asks, and whether it is decided. `claim`: its ratio."""
     subject = question.subject
     base = question.base
     by = percent(question.by)
     if question.status == "incomparable":
         return f"No answer: {subject} and {base} differ in {', '.join(question.incomparable)}", False
-    if question.ratio is None:
+    if claim is None:
         return f"No answer yet: {subject} or {base} has no numbers", False
-    ratio = f"{number(question.ratio.value)}x its tokens/s"
-    if question.status == "yes":
+    ratio = f"{number(claim.ratio.value)}x its tokens/s"
+    if claim.word == "yes":
         relation = f"at most {by} slower" if question.not_slower_than else "faster"
         return f"Yes: {subject} is {relation} than {base}: {ratio}", True
-    if question.status == "no":
+    if claim.word == "no":
         if question.not_slower_than:
             return f"No: {subject} is more than {by} slower than {base}: {ratio}", True
         aim = f" by {by}" if question.by else ""
         return f"No: {subject} is not faster than {base}{aim}: {ratio}", True
-    if question.status == "near":
+    if claim.word == "near":
         within = percent(question.within or 0.0)
         if question.by:
             return f"Too near to call: {subject} against {base}: {ratio}, within {within} of the {by} asked", True
         return f"No: {subject} is as fast as {base} within {within}: {ratio}", True
-    if question.ratio.n < FEWEST_REPEATS:
-        return _too_few(question.ratio.n), False
+    if claim.ratio.n < FEWEST_REPEATS:
+        return _too_few(claim.ratio.n), False
     return f"No clear answer yet: {subject} against {base}: {ratio}", False
 
 
-def _verdict_on_group(report: ScalingReport, group: SizeRanking) -> tuple[str, bool]:
-    """Return the verdict on cells of one size, and whether it is decided."""
-    advice = group.advice
-    cell = advice.cell
-    against = single_device_ratio(report, cell) if cell else None
-    if cell and against:
-        return f"{cell} pays off: {number(against.value)}x one device", True
-    if cell:
-        fastest = group.cells[0].cell
-        if cell == fastest:
-            return f"{cell}: the fastest", True
-        return f"{cell}: as fast as {fastest} and simpler", True
-    if advice.why == "too-few-repeats":
-        return _too_few(min(entry.tokens_per_sec_global.n for entry in group.comparable)), False
-    if advice.why == "none-beats-one-device":
-        against_single = [single_device_ratio(report, entry.cell) for entry in group.comparable]
-        if all(s and s.below() for s in against_single):
-            return f"No: one device is faster than {devices(group.devices)}", True
-        return f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False
-    if advice.why == "disturbed":
-        return "No clear winner yet: the runs were disturbed", False
-    first, *others = group.comparable
-    equals = [entry.cell for entry in others if entry.may_be_as_fast]
-    named = " and ".join(equals) if len(equals) <= MOST_NAMED else f"{len(equals)} other cells"
-    against = single_device_ratio(report, first.cell)
-    if against and against.above():
-        return f"{first.cell} pays off: {number(against.value)}x one device; {named} may be as fast", False
-    return f"No clear winner yet: {first.cell} measured highest; {named} may be as fast", False
+def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict:
+    """Return the verdict on cells of one size. `place`: of their ranking among those of all sizes."""
+    advice, fastest = claims[f"recommended/{place}"], claims[f"fastest/{place}"]
+    cell = advice.subject
+    against = claims.get(f"one-device/{cell}")
+    if advice.word == "recommended":
+        if against:
+            return f"{cell} pays off: {number(against.ratio.value)}x one device", True, (advice, against)
+        if cell == fastest.subject:
+            return f"{cell}: the fastest", True, (advice, fastest)
+        return f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest)
+    if advice.word == "too-few-repeats":
+        n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
+        return _too_few(n), False, (advice, claims[f"rate/{fastest.subject}"])
+    if advice.word == "none-beats-one-device":
+        singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+        known = tuple(claim for claim in singles if claim)
+        if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
+            return f"No: one device is faster than {devices(group.devices)}", True, (advice, *known)
+        return f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False, (advice, *known)
+    if advice.word == "disturbed":
+        return "No clear winner yet: the runs were disturbed", False, (advice,)
+    equals = [claim for entry in group.comparable[1:] if (claim := claims[f"ratio/{entry.cell}"]).word != "slower"]
+    names = [claim.subject for claim in equals]
+    named = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
+    against = claims.get(f"one-device/{fastest.subject}")
+    if against and against.ratio.above():
+        text = f"{fastest.subject} pays off: {number(against.ratio.value)}x one device; {named} may be as fast"
+        return text, False, (against, *equals)
+    text = f"No clear winner yet: {fastest.subject} measured highest; {named} may be as fast"
+    return text, False, (fastest, *equals)
 
 
-def _verdict_on_series(series: ScalingSeries) -> tuple[str, bool]:
-    """Return the verdict on the scaling of a series, from its largest size, and whether it is decided."""
-    points = series.points
-    last = points[-1]
-    speedup = last.speedup_in_answer
-    if not speedup:
-        return f"No answer: {last.cell} and {points[0].cell} are not comparable", False
-    if speedup.low is None:
-        return _too_few(speedup.n).replace("winner", "answer"), False
+def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str, bool]:
+    """Return the verdict on the scaling of a series, from its largest size. `claim`: its speed-up."""
+    last = series.points[-1]
+    if not claim:
+        return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
+    if claim.word == "unclaimed":
+        return _too_few(claim.ratio.n).replace("winner", "answer"), False
     where = f"on {devices(last.devices)}"
-    if speedup.above():
-        return f"{series.name} pays off: {number(speedup.value)}x {where}", True
-    if speedup.below():
-        return f"No: {series.name} is slower {where}: {number(speedup.value)}x", True
-    return f"No clear answer yet: {series.name} runs at {number(speedup.value)}x {where}", False
+    if claim.word == "faster":
+        return f"{series.name} pays off: {number(claim.ratio.value)}x {where}", True
+    if claim.word == "slower":
+        return f"No: {series.name} is slower {where}: {number(claim.ratio.value)}x", True
+    return f"No clear answer yet: {series.name} runs at {number(claim.ratio.value)}x {where}", False
 
 
 def _too_few(n: int) -> str:

@@ -1,10 +1,23 @@
 """Where the time of a step is lost, in a sentence per cell."""
 
+from collections.abc import Sequence
+
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 # Computing over transfer from which the latter can usually be hidden.
 HIDES = 3.0
+
+
+def is_known(cell: WaterfallCell) -> bool:
+    """Return whether a waterfall says something: at least half of its parts were measured."""
+    measured = sum(part.ms is not None for part in cell.parts)
+    return 2 * measured >= len(cell.parts)
+
+
+def loss_sentences(cells: Sequence[WaterfallCell]) -> list[str]:
+    """Return a sentence on each cell of which enough is known."""
+    return [loss_sentence(cell) for cell in cells if is_known(cell)]
 
 
 def loss_sentence(cell: WaterfallCell) -> str:

@@ -1,0 +1,133 @@
+"""The claims of a campaign, from the files of its analysis: all figures and words that sentences are written from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scaleproof.ground.records.claims import Claim, word_of
+from scaleproof.ground.records.comparison_report import AbComparison, Paired
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries, SizeRanking
+from scaleproof.ground.records.waterfall_report import WaterfallCell
+
+Claims = Mapping[str, Claim]  # by their ids
+
+
+def claims_of(
+    report: ScalingReport, comparisons: Sequence[AbComparison] = (), waterfall: Sequence[WaterfallCell] = ()
+) -> dict[str, Claim]:
+    """Return every claim of a campaign by its id, such as "ratio/zero2-n1x2"."""
+    claims = [
+        *(claim for series in report.series for point in series.points for claim in _of_point(series, point)),
+        *(claim for place, ranking in enumerate(report.ranking) for claim in _of_ranking(place, ranking)),
+        *_of_question(report),
+        *(claim for one in comparisons for claim in claims_of_pairs(one)),
+        *(claim for cell in waterfall for claim in _of_losses(cell)),
+    ]
+    return {claim.id: claim for claim in claims}
+
+
+def _claim(
+    kind: str,
+    subject: str,
+    figure: Estimated | None,
+    baseline: str | None = None,
+    word: str | None = None,
+    method: str | None = None,
+) -> Claim:
+    """Return a claim about a cell, whose id is its kind and the cell. Without a `word` that of the figure is taken."""
+    inputs = [subject, baseline] if baseline else [subject]
+    if word is None and baseline and figure:
+        word = word_of(figure)
+    return Claim(
+        id=f"{kind}/{subject}",
+        kind=kind,
+        subject=subject,
+        baseline=baseline,
+        estimate=figure,
+        word=word,
+        method=method,
+        inputs=inputs,
+    )
+
+
+def _of_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
+    """Yield the claims on a size of a series."""
+    yield _claim("rate", point.cell, point.tokens_per_sec_global)
+    if point.speedup_in_answer:
+        yield _claim("speed-up", point.cell, point.speedup_in_answer, series.baseline)
+    if point.scaling_efficiency:
+        word = point.verdict or "unrated"
+        yield _claim("efficiency", point.cell, point.scaling_efficiency, series.baseline, word)
+    if point.speedup_vs_best_single:
+        yield _claim("one-device", point.cell, point.speedup_vs_best_single, point.best_single)
+
+
+def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
+    """Yield the claims on the cells of one size; `place`: of the ranking among those of all sizes."""
+    if len(ranking.comparable) < 2:
+        return
+    method = f"{ranking.method}, {ranking.claims} comparisons" if ranking.method else None
+    first = ranking.cells[0].cell
+    for entry in ranking.comparable:
+        if entry.relative_to_fastest:
+            yield _claim("ratio", entry.cell, entry.relative_to_fastest, first, method=method)
+        if entry.letters:
+            yield _claim("letters", entry.cell, None, word=entry.letters, method=method)
+    shown = "shown" if ranking.fastest_shown else "not-shown"
+    yield _claim("fastest", first, None, word=shown, method=method).model_copy(update={"id": f"fastest/{place}"})
+    advice = ranking.recommendation
+    if advice:
+        subject = advice.cell or advice.candidate or first
+        worst = None if advice.worst is None else _plain(advice.worst, ranking)
+        word = "recommended" if advice.cell else advice.why
+        yield _claim("recommended", subject, worst, word=word).model_copy(update={"id": f"recommended/{place}"})
+    if ranking.resolve:
+        shown_difference = _plain(ranking.resolve.detectable, ranking)
+        yield _claim("detectable", first, shown_difference).model_copy(update={"id": f"detectable/{place}"})
+
+
+def _plain(value: float, ranking: SizeRanking) -> Estimated:
+    """Return a figure of all cells of a size, without an interval."""
+    n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
+    return Estimated(value=value, low=None, high=None, n=n)
+
+
+def _of_question(report: ScalingReport) -> Iterator[Claim]:
+    """Yield the claim on the campaign's own question, where it has a ratio."""
+    question = report.question
+    if question and question.ratio:
+        yield _claim("question", question.subject, question.ratio, question.base, question.status)
+
+
+def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
+    """Return the claims on an A/B comparison, ratio, noise and what it would show; none without an estimate."""
+    return tuple(_of_pairs(comparison, comparison.estimate)) if comparison.estimate else ()
+
+
+def _of_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
+    """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
+    name, n = comparison.name, estimate.n
+    ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
+    word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
+    yield Claim(
+        id=f"pairs/{name}",
+        kind="pairs",
+        subject=comparison.b,
+        baseline=comparison.a,
+        estimate=ratio,
+        word=word,
+        method="paired",
+        inputs=[name],
+    )
+    yield _claim("noise", name, Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios)))
+    low, high = estimate.detectable
+    yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))
+
+
+def _of_losses(cell: WaterfallCell) -> Iterator[Claim]:
+    """Yield the claims on where a cell loses time, in milliseconds of a step."""
+    parts = {"measured": cell.measured_ms, "ideal": cell.ideal_ms, "unexplained": cell.unexplained_ms}
+    parts |= {part.name: part.ms for part in cell.parts if part.ms is not None}
+    for name, ms in parts.items():
+        figure = Estimated(value=ms, low=None, high=None, n=cell.n or 0)
+        claim = _claim("lost", cell.cell, figure, cell.baseline, word=name)
+        yield claim.model_copy(update={"id": f"lost/{cell.cell}/{name}"})

@@ -1,0 +1,61 @@
+"""`claims.json`, schema 1.0: what the answer of a campaign claims, and the sentences that are written from it."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from scaleproof.ground.files import read_record
+from scaleproof.ground.records.result_file import Estimated, ResultPart
+
+SCHEMA_VERSION = "1.0"
+CLAIMS = "claims.json"
+
+
+class Claim(ResultPart):
+    """One statement of the answer; `word` is what the figure is said to mean."""
+
+    id: str
+    kind: str
+    subject: str = Field(description="A cell, or the name of an A/B comparison.")
+    baseline: str | None = Field(None, description="What it is held against.")
+    estimate: Estimated | None = Field(None, alias="figure")
+    word: str | None = None
+    method: str | None = Field(None, description="Of the interval; null for a single Student's interval.")
+    inputs: list[str] = Field([], description="The cells or comparisons whose runs it follows from.")
+
+    @property
+    def ratio(self) -> Estimated:
+        """The figure of a claim that has one."""
+        assert self.estimate is not None, self.id
+        return self.estimate
+
+
+class Sentence(ResultPart):
+    """A sentence of the report, as console and page have it. `claims`: those that its figures are of."""
+
+    topic: str
+    text: str
+    claims: list[str]
+
+
+class ClaimsReport(ResultPart):
+    """The file."""
+
+    schema_version: str = SCHEMA_VERSION
+    campaign: str
+    claims: list[Claim]
+    sentences: list[Sentence]
+
+
+def word_of(ratio: Estimated) -> str:
+    """What the interval of a ratio supports: faster, slower, undecided; unclaimed without one."""
+    if ratio.bounds is None:
+        return "unclaimed"
+    if ratio.spans():
+        return "undecided"
+    return "faster" if ratio.value > 1 else "slower"
+
+
+def read_claims(path: Path) -> ClaimsReport:
+    """Raises UserError where it is missing or damaged."""
+    return read_record(path, ClaimsReport.model_validate_json)

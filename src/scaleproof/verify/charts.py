@@ -1,0 +1,172 @@
+"""Charts read back: what each mark says on hover is recomputed, and the mark stands where that figure belongs."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.contents import text_of
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference
+from scaleproof.verify.recompute import Quantities
+
+SVG = "{http://www.w3.org/2000/svg}"
+UNITS = "tokens|samples|steps|runs"
+# "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
+BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=)?"
+FIGURE = r"(?P<value>[\d,.]+(?:e[+-]?\d+)?)"
+CELL = r"^(?P<cell>[a-z0-9.-]+)"
+RATE = re.compile(rf"{CELL}: {FIGURE} (?:{UNITS})/s{BOUNDS}")
+# File -> text on hover, the figure that it states, and that over the stored one.
+TIPS = {
+    "ranking": [(RATE, "tokens_per_s", 1.0)],
+    "throughput": [(RATE, "tokens_per_s", 1.0)],
+    "speedup": [(re.compile(rf"{CELL}: {FIGURE}{BOUNDS}"), "speedup", 1.0)],
+    "efficiency": [(re.compile(rf"{CELL}: {FIGURE}{BOUNDS}"), "scaling_efficiency", 1.0)],
+    "memory": [
+        (re.compile(rf"{CELL}: state {FIGURE} MB"), "state_bytes", 1e-6),
+        (re.compile(rf"{CELL}: state [\d,.]+ MB, ZeRO model {FIGURE} MB"), "state_bytes_predicted", 1e-6),
+    ],
+    "utilization": [(re.compile(rf"{CELL}: {FIGURE} % busy"), "device_load", 100.0)],
+    "energy": [(re.compile(rf"{CELL}: {FIGURE} mJ/token"), "joules_per_token", 1e3)],
+    "step_time": [(re.compile(rf"{CELL}: median {FIGURE} ms"), "step_time_p50_s", 1e3)],
+    "job_time": [
+        (re.compile(rf"{CELL}, start-up: {FIGURE} s"), "startup_s", 1.0),
+        (re.compile(rf"{CELL}, warm-up: {FIGURE} s"), "warmup_s", 1.0),
+        (re.compile(rf"{CELL}, timed window: {FIGURE} s"), "window_s", 1.0),
+        (re.compile(rf"{CELL}, .*; in all {FIGURE} s"), "total_wall_time_s", 1.0),
+    ],
+}
+RUN = re.compile(rf"{CELL}, run (?P<nth>\d+) of \d+: {FIGURE} (?:{UNITS})/s")
+NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of values: 0 is x, 1 is y; `scale` and `start`: from a place in the drawing to the value there."""
+
+    coordinate: int
+    scale: float
+    start: float
+    length: float  # from the lowest to the highest number on it, in its unit
+
+    def value(self, point: Point) -> float:
+        return self.scale * point[self.coordinate] + self.start
+
+
+def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """Yield where charts show other figures or intervals than the recomputed ones, on hover or by their place."""
+    for path in sorted(folder.glob("charts/*.svg")):
+        file = path.relative_to(folder).as_posix()
+        try:
+            drawing = ET.fromstring(text_of(path))
+        except ET.ParseError as error:
+            yield Difference(file, "", f"not readable: {error}")
+            continue
+        for tip in drawing.iter(f"{SVG}title"):
+            yield from _check_tip(file, path.stem, tip.text or "", quantities)
+        for axes in drawing.iter(f"{SVG}g"):
+            if axes.get("id", "").startswith("axes_"):
+                yield from _check_places(file, axes)
+
+
+def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Iterator[Difference]:
+    """Yield where a text on hover states another figure than the recomputed one."""
+    for pattern, column, factor in TIPS.get(chart, []):
+        match = pattern.match(tip)
+        quantity = match and quantities.get(f"cells/{match['cell']}/{column}")
+        if not match or not quantity:
+            continue
+        stated = match.groupdict()
+        for name in ("value", "low", "high"):
+            computed = getattr(quantity, name)
+            if stated.get(name) and computed is not None and not stands_for(stated[name], computed * factor):
+                gives = significant(computed * factor, 6, grouped=True)
+                yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
+    if chart == "ranking" and (match := RUN.match(tip)):
+        rates = [q.value for name, q in quantities.items() if re.fullmatch(_rate_of_run(match["cell"]), name)]
+        nth = int(match["nth"])
+        if len(rates) < nth or not stands_for(match["value"], rates[nth - 1]):
+            yield Difference(file, match["cell"], f"shows {match['value']} for run {nth}, which no raw file gives")
+
+
+def _rate_of_run(cell: str) -> str:
+    return rf"runs/{re.escape(cell)}/rep\d+/tokens_per_s"
+
+
+def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
+    """Yield marks, and intervals at them, that stand elsewhere than at the figures which they state on hover."""
+    axis = _axis(axes)
+    if axis is None:
+        return
+    segments = [points for path in axes.iter(f"{SVG}path") if len(points := _points(path)) == 2]
+    for mark in axes.iter(f"{SVG}g"):
+        title = mark.find(f"{SVG}title")
+        if mark.get("class") != "tip" or title is None or not title.text:
+            continue
+        places = [axis.value(point) for point in _places(mark)]
+        # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
+        shown = [*places, *(abs(a - b) for a in places for b in places if a != b)]
+        stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
+        if places and stated and not any(_near(a, b, axis) for a in shown for b in stated):
+            problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
+            yield Difference(file, title.text.partition(":")[0], problem)
+        bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", title.text)
+        if bounds and places:
+            low, high = (float(text.rstrip(".,").replace(",", "")) for text in bounds.groups())
+            if not any(_spans(segment, low, high, axis) for segment in segments):
+                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low:g} to {high:g}")
+
+
+def _near(a: float, b: float, axis: Axis) -> bool:
+    return abs(a - b) <= NEAR * axis.length + 5e-4 * abs(b)
+
+
+def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
+    """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
+    first, last = sorted(axis.value(point) for point in segment)
+    return _near(first, low, axis) and (_near(last, high, axis) or axis.length <= last < high)
+
+
+def _axis(axes: ET.Element) -> Axis | None:
+    """Return the axis of values: that of y where it has numbers, else that of x; None where they are not even."""
+    for letter, coordinate in (("y", 1), ("x", 0)):
+        marks = []
+        for tick in axes.iter(f"{SVG}g"):
+            if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
+                continue
+            text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
+            place = next(tick.iter(f"{SVG}use"), None)
+            if place is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
+                marks.append((float(place.get("xy"[coordinate], "nan")), float(text)))
+        if len(marks) < 2:
+            continue
+        at, value = np.array(marks).T
+        scale, start = np.polyfit(at, value, 1)
+        length = float(value.max() - value.min())
+        even = np.abs(scale * at + start - value).max() <= NEAR * length
+        return Axis(coordinate, float(scale), float(start), length) if even else None
+    return None
+
+
+def _places(mark: ET.Element) -> list[Point]:
+    """Return where a mark stands: the place of a dot, the corners of a bar."""
+    dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
+    if dots:
+        return dots
+    return [point for path in mark.findall(f"{SVG}path") for point in _points(path)]
+
+
+def _points(path: ET.Element) -> list[Point]:
+    """Return the points of a path of straight lines; none of others."""
+    commands = path.get("d", "")
+    if "C" in commands or "Q" in commands:
+        return []
+    values = [float(text) for text in re.findall(r"-?\d+(?:\.\d+)?", commands)]
+    return list(zip(values[::2], values[1::2], strict=False))

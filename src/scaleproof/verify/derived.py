@@ -1,0 +1,305 @@
+"""What is made of runs and traces beyond rates: losses over time, where scaling is lost, the parts of a traced step."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.contents import csv_of, json_of
+from scaleproof.verify.intervals import half_width
+from scaleproof.verify.raw import Difference, RawRun, close, flat
+from scaleproof.verify.recompute import by_cell, devices, waiting_share
+
+PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
+SLACK = 1e-3  # of a derived target above what the slowest learner reaches
+LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
+SPREAD = ("execution.geometry", "work.accumulation", "work.global_batch", "work.micro_batch")
+TRACED = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
+TRACE_PARTS = (*TRACED, "idle_ms")
+SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size", "command")
+
+
+@dataclass(frozen=True)
+class RawCurve:
+    """The losses of a run, those smoothed, and the seconds at the end of each step of its window."""
+
+    losses: list[float]
+    smoothed: list[float]
+    ends: list[float]
+
+    @property
+    def before(self) -> int:
+        """Steps of the warm-up."""
+        return len(self.losses) - len(self.ends)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest smoothed loss of the window; infinite where it is no number."""
+        lowest = min(self.smoothed[self.before :])
+        return lowest if math.isfinite(lowest) else math.inf
+
+
+def curves(runs: Sequence[RawRun]) -> list[RawCurve]:
+    """Return the curves of the measured runs of one cell."""
+    steps = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))
+    made = []
+    for run in runs:
+        losses = [step.loss for step in (*run.warmup, *run.window)]
+        parts = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]
+        made.append(RawCurve(losses, [math.fsum(part) / len(part) for part in parts], run.ends))
+    return made
+
+
+def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where losses.csv has other means over runs than steps.csv gives."""
+    file = "losses.csv"
+    rows: dict[str, list[dict[str, str]]] = {}
+    for row in csv_of(folder / file):
+        rows.setdefault(row["cell"], []).append(row)
+    cells = by_cell([run for run in runs if run.ok])
+    if set(rows) != set(cells):
+        yield Difference(file, "", "its cells are not those with numbers")
+    for cell in rows.keys() & cells.keys():
+        of_cell = curves(cells[cell])
+        for row in rows[cell]:
+            step = int(row["step"])
+            timed = step - of_cell[0].before
+            expected = {
+                "n": float(len(of_cell)),
+                "loss": statistics.fmean(curve.losses[step] for curve in of_cell),
+                "smoothed": statistics.fmean(curve.smoothed[step] for curve in of_cell),
+            }
+            if timed >= 0:
+                expected["seconds"] = statistics.fmean(curve.ends[timed] for curve in of_cell)
+            for name, value in expected.items():
+                if not math.isnan(value) and not close(float(row[name]), value, 1e-7):
+                    problem = f"is {row[name]}, steps.csv gives {significant(value, 9)}"
+                    yield Difference(file, f"{cell}, step {step}, {name}", problem)
+                    break
+
+
+def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the time in which a cell reaches its target loss, or a derived target, is another one."""
+    file = "cells.csv"
+    cells = by_cell([run for run in runs if run.ok])
+    curves_of = {cell: curves(group) for cell, group in cells.items()}
+    derived = _derived_targets(cells, curves_of)
+    rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
+    # A campaign may name its target: then it is one for all cells, whatever they have reached.
+    is_derived = len({row["target_loss"] for row in rows}) > 1 or any(
+        close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows
+    )
+    for row in rows:
+        cell, target = row["cell"], float(row["target_loss"])
+        if is_derived and not close(target, derived.get(cell), 1e-6):
+            problem = f"is {row['target_loss']}, the raw files give {significant(derived[cell], 10)}"
+            yield Difference(file, f"{cell}, target_loss", problem)
+            continue
+        reached = _reached(curves_of[cell], target)
+        stated = row["time_to_loss_s"]
+        if (reached is None) != (not stated):
+            yield Difference(
+                file, f"{cell}, time_to_loss_s", f"is {stated or 'empty'}, which the raw files do not give"
+            )
+        elif reached:
+            yield from _check_time(file, row, reached)
+
+
+def _check_time(file: str, row: Mapping[str, str], seconds: list[float]) -> Iterator[Difference]:
+    """Yield where a mean time to the target, or its interval, is not that of the runs' `seconds`."""
+    value = statistics.fmean(seconds)
+    expected = {"": value}
+    if len(seconds) > 1:
+        logs = [math.log(time) for time in seconds]
+        factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, 0.95))
+        expected |= {"_low": value / factor, "_high": value * factor}
+    for suffix, computed in expected.items():
+        name = f"time_to_loss_s{suffix}"
+        if not close(float(row[name] or "nan"), computed, 1e-6):
+            problem = f"is {row[name] or 'empty'}, the raw files give {significant(computed, 10)}"
+            yield Difference(file, f"{row['cell']}, {name}", problem)
+
+
+def _reached(of_cell: Sequence[RawCurve], target: float) -> list[float] | None:
+    """Return the seconds after which each run's smoothed loss is at the target; None where one has none."""
+    seconds = []
+    for curve in of_cell:
+        in_warmup = any(loss <= target for loss in curve.smoothed[: curve.before])
+        timed = zip(curve.ends, curve.smoothed[curve.before :], strict=True)
+        time = next((end for end, loss in timed if loss <= target), None)
+        if in_warmup or time is None or curve.lowest > target:
+            return None
+        seconds.append(time)
+    return seconds
+
+
+def _derived_targets(
+    cells: Mapping[str, Sequence[RawRun]], curves_of: Mapping[str, Sequence[RawCurve]]
+) -> dict[str, float]:
+    """Return for each cell the lowest loss that all runs reach which learn the same tokens, and a thousandth more."""
+    kinds: dict[str, list[RawCurve]] = {}
+    kind_of = {}
+    for cell, group in cells.items():
+        workload = group[0].metrics["config"]["workload"]
+        kind_of[cell] = str([workload.get(name) for name in SAME_LOSS])
+        kinds.setdefault(kind_of[cell], []).extend(curves_of[cell])
+    targets: dict[str, float] = {}
+    for kind, alike in kinds.items():
+        falls = [curve.smoothed[0] - curve.lowest for curve in alike]
+        if any(math.isnan(fall) for fall in falls):
+            continue
+        typical = statistics.median(falls)
+        least = min(LEARNT * typical, typical)
+        reached = max(curve.lowest for curve, fall in zip(alike, falls, strict=True) if fall >= least)
+        targets |= {cell: reached + SLACK * max(reached, 1.0) for cell, own in kind_of.items() if own == kind}
+    return targets
+
+
+def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the parts of a cell's step in waterfall.json are not those that runs and traces give."""
+    file = "waterfall.json"
+    cells = by_cell([run for run in runs if run.ok])
+    entries = {entry["cell"]: entry for entry in json_of(folder / file)["cells"]}
+    expected = {
+        point["cell"]: (series["baseline"], series["kind"])
+        for series in report["series"]
+        for point in series["runs"].values()
+        if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
+    }
+    if set(entries) != set(expected):
+        yield Difference(file, "", "its cells are not those beyond a baseline")
+    for cell in entries.keys() & expected.keys():
+        base, kind = expected[cell]
+        entry, group = entries[cell], cells[cell]
+        scale = devices(cells[base][0]) / devices(group[0]) if kind == "strong" else 1.0
+        measured, ideal = _step_ms(group), _step_ms(cells[base]) * scale
+        computed: dict[str, float | None] = {
+            "measured_ms": measured,
+            "ideal_ms": ideal,
+            "waiting for data": _data_ms(group) - scale * _data_ms(cells[base]),
+            **_smaller_batch(entry, group, cells, ideal),
+            **_exposed(_steps_of_trace(folder, cell), measured),
+        }
+        own, of_base = (_idle_share(_steps_of_trace(folder, name)) for name in (cell, base))
+        if own is not None and of_base is not None:
+            idle_of_base = of_base * _step_ms(cells[base]) - _data_ms(cells[base])
+            computed["host gaps"] = own * measured - _data_ms(group) - scale * idle_of_base
+        stated = {part["name"]: part["ms"] for part in entry["parts"]} | {
+            name: entry[name] for name in ("measured_ms", "ideal_ms", "compute_to_communication", "transfer_exposed")
+        }
+        for name, value in computed.items():
+            if name in stated and not close(stated[name], value, 1e-6):
+                gives = "none" if value is None else significant(value, 7)
+                yield Difference(file, f"{cell}, {name}", f"is {stated[name]}, the raw files give {gives}")
+        total = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in entry["parts"])
+        if not close(total, entry["measured_ms"], 1e-7):
+            sums = f"parts sum to {significant(total, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
+            yield Difference(file, cell, sums)
+
+
+def _step_ms(runs: Sequence[RawRun]) -> float:
+    """Return the mean time of a step: a global batch at the rate in samples of all runs."""
+    seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
+    samples = sum(step.samples for run in runs for step in run.window)
+    return float(1e3 * runs[0].metrics["config"]["work"]["global_batch"] * seconds / samples)
+
+
+def _data_ms(runs: Sequence[RawRun]) -> float:
+    return waiting_share(runs) * _step_ms(runs)
+
+
+def _smaller_batch(
+    entry: Mapping[str, Any], group: Sequence[RawRun], cells: Mapping[str, Sequence[RawRun]], ideal: float
+) -> dict[str, float | None]:
+    """Return what the smaller local batch costs, by the cell that is said to have it on one device."""
+    stated = next((part for part in entry["parts"] if part["name"] == "smaller local batch"), None)
+    if stated is None or stated["ms"] is None:
+        return {}
+    other = cells.get(stated["source"])
+    if other is None or devices(other[0]) != 1:
+        return {stated["name"]: None}
+    mine: dict[str, Any] = dict(flat(group[0].metrics["config"]))
+    theirs: dict[str, Any] = dict(flat(other[0].metrics["config"]))
+    batch = mine["work.global_batch"] / devices(group[0])
+    differing = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)} - set(SPREAD)
+    sound = theirs["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)
+    return {stated["name"]: _step_ms(other) - ideal if sound else None}
+
+
+def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
+    """Return the traced steps of a cell, of each rank; none where there is no trace."""
+    path = folder / "traces" / cell / "profile_summary.json"
+    steps: list[dict[str, Any]] = json_of(path).get("per_step", []) if path.is_file() else []
+    known = all(step.get(name) is not None for step in steps for name in TRACE_PARTS if name != "exposed_wait_ms")
+    return steps if known else []
+
+
+def _sum(steps: Sequence[Mapping[str, Any]], name: str) -> float:
+    return math.fsum(step[name] for step in steps)
+
+
+def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float | None:
+    return _sum(steps, "idle_ms") / _sum(steps, "wall_ms") if steps else None
+
+
+def _exposed(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, float | None]:
+    """Return exposed transfer and waiting as parts of the measured step, and how transfers compare with computing."""
+    transfer, waiting = "exposed transfer", "waiting for the slowest rank"
+    if not steps:
+        return {transfer: None, waiting: None, "exposed communication": None}
+    wall, exposed = _sum(steps, "wall_ms"), _sum(steps, "exposed_ms")
+    if any(step.get("exposed_wait_ms") is None for step in steps):
+        return {"exposed communication": exposed / wall * measured, waiting: None}
+    waits = _sum(steps, "exposed_wait_ms")
+    transfers = _sum(steps, "communication_ms") - _sum(steps, "wait_ms")
+    has_transfers = transfers > 0
+    return {
+        transfer: (exposed - waits) / wall * measured,
+        waiting: waits / wall * measured,
+        "compute_to_communication": _sum(steps, "compute_ms") / transfers if has_transfers else None,
+        "transfer_exposed": max(0.0, exposed - waits) / transfers if has_transfers else None,
+    }
+
+
+def check_traces(folder: Path) -> Iterator[Difference]:
+    """Yield where traces.json has other means over steps and ranks than the profiles, or parts that do not add up."""
+    file = "traces.json"
+    for trace in json_of(folder / file)["traces"]:
+        where = trace["cell"]
+        path = folder / "traces" / where / "profile_summary.json"
+        profile = json_of(path)
+        if profile.get("cell") != where:
+            yield Difference(file, where, f"its profile is of {profile.get('cell')}")
+        steps = profile.get("per_step", [])
+        groups = [(where, trace, steps)]
+        for part in trace["per_rank"]:
+            of_rank = [step for step in steps if step["rank"] == part["rank"]]
+            groups.append((f"{where}, rank {part['rank']}", part, of_rank))
+        if sorted(part["rank"] for part in trace["per_rank"]) != sorted(profile.get("ranks", [])):
+            yield Difference(file, where, "its ranks are not those of the profile")
+        for place, stated, own in groups:
+            for name in TRACE_PARTS:
+                values = [step.get(name) for step in own]
+                computed = statistics.fmean(values) if values and None not in values else None
+                if not close(stated.get(name), computed, 1e-6):
+                    gives = "none" if computed is None else significant(computed, 7)
+                    yield Difference(file, f"{place}, {name}", f"is {stated.get(name)}, the profile gives {gives}")
+        for name in ("slowest", "collectives", "classes_ms", "kernels_top"):
+            if trace[name] != profile.get(name):
+                yield Difference(file, f"{where}, {name}", "is not that of the profile")
+        yield from _check_steps(f"traces/{where}/profile_summary.json", steps)
+
+
+def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+    """Yield the traced steps whose parts do not make the step, or the communication."""
+    for step in steps:
+        sums = {"wall_ms": ("compute_ms", "exposed_ms", "idle_ms"), "communication_ms": ("exposed_ms", "overlapped_ms")}
+        for whole, parts in sums.items():
+            values = [value for name in (whole, *parts) if (value := step.get(name)) is not None]
+            if len(values) > len(parts) and not close(values[0], math.fsum(values[1:]), 1e-4):
+                yield Difference(
+                    file, f"step {step['step']}, rank {step['rank']}", f"{whole} is not the sum of its parts"
+                )

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify import charts, derived, pairs, reports, tables
+from scaleproof.verify import charts, claims, derived, page, pairs, reports, tables
 from scaleproof.verify.answer import answer_of, check_answer, ratio_bounds
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
@@ -145,7 +145,7 @@ def _checks(
         "cells.csv": lambda: cells_table("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
-        "report.html": lambda: reports.check_page(folder, quantities, runs, at_fault),
+        "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: charts.check_charts(folder, quantities),
         "losses.csv": lambda: derived.check_losses(folder, runs),
         "time to loss": lambda: derived.check_time_to_loss(folder, runs),
@@ -165,6 +165,8 @@ def _checks(
         checks["comparison.json"] = lambda: pairs.check_comparison(folder)
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, data(REPORT))
+    if not at_fault and (folder / REPORT).exists() and _version(data(REPORT)) >= INTERVALS_OF_ALL_CELLS:
+        checks["claims.json"] = lambda: claims.check_claims(folder, quantities, data(REPORT))
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder)
     return checks

@@ -2,23 +2,19 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import json_of, text_of
-from scaleproof.verify.printed import numbers, stands_for
-from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.contents import json_of
+from scaleproof.verify.raw import Difference, close
 from scaleproof.verify.recompute import Quantities, RecomputedQuantity
 
 # The figures of a size in scaling_report.json.
 POINT = (*SERIES_FIGURES, "speedup_vs_best_single")
 UNKNOWN = "cannot be recomputed from the raw files"
-UNITS = "tokens|samples|steps|runs"
 
 
 def check_scaling_report(
@@ -123,74 +119,3 @@ def forecast_seal(data: Mapping[str, object]) -> str:
     """Return the sha256 over the content of a file of forecasts, its own field apart."""
     content = {key: value for key, value in data.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-class _Page(HTMLParser):
-    """Parser of report.html: figures with their ids, rows of the table of sources, and the verdict (`answer`)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.figures: list[tuple[str, str, str]] = []  # id, exact text of the title, printed text
-        self.sources: list[tuple[str, str, str]] = []  # cell, file, start of the sha256
-        self.answer = ""
-        self._open_figures = 0
-        self._open_divs = 0  # of the answer, which may have some within it
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = {name: value or "" for name, value in attrs}
-        if tag == "a" and attributes.get("class") == "figure":
-            self.figures.append((attributes["data-id"], attributes["title"], ""))
-            self._open_figures += 1
-        if tag == "tr" and "data-sha" in attributes:
-            self.sources.append((attributes["data-cell"], attributes["data-file"], attributes["data-sha"]))
-        if tag == "div" and (self._open_divs or attributes.get("class", "").startswith("answer")):
-            self._open_divs += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "a" and self._open_figures:
-            self._open_figures -= 1
-        if tag == "div" and self._open_divs:
-            self._open_divs -= 1
-
-    def handle_data(self, data: str) -> None:
-        if self._open_figures:
-            identity, title, text = self.figures[-1]
-            self.figures[-1] = (identity, title, text + data)
-        if self._open_divs:
-            self.answer += data
-
-
-def check_page(
-    folder: Path, quantities: Quantities, runs: list[RawRun], at_fault: Collection[str] = ()
-) -> Iterator[Difference]:
-    """Yield where report.html has other figures, hashes of sources or rates in its answer than the raw files.
-
-    Where cells are `at_fault`, their sources and the answer are not looked at.
-    """
-    file = "report.html"
-    page = _Page()
-    page.feed(text_of(folder / file))
-    for identity, title, text in page.figures:
-        quantity = quantities.get(identity)
-        if quantity is None:
-            continue
-        name = identity.rsplit("/", 1)[1]
-        factor = COLUMNS[name].factor if name in COLUMNS else 1.0
-        for printed in (numbers(title)[:1], numbers(text)[:1]):
-            if printed and not stands_for(printed[0], quantity.value * factor):
-                yield Difference(
-                    file, identity, f"is {printed[0]}, the raw files give {significant(quantity.value * factor, 7)}"
-                )
-    hashes = {run.path: run.sha256[:12] for run in runs}
-    for cell, path, sha in page.sources:
-        if cell in at_fault:
-            continue
-        path_in_runs = path.split("runs/", 1)[-1]
-        if hashes.get(f"runs/{path_in_runs}") != sha:
-            yield Difference(file, path, "the page was made from another file")
-    if at_fault:
-        return
-    rates = [quantity.value for name, quantity in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(rf"([\d,]+(?:\.\d+)?) (?:{UNITS})/s", page.answer):
-        if not any(stands_for(printed, rate) for rate in rates):
-            yield Difference(file, "answer", f"no cell or run has a rate of {printed}/s")

@@ -1,0 +1,364 @@
+"""claims.json: every claim is computed again, and every sentence is read: its figures, names and words are theirs."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.contents import json_of
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, close
+from scaleproof.verify.recompute import Quantities
+
+FILE = "claims.json"
+EXACT = 1e-6
+# Kind of claim -> column of the figure.
+COLUMN_OF = {"rate": "tokens_per_s", "one-device": "speedup_vs_best_single", "ratio": "relative_to_fastest"}
+READ = {
+    "verdict",
+    "question",
+    "fastest",
+    "slower",
+    "one-device",
+    "scaling",
+    "recommended",
+    "comparison",
+    "pairs",
+    "lost",
+}
+LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
+
+Claim = Mapping[str, Any]
+Figure = tuple[float, float | None, float | None] | None  # value and bounds
+
+
+def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the claims that the raw files do not support, and the sentences that say something else than their claims.
+
+    `report`: scaling_report.json, which is checked by itself.
+    """
+    content = json_of(folder / FILE)
+    claims = {claim["id"]: claim for claim in content["claims"]}
+    comparisons = _entries(folder / "comparison.json", "comparisons", "name")
+    lost = _entries(folder / "waterfall.json", "cells", "cell")
+    expected = {claim["id"]: claim for claim in _expected(quantities, report, comparisons, lost)}
+    for identity in sorted(expected.keys() - claims.keys()):
+        yield Difference(FILE, identity, "is missing")
+    for identity, claim in claims.items():
+        if identity in expected:
+            yield from _differences(claim, expected[identity])
+        elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
+            yield Difference(FILE, identity, "is a claim that the raw files do not support")
+    extras = _extras(report, comparisons, lost)
+    names = sorted(
+        {c[key] for c in claims.values() for key in ("subject", "baseline") if c[key]}, key=len, reverse=True
+    )
+    for sentence in content["sentences"]:
+        own = [expected.get(identity) for identity in sentence["claims"]]
+        known = [claim for claim in own if claim]
+        if sentence["topic"] in READ and len(known) == len(own):
+            yield from _read(sentence, known, names, extras)
+    yield from _not_said(content["sentences"], expected, report)
+
+
+def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
+    """Return the entries of a file of results by their names; none where a campaign does not have it."""
+    return {entry[name]: entry for entry in json_of(path)[key]} if path.is_file() else {}
+
+
+def _expected(
+    quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
+) -> Iterator[Claim]:
+    """Yield the claims that a campaign must make."""
+    for series in report["series"]:
+        for point in series["runs"].values():
+            yield from _of_point(quantities, series["baseline"], point)
+    for place, ranking in enumerate(report["ranking"]):
+        yield from _of_ranking(quantities, place, ranking)
+    question = report["question"]
+    if question and question["ratio"]:
+        base = question["better_than"] or question["not_slower_than"]
+        yield _claim("question", question["is"], base, _stated(question["ratio"]), question["status"])
+    for name, entry in comparisons.items():
+        estimate = entry["estimate"]
+        if estimate:
+            figure = (estimate["ratio"], estimate["low"], estimate["high"])
+            spans = estimate["low"] <= 1 <= estimate["high"]
+            word = estimate["claim"] or ("undecided" if spans else "within-noise")
+            yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
+            yield _claim("noise", name, None, (estimate["floor"], None, None), None)
+            low, high = estimate["detectable_low"], estimate["detectable_high"]
+            yield _claim("detectable", name, None, (low, low, high), None)
+    for cell, entry in lost.items():
+        parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
+        for part, ms in (parts | {part["name"]: part["ms"] for part in entry["parts"]}).items():
+            if ms is not None:
+                claim = _claim("lost", cell, entry["baseline"], (ms, None, None), part)
+                yield {**claim, "id": f"lost/{cell}/{part}"}
+
+
+def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on a size of a series."""
+    cell, best = point["cell"], point["best_single"]
+    yield _claim("rate", cell, None, _quantity(quantities, cell, "tokens_per_s"), None)
+    if point["speedup_in_answer"]:
+        speedup = _quantity(quantities, cell, "speedup")
+        stated = point["speedup_in_answer"]
+        yield _ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
+    if point["scaling_efficiency"]:
+        efficiency = _quantity(quantities, cell, "scaling_efficiency")
+        yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")
+    if point["speedup_vs_best_single"]:
+        yield _ratio("one-device", cell, best, _quantity(quantities, cell, COLUMN_OF["one-device"]))
+
+
+def _of_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on the cells of one size."""
+    comparable = [entry for entry in ranking["cells"] if not entry["incomparable"]]
+    if len(comparable) < 2:
+        return
+    first = ranking["cells"][0]["cell"]
+    for entry in comparable:
+        if entry["relative_to_fastest"]:
+            yield _ratio("ratio", entry["cell"], first, _quantity(quantities, entry["cell"], COLUMN_OF["ratio"]))
+        if entry["letters"]:
+            yield _claim("letters", entry["cell"], None, None, entry["letters"])
+    word = "shown" if ranking["fastest_shown"] else "not-shown"
+    yield {**_claim("fastest", first, None, None, word), "id": f"fastest/{place}"}
+    advice = ranking["recommendation"]
+    if advice:
+        subject = advice["cell"] or advice["candidate"] or first
+        figure = None if advice["worst"] is None else (advice["worst"], None, None)
+        word = "recommended" if advice["cell"] else advice["why"]
+        claim = _claim("recommended", subject, None, figure, word)
+        yield {**claim, "id": f"recommended/{place}", "margin": advice["margin"]}
+    if ranking["resolve"]:
+        claim = _claim("detectable", first, None, (ranking["resolve"]["detectable"], None, None), None)
+        yield {**claim, "id": f"detectable/{place}"}
+
+
+def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: str | None) -> dict[str, Any]:
+    return {
+        "id": f"{kind}/{subject}",
+        "kind": kind,
+        "subject": subject,
+        "baseline": baseline,
+        "figure": figure,
+        "word": word,
+    }
+
+
+def _ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
+    """Return the claim on a ratio, with the word that its interval supports."""
+    word = "unclaimed"
+    if figure and figure[1] is not None and figure[2] is not None:
+        word = "slower" if figure[2] < 1 else "faster" if figure[1] > 1 else "undecided"
+    return _claim(kind, subject, baseline, figure, word)
+
+
+def _stated(estimate: Mapping[str, Any]) -> Figure:
+    return estimate["value"], estimate["low"], estimate["high"]
+
+
+def _quantity(quantities: Quantities, cell: str, column: str) -> Figure:
+    quantity = quantities.get(f"cells/{cell}/{column}")
+    return (quantity.value, quantity.low, quantity.high) if quantity else None
+
+
+def _differences(claim: Claim, expected: Claim) -> Iterator[Difference]:
+    """Yield where a claim is about other cells, or has another figure, other bounds or another word."""
+    for key in ("kind", "subject", "baseline", "word"):
+        if claim[key] != expected[key]:
+            yield Difference(FILE, f"{claim['id']}, {key}", f"is {claim[key]}, the raw files give {expected[key]}")
+    stated = claim["figure"]
+    if (stated is None) != (expected["figure"] is None):
+        yield Difference(FILE, claim["id"], "has no figure" if stated is None else "has a figure that nothing gives")
+    elif stated:
+        for name, value in zip(("value", "low", "high"), expected["figure"], strict=True):
+            if not close(stated[name], value, EXACT):
+                gives = "none" if value is None else significant(value, 7)
+                problem = f"is {stated[name]}, the raw files give {gives}"
+                yield Difference(FILE, f"{claim['id']}, {name}", problem)
+
+
+def _extras(
+    report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
+) -> dict[str, list[float]]:
+    """Return the numbers that sentences may state beside the figures of their claims; "": in any topic."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    counts = {LEVEL, float(len(points)), *(point["n"] for point in points), *(point["devices"] for point in points)}
+    for ranking in report["ranking"]:
+        counts |= {float(ranking["claims"]), float(len(ranking["cells"]))}
+    ratios = [entry[key] for entry in lost.values() for key in ("compute_to_communication", "transfer_exposed")]
+    estimates = [entry["estimate"] for entry in comparisons.values() if entry["estimate"]]
+    of_pairs = [1000.0, 2.0, 4.0, 5.0, 6.0]  # of the explanation of what pairs detect
+    for estimate in estimates:
+        counts_of_pairs = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
+        of_pairs += [float(count) for count in counts_of_pairs if count]
+    question = report["question"] or {}
+    asked = [100 * question[key] for key in ("by", "within") if question.get(key)]
+    known = [value * factor for value in ratios if value is not None for factor in (1.0, 100.0)]
+    of_lost = [HIDES, *known, *(float(entry["n"] or 0) for entry in lost.values())]
+    of_lost += [abs(entry["measured_ms"] - entry["ideal_ms"]) for entry in lost.values()]
+    return {
+        "": sorted(counts),
+        "pairs": of_pairs,
+        "comparison": of_pairs,
+        "lost": of_lost,
+        "question": asked,
+        "verdict": [3.0, *asked],
+        "recommended": [3.0],
+    }
+
+
+def _read(
+    sentence: Mapping[str, Any], claims: Sequence[Claim], names: Sequence[str], extras: Mapping[str, list[float]]
+) -> Iterator[Difference]:
+    """Yield where a sentence has a number that is none of its claims, or a word that they do not support."""
+    topic, text = sentence["topic"], sentence["text"]
+    where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
+    plain = text
+    for name in names:
+        plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
+    allowed = [*extras[""], *extras.get(topic, []), *_together(claims)]
+    for printed in numbers(re.sub(r"(?<=\d)-(?=\d)", " ", re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain))):
+        if not any(_states(printed, claim) for claim in claims) and not any(stands_for(printed, x) for x in allowed):
+            yield Difference(FILE, where, f"{printed} is no figure of its claims")
+    for claim in claims:
+        yield from _misquoted(claim, text, where)
+    problem = _wrong_word(topic, text, claims)
+    if problem:
+        yield Difference(FILE, where, problem)
+
+
+def _together(claims: Sequence[Claim]) -> list[float]:
+    """Return the bounds of an efficiency in percent, by the interval of the speed-up that holds with all claims."""
+    of_kind = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
+    if not {"efficiency", "speed-up"} <= of_kind.keys():
+        return []
+    factor = 100 * of_kind["efficiency"][0] / of_kind["speed-up"][0]
+    return [bound * factor for bound in of_kind["speed-up"][1:] if bound is not None]
+
+
+def _states(printed: str, claim: Claim) -> bool:
+    """Return whether a printed number is the value or a bound of a claim, as ratio, in percent, or as a difference."""
+    for value in claim["figure"] or ():
+        if value is None:
+            continue
+        forms = (value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value)
+        if any(stands_for(printed, form) for form in forms):
+            return True
+        if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:
+            return True  # rounded up
+    return bool(claim.get("margin")) and stands_for(printed, 100 * claim["margin"])
+
+
+def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
+    """Yield where the ratio, or the interval, that stands behind the name of a cell is not that of its claim."""
+    if claim["kind"] not in ("ratio", "one-device"):
+        return
+    pattern = rf"(?<![\w-]){re.escape(claim['subject'])} at ([\d.,]+)x(?: its rate)?(?: \(([\d.,]+)-([\d.,]+)\))?"
+    match = re.search(pattern, text)
+    for printed, value in zip(match.groups() if match else (), claim["figure"] or (), strict=False):
+        if printed and (value is None or not stands_for(printed, value)):
+            gives = "none" if value is None else significant(value, 4)
+            yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")
+
+
+def _wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
+    """Return what a sentence says that its claims do not support; "" where it says what they do."""
+    if not claims:
+        return ""
+    first = claims[0]
+    subject, word = first["subject"], first["word"]
+    if topic == "verdict":
+        return "" if re.match(_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
+    if topic == "fastest":
+        says = "next is" if word == "shown" else "has the highest rate"
+        return (
+            "" if f"Fastest: {subject} " in text or says == "has the highest rate" in text else _unsaid(subject, says)
+        )
+    if topic == "slower":
+        sound = text.startswith(f"Slower than {first['baseline']}:") and all(c["word"] == "slower" for c in claims)
+        return "" if sound else "names cells that are not shown to be slower"
+    if topic == "one-device":
+        for part in text.partition(": ")[2].split("; "):
+            said = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
+            wrong = [c["subject"] for c in claims if said and _names(c, part) and c["word"] not in ("", said[1])]
+            if wrong:
+                return f"says {said[1] if said else ''} of {', '.join(wrong)}"
+        return ""
+    if topic == "recommended":
+        patterns = {
+            "recommended": rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)",
+            "undecided": ".*(not confirmed|none yet)",
+        }
+        return "" if re.match(patterns.get(word, ".*none;"), text) else f"is not what {first['id']} ({word}) supports"
+    phrases = {
+        "faster": "is faster",
+        "slower": "is slower",
+        "undecided": "cannot be told apart",
+        "unclaimed": "nothing is claimed",
+        "within-noise": "within the noise: nothing is claimed",
+    }
+    if topic in ("scaling", "pairs", "comparison") and phrases.get(word, "") not in text:
+        return f"does not say that {subject} {phrases[word]}"
+    return ""
+
+
+def _unsaid(subject: str, says: str) -> str:
+    return f'does not say "{subject} ... {says}"'
+
+
+def _names(claim: Claim, text: str) -> bool:
+    return (
+        claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", text) is not None
+    )
+
+
+def _verdict(claim: Claim) -> str:
+    """Return the pattern of the verdicts that a claim supports."""
+    subject, base, word = re.escape(claim["subject"]), re.escape(claim["baseline"] or ""), claim["word"]
+    kind = claim["kind"]
+    if kind == "recommended":
+        return (
+            rf"{subject}(?: pays off|: the fastest|: as fast as)"
+            if word == "recommended"
+            else r"No(?: clear winner yet)?:"
+        )
+    if kind in ("fastest", "one-device"):
+        return rf"No clear winner yet: {subject} " if kind == "fastest" else rf"{subject} pays off: "
+    if kind == "question":
+        not_near = {"yes": rf"Yes: {subject} is .*than {base}", "no": rf"No: {subject} is (?:not faster|more than)"}
+        near = rf"Too near to call: {subject} |No: {subject} is as fast as {base} "
+        return not_near.get(word, near if word == "near" else "No clear ")
+    if kind == "pairs":
+        return rf"{subject} is {word} than {base}: " if word in ("faster", "slower") else "No clear winner yet: "
+    return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")
+
+
+def _not_said(
+    sentences: Sequence[Mapping[str, Any]], expected: Mapping[str, Claim], report: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield claims on the largest size that no sentence of the answer says."""
+    if report["status"] != "ok" or not report["series"]:
+        return
+    places = [k for k, ranking in enumerate(report["ranking"]) if f"fastest/{k}" in expected]
+    said = {identity for sentence in sentences for identity in sentence["claims"]}
+    if not sentences or sentences[0]["topic"] != "verdict":
+        yield Difference(FILE, "verdict", "is missing")
+    if not places:
+        return
+    cells = [entry["cell"] for entry in report["ranking"][places[-1]]["cells"]]
+    due = [f"fastest/{places[-1]}", f"recommended/{places[-1]}"]
+    for kind, least in (("ratio", 1), ("one-device", 2)):
+        ids = [
+            f"{kind}/{cell}"
+            for cell in cells
+            if expected.get(f"{kind}/{cell}", {}).get("word") not in (None, "unclaimed")
+        ]
+        due += ids if len(ids) >= least else []
+    for identity in due:
+        if identity in expected and identity not in said:
+            yield Difference(FILE, identity, "no sentence of the answer says it")

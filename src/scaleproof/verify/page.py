@@ -1,0 +1,225 @@
+"""report.html read back: figures, links, files, machine, and the sentences of claims.json word by word."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.contents import json_of, text_of
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun
+from scaleproof.verify.recompute import Quantities
+
+FILE = "report.html"
+CLAIMS = "claims.json"
+VOID = ("br", "hr", "img", "input", "link", "meta", "col", "wbr")
+# Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
+SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
+# What the page says of the environment -> where a run has it.
+ENVIRONMENT = {
+    "Operating system": ("host", "os"),
+    "Python": ("env", "python_version"),
+    "torch": ("env", "torch_version"),
+    "transformers": ("env", "transformers_version"),
+    "deepspeed": ("env", "deepspeed_version"),
+    "scaleproof": ("env", "scaleproof_version"),
+}
+
+
+@dataclass
+class Element:
+    """An element of a page."""
+
+    tag: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: "list[Element | str]" = field(default_factory=list)
+
+    def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
+        """Yield the elements inside with that tag and these attributes; `kind` is their class."""
+        expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
+        for child in self.children:
+            if isinstance(child, Element):
+                if child.tag == tag and all(child.attributes.get(name) == value for name, value in expected.items()):
+                    yield child
+                yield from child.all(tag, **attributes)
+
+    @property
+    def text(self) -> str:
+        """All text inside, with single spaces."""
+        return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
+
+    def _parts(self) -> Iterator[str]:
+        for child in self.children:
+            if isinstance(child, str):
+                yield child
+            else:
+                yield from child._parts()
+
+
+class _Page(HTMLParser):
+    """Parser of a page into a tree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Element("")
+        self._open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self._open[-1].children.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        depth = next((k for k in range(len(self._open) - 1, 0, -1) if self._open[k].tag == tag), None)
+        if depth is not None:
+            del self._open[depth:]
+
+    def handle_data(self, data: str) -> None:
+        self._open[-1].children.append(data)
+
+
+def check_page(
+    folder: Path, quantities: Quantities, runs: Sequence[RawRun], at_fault: Collection[str] = ()
+) -> Iterator[Difference]:
+    """Yield where report.html has other figures, files, machines or sentences than the raw files and claims.json.
+
+    Where cells are `at_fault`, their files and the sentences are not looked at.
+    """
+    parser = _Page()
+    parser.feed(text_of(folder / FILE))
+    page = parser.root
+    yield from _check_figures(page, quantities)
+    yield from _check_sources(page, runs, at_fault)
+    if at_fault:
+        return
+    if (folder / CLAIMS).exists():
+        yield from _check_links(page)
+        yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
+        yield from _check_environment(page, runs)
+    else:
+        yield from _check_rates(page, quantities)
+
+
+def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
+    """Yield the figures that are others than the recomputed ones, or stand in the row of another cell."""
+    for row in page.all("tr"):
+        heading = next(row.all("th", scope="row"), None)
+        for link in row.all("a", kind="figure"):
+            cell = link.attributes.get("data-cell", "")
+            named = heading.text.removesuffix("†") if heading else cell
+            if {named, link.attributes.get("href", "").removeprefix("#from-")} != {cell}:
+                yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
+    for link in page.all("a", kind="figure"):
+        identity = link.attributes.get("data-id", "")
+        quantity = quantities.get(identity)
+        if identity.split("/")[1:2] != [link.attributes.get("data-cell")]:
+            yield Difference(FILE, identity, f"links to {link.attributes.get('data-cell')}")
+        if quantity is None:
+            continue
+        name = identity.rsplit("/", 1)[1]
+        factor = COLUMNS[name].factor if name in COLUMNS else 1.0
+        computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
+        for text in (link.attributes.get("title", ""), link.text):
+            stated = numbers(text.partition(", n=")[0])
+            for printed, value in zip(stated if "[" in text else stated[:1], computed, strict=False):
+                if not stands_for(printed, value * factor):
+                    gives = significant(value * factor, 7)
+                    yield Difference(FILE, identity, f"is {printed}, the raw files give {gives}")
+
+
+def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
+    """Yield the rows of the table of files that name another cell, another file or another hash."""
+    hashes = {run.path: (run.cell, run.sha256[:12]) for run in runs}
+    for row in page.all("tr"):
+        cell, path = row.attributes.get("data-cell", ""), row.attributes.get("data-file", "")
+        if "data-sha" not in row.attributes or cell in at_fault:
+            continue
+        known = hashes.get(f"runs/{path.split('runs/', 1)[-1]}")
+        if known is None or known[1] != row.attributes["data-sha"]:
+            yield Difference(FILE, path, "the page was made from another file")
+        elif known[0] != cell or not row.text.startswith(f"{cell}/"):
+            yield Difference(FILE, path, f"is a file of {known[0]}, not of {cell}")
+
+
+def _check_links(page: Element) -> Iterator[Difference]:
+    """Yield the links within the page that lead nowhere, or to the row of another cell than they name."""
+    places = {
+        element.attributes["id"]
+        for tag in ("tr", "th", "section", "figure", "h3", "div", "ul", "dialog", "article")
+        for element in page.all(tag)
+        if "id" in element.attributes
+    }
+    for link in page.all("a"):
+        target = link.attributes.get("href", "")
+        if target.startswith("#row-") and target.removeprefix("#row-") != link.text:
+            yield Difference(FILE, link.text, f"links to the row of {target.removeprefix('#row-')}")
+        if target.startswith(("#row-", "#from-")) and target[1:] not in places:
+            yield Difference(FILE, link.text, f"links to {target}, which the page does not have")
+
+
+def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+    """Yield the sentences of the page that are not those of claims.json, in their order."""
+    answer = next((e for e in page.all("div") if e.attributes.get("class", "").startswith("answer")), Element("div"))
+    printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
+    expected = [_plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
+    for text, stated in zip(printed, expected, strict=False):
+        if not _same(text, stated):
+            yield Difference(FILE, "answer", f'is "{text[:80]}", {CLAIMS} has "{stated[:80]}"')
+    if len(printed) != len(expected):
+        yield Difference(FILE, "answer", f"{len(printed)} sentences, {CLAIMS} has {len(expected)}")
+    whole = _plain(page.text)
+    for sentence in sentences:
+        if sentence["topic"] in SECTIONS and _plain(sentence["text"]) not in whole:
+            yield Difference(FILE, sentence["topic"], f'does not have the sentence "{sentence["text"][:80]}"')
+
+
+def _plain(text: str) -> str:
+    """Return a text without the marks that the page sets for quotes around commands."""
+    return " ".join(text.replace("\u00a0", " ").replace('"', "").split()).replace(" %", "%")
+
+
+def _same(printed: str, stated: str) -> bool:
+    """Return whether a sentence of the page is the stated one; cells that it does not name stand behind it there."""
+    return re.sub(r" \[[^\]]*\]", "", _plain(printed)) == re.sub(r" \[[^\]]*\]", "", stated)
+
+
+def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield what the page says of processor, devices and versions that no run has, or leaves out."""
+    section = next(page.all("section", id="environment"), Element("section"))
+    stated = {}
+    for row in section.all("tr"):
+        cells = [*row.all("th"), *row.all("td")]
+        if len(cells) == 2:
+            stated[cells[0].text] = cells[1].text
+    metrics = [run.metrics for run in runs]
+    expected = {
+        name: [one[part].get(key) for one in metrics] for name, (part, key) in ENVIRONMENT.items() if name in stated
+    }
+    hardware = [one["hardware"] for one in metrics]
+    expected["Processor"] = [f"{h['cpu_model']}, {h['cpu_allowed']} logical CPUs" for h in hardware]
+    if "Devices" in stated:
+        expected["Devices"] = [rank["device_name"] for one in metrics for rank in one.get("ranks") or []] or [
+            "none came up"
+        ]
+    for name, values in expected.items():
+        texts = {" ".join(str("unknown" if value is None else value).split()) for value in values}
+        if set(stated.get(name, "").split("; ")) != texts:
+            gives = "; ".join(sorted(texts))
+            yield Difference(FILE, name, f'is "{stated.get(name, "")[:80]}", the runs have "{gives[:80]}"')
+    head = next((e.text for e in page.all("dd") if "logical CPUs" in e.text), "")
+    if metrics and not any(text in head for text in expected["Processor"]):
+        yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')
+
+
+def _check_rates(page: Element, quantities: Quantities) -> Iterator[Difference]:
+    """Yield rates in the answer that no cell or run has: of pages that were made before there were claims."""
+    answer = next((e.text for e in page.all("div") if e.attributes.get("class", "").startswith("answer")), "")
+    rates = [quantity.value for name, quantity in quantities.items() if name.endswith("/tokens_per_s")]
+    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", answer):
+        if not any(stands_for(printed, rate) for rate in rates):
+            yield Difference(FILE, "answer", f"no cell or run has a rate of {printed}/s")

@@ -1,0 +1,337 @@
+"""Faults between analysis and page: each alone, and 22 at once, are named by `verify`, though all hashes fit."""
+
+import argparse
+import dataclasses
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scaleproof.cli import analyse as stages
+from scaleproof.cli import trace as trace_stages
+from scaleproof.conclude.analysis import (
+    ab_comparison,
+    loss_curves,
+    measured_cells,
+    ranking,
+    run_tables,
+    scaling,
+    traces,
+    waterfall,
+)
+from scaleproof.conclude.analysis.simultaneous import Family
+from scaleproof.conclude.report import page_facts
+from scaleproof.conclude.report.sentences import answer
+from scaleproof.ground import confidence
+from scaleproof.verify.campaign import verify
+from scaleproof.verify.manifest import write_manifest
+
+PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
+RESULTS = Path("results")
+FOLDER = RESULTS / "demo"
+ANALYSIS = ("analyse", "waterfall", "tables", "report")  # what follows from the runs of the cells
+
+
+def run(stage: str) -> None:
+    """Run a stage of the copied campaign as the workflow does."""
+    campaign = argparse.Namespace(campaign=Path("config/campaigns/demo.yaml"), results=RESULTS, anonymous=False)
+    in_folder = argparse.Namespace(folder=FOLDER, forecast=None)
+    functions = {"trace_report": trace_stages.trace_report}
+    function = functions.get(stage) or getattr(stages, stage)
+    function(in_folder if stage in ("tables", "charts", "loss_charts") else campaign)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The published demo with all of its stages run again by the code of today."""
+    root = tmp_path_factory.mktemp("project")
+    shutil.copytree(PUBLISHED.parents[2] / "config", root / "config")
+    shutil.copytree(PUBLISHED, root / FOLDER)
+    for name in ("Snakefile", "workflow", "ro-crate-metadata.json", "CITATION.cff", "README.md", "LICENSE"):
+        place = root / FOLDER / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    (root / FOLDER / "campaign.yaml").replace(root / "config/campaigns/demo.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        for stage in ("collect", "findings", "analyse", "comparison", "trace_report", "waterfall", "tables", "charts"):
+            run(stage)
+        run("report")
+        yield root
+
+
+@pytest.fixture
+def copy(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, which is the working directory."""
+    shutil.copytree(project, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in the code between analysis and page.
+
+    `plant`: into the code, or (`edit`) into the files that it has written; `named`: what a difference says of it.
+    """
+
+    named: str
+    stages: tuple[str, ...]
+    plant: Callable[[pytest.MonkeyPatch], None] = lambda patch: None
+    edit: Callable[[], None] = lambda: None
+
+
+def wrap(module: Any, name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Plant `change(result, ...)` behind a function of a module."""
+    original = getattr(module, name)
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(module, name, lambda *args, **keys: change(original(*args, **keys)))
+
+    return plant
+
+
+def shifted_pairs(patch: pytest.MonkeyPatch) -> None:
+    original = measured_cells.paired_ratio
+
+    def shifted(top: dict[int, float], bottom: dict[int, float], *more: Any) -> Any:
+        values = list(bottom.values())
+        return original(top, dict(zip(bottom, values[1:] + values[:1], strict=True)), *more)
+
+    patch.setattr(measured_cells, "paired_ratio", shifted)
+
+
+def changed_waterfall(**change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def of_report(report: Any) -> Any:
+        for cell in report.cells:
+            for name, function in change.items():
+                setattr(cell, name, function(getattr(cell, name)))
+            cell.unexplained_ms = cell.measured_ms - cell.ideal_ms - sum(part.ms or 0 for part in cell.parts)
+        return report
+
+    return of_report
+
+
+def exchanged(parts: list[Any]) -> list[Any]:
+    first, second, *rest = parts
+    return [first.model_copy(update={"ms": second.ms}), second.model_copy(update={"ms": first.ms}), *rest]
+
+
+def estimate(**change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what changes fields of the estimate of an A/B comparison, each from the whole of it."""
+    return lambda paired: paired.model_copy(update={name: function(paired) for name, function in change.items()})
+
+
+def rewritten(file: str, pattern: str, by: str | Callable[[re.Match[str]], str]) -> Callable[[], None]:
+    def edit() -> None:
+        path = FOLDER / file
+        before = path.read_text()
+        after = re.sub(pattern, by, before, flags=re.DOTALL)
+        assert after != before, "the edit must be one"
+        path.write_text(after)
+
+    return edit
+
+
+def as_upper_bounds(family: Family, count: int) -> np.ndarray:
+    return np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
+
+
+def other_word(group: answer.GroupClaims) -> Any:
+    claim = group.claims[f"fastest/{group.place}"]
+    return claim.model_copy(update={"word": "not-shown" if claim.word == "shown" else "shown"})
+
+
+def by_one_letter(groups: dict[str, str]) -> dict[str, str]:
+    return dict.fromkeys(groups, "a")
+
+
+def another_processor(facts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name, "Intel Xeon, 2 logical CPUs" if name == "Processor" else text) for name, text in facts]
+
+
+def moved(match: re.Match[str]) -> str:
+    return f'{match[1]}x="{1.2 * float(match[2])}"'
+
+
+def narrowed(family: Family | None) -> Family | None:
+    return family and dataclasses.replace(family, half=0.2 * family.half)
+
+
+FAULTS = {
+    "A02 normal quantiles": Fault(
+        "speedup, low",
+        ANALYSIS,
+        lambda patch: patch.setattr(confidence, "stdtrit", lambda freedom, p: 1.96),
+    ),
+    "A03 repeat k against k+1": Fault("speedup, low", ANALYSIS, shifted_pairs),
+    "A04 intervals of the ranking": Fault("relative_to_fastest, low", ANALYSIS, wrap(ranking, "compare_all", narrowed)),
+    "A07 recommended by upper bounds": Fault(
+        "recommendation, worst", ANALYSIS, lambda patch: patch.setattr(Family, "worst", as_upper_bounds)
+    ),
+    "A09 fastest is not what is shown": Fault(
+        'does not say "ddp-n1x2 ... next is"',
+        ("report",),
+        lambda patch: patch.setattr(answer.GroupClaims, "fastest", property(other_word)),
+    ),
+    "A10 letters": Fault("share a letter, but are told apart", ANALYSIS, wrap(ranking, "letters", by_one_letter)),
+    "A11 marks of an efficiency": Fault(
+        "verdict: is excellent", ANALYSIS, lambda patch: patch.setattr(scaling, "_word", lambda part: "excellent")
+    ),
+    "A13 load of devices": Fault("device_load", ANALYSIS, wrap(run_tables, "_load", lambda load: 2 * load)),
+    "A14 time to loss": Fault(
+        "time_to_loss_s",
+        ANALYSIS,
+        wrap(loss_curves, "mean_time", lambda time: dataclasses.replace(time, value=time.value / 2)),
+    ),
+    "A15 losses shifted": Fault(
+        "losses.csv",
+        ANALYSIS,
+        wrap(loss_curves, "losses_table", lambda table: table.assign(loss=table["loss"].shift(1, fill_value=7.0))),
+    ),
+    "A16 waiting for data": Fault(
+        "data_wait_share",
+        ANALYSIS,
+        lambda patch: patch.setitem(run_tables.MEASURED, "data_wait_share", lambda metrics: 0.0),
+    ),
+    "A17 transfer and waiting exchanged": Fault(
+        "exposed transfer", ("waterfall", "report"), wrap(waterfall, "_communication", exchanged)
+    ),
+    "A18 ideal halved": Fault(
+        "ideal_ms",
+        ("waterfall", "report"),
+        wrap(waterfall, "waterfall_report", changed_waterfall(ideal_ms=lambda ms: ms / 2)),
+    ),
+    "A19 interval of A/B": Fault(
+        "accumulation, low",
+        ("comparison", "report"),
+        wrap(ab_comparison, "compare", estimate(low=lambda p: p.ratio * 0.99, high=lambda p: p.ratio * 1.01)),
+    ),
+    "A20 claim of A/B inverted": Fault(
+        "accumulation, claim",
+        ("comparison", "report"),
+        wrap(ab_comparison, "compare", estimate(claim=lambda p: "faster")),
+    ),
+    "A21 detectable effect": Fault(
+        "detectable_low",
+        ("comparison", "report"),
+        wrap(ab_comparison, "compare", estimate(detectable_low=lambda p: p.detectable_low / 10)),
+    ),
+    "A26 inverse ratio": Fault(
+        "is at 1.18x",
+        ("report",),
+        lambda patch: patch.setattr(answer, "_with_bounds", lambda ratio, of: f"{1 / ratio.value:.3g}x{of}"),
+    ),
+    "A39 cost": Fault("seconds_per_repeat", ANALYSIS, wrap(scaling, "_seconds_per_repeat", lambda s: s / 2)),
+    "A40 ranks of a trace": Fault(
+        "rank 0",
+        ("trace_report", "report"),
+        wrap(
+            traces,
+            "_per_rank",
+            lambda parts: [one.model_copy(update={"rank": 1 - one.rank}) for one in parts],
+        ),
+    ),
+    "A43 processor": Fault("Processor", ("report",), wrap(page_facts, "environment_facts", another_processor)),
+    "A45 dots of a chart": Fault(
+        "the mark stands at",
+        ("report",),
+        edit=rewritten("charts/ranking.svg", r'(run \d of \d[^/]*</title>.*?<use [^>]*?)\bx="([\d.]+)"', moved),
+    ),
+    "A46 wider intervals": Fault(
+        "tokens_per_s",
+        ANALYSIS,
+        wrap(run_tables, "pooled_rate", lambda one: dataclasses.replace(one, low=one.low / 1.2, high=one.high * 1.2)),
+    ),
+}
+# Of the page alone: what would have to be edited there, or in the sentences.
+EDITS = {
+    "A25 the answer names another cell": ("report.html", r'(<p class="verdict">)ddp-n1x2', r"\1zero1-n1x2", "answer"),
+    "E1 files of two cells exchanged": (
+        "report.html",
+        r'data-cell="ddp-n1x2" data-file="runs/ddp-n1x2/rep1',
+        'data-cell="ddp-n1x2" data-file="runs/zero2-n1x2/rep1',
+        "another file",
+    ),
+    "E2 a figure links to another cell": (
+        "report.html",
+        r'href="#from-ddp-n1x2" data-id="cells/ddp-n1x2/speedup"',
+        'href="#from-ddp-n1x1" data-id="cells/ddp-n1x2/speedup"',
+        "cells/ddp-n1x2/speedup",
+    ),
+    "E3 a ratio in words": ("claims.json", r"0\.844x its rate", "0.944x its rate", "is at 0.944x"),
+    "E4 an interval": ("report.html", r'title="1\.428762 \[1\.\d+', 'title="1.428762 [1.111111', "1.111111"),
+    "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "sentences"),
+    "a word is turned": (
+        "claims.json",
+        r"zero3-n1x2 at 0\.760x \(0\.661-0\.874\) is slower",
+        "zero3-n1x2 at 0.760x (0.661-0.874) is faster",
+        "says faster of zero3-n1x2",
+    ),
+    "pairs are turned": (
+        "claims.json",
+        r"ga4 is slower than",
+        "ga4 is faster than",
+        "does not say that single-n1x1-ga4 is slower",
+    ),
+    "another cell is recommended": (
+        "claims.json",
+        r"Recommended: ddp-n1x2, the",
+        "Recommended: fsdp-n1x2, the",
+        "is not what recommended",
+    ),
+    "a claim is changed": (
+        "claims.json",
+        r'("id": "ratio/zero2-n1x2".*?"word": )"slower"',
+        r'\1"faster"',
+        "ratio/zero2-n1x2, word",
+    ),
+    "a loss of time": ("claims.json", r"exposed transfer 7\.05 ms", "exposed transfer 0.05 ms", "0.05 is no figure"),
+    "a version": ("report.html", r'(<th scope="row">torch</th>\s*<td>)[^<]*', r"\g<1>1.0", "torch"),
+}
+
+
+def differences() -> list[str]:
+    return [str(difference) for difference in verify(FOLDER)[0]]
+
+
+def test_nothing_differs_where_nothing_is_planted(copy: Path) -> None:
+    assert differences() == []
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named(copy: Path, name: str) -> None:
+    fault = FAULTS[name]
+    with pytest.MonkeyPatch.context() as patch:
+        fault.plant(patch)
+        for stage in fault.stages:
+            run(stage)
+    fault.edit()
+    write_manifest(FOLDER, "0")
+    assert [text for text in differences() if fault.named in text], differences()
+
+
+def test_22_faults_at_once_are_named(copy: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for fault in FAULTS.values():
+            fault.plant(patch)
+        for stage in ("analyse", "comparison", "trace_report", "waterfall", "tables", "charts", "report"):
+            run(stage)
+    for fault in FAULTS.values():
+        fault.edit()
+    write_manifest(FOLDER, "0")
+    text = "\n".join(differences())
+    assert len(FAULTS) == 22
+    assert [name for name, fault in FAULTS.items() if fault.named not in text] == []
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_sentence_or_link_is_named(copy: Path, name: str) -> None:
+    file, pattern, by, named = EDITS[name]
+    rewritten(file, pattern, by)()
+    write_manifest(FOLDER, "0")
+    assert [text for text in differences() if named in text], differences()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_write, folder_to_write, path, text
+from scaleproof.cli.values import file_to_read, file_to_write, folder_to_write, path, text
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -18,10 +18,20 @@ SHOWN = 50  # differences
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Recompute the figures of a campaign and print the differences. Raises SystemExit(1) where there are any."""
-    from scaleproof.verify.campaign import verify
+    """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) where there are any.
 
-    differences, runs, figures = verify(args.results)
+    Where what the checks need is not installed, files alone are compared, and a line says so.
+    """
+    from scaleproof.verify.campaign import folder_of, verify
+    from scaleproof.verify.signature import signer_of
+
+    try:
+        from scaleproof.conclude.publication.audited import verify_and_audit
+    except ImportError as error:
+        print(f"findings are not looked for again: {error.name} is not installed")
+        differences, runs, figures = verify(args.results)
+    else:
+        differences, runs, figures = verify_and_audit(args.results)
     for difference in differences[:SHOWN]:
         print(difference)
     if len(differences) > SHOWN:
@@ -31,6 +41,9 @@ def verify(args: argparse.Namespace) -> None:
         print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
         raise SystemExit(1)
     print(f"PASS  {counted}; every file is the one that the report was made from")
+    key, _ = signer_of(folder_of(args.results))
+    if key:
+        print(f"signed by {key}")
 
 
 def why(args: argparse.Namespace) -> None:
@@ -44,7 +57,7 @@ def publish(args: argparse.Namespace) -> None:
     from scaleproof import __version__
     from scaleproof.conclude.publication.publish import Publication, publish
 
-    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous)
+    request = Publication(tuple(args.author), args.licence, args.notes, args.anonymous, args.sign)
     out = publish(args.results, args.out, request, __version__)
     print(f"{out}: verified; start with {out}/report.html")
 
@@ -162,6 +175,9 @@ def add(commands: Group) -> None:
     made.add_argument("--author", type=text, action="append", required=True, help="who measured; repeat it for several")
     made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
     made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
+    made.add_argument(
+        "--sign", type=file_to_read, metavar="KEY", help="sign the manifest with this SSH key (ssh-keygen -Y sign)"
+    )
     made.add_argument("--anonymous", action="store_true", help="without host names")
     made.add_argument(
         "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"

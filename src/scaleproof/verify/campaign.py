@@ -24,6 +24,7 @@ from scaleproof.verify.recompute import (
     with_intervals_of_all_cells,
     without_intervals,
 )
+from scaleproof.verify.signature import signer_of
 
 REPORT = "scaling_report.json"
 INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate has the noise of all cells
@@ -108,6 +109,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
         differences += check_manifest(folder)
+        differences += signer_of(folder)[1]
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, sound)

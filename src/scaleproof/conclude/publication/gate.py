@@ -14,10 +14,11 @@ from typing import Any
 from scipy.stats import t as student
 
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.publication.audited import verify_and_audit
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import read_run
-from scaleproof.verify.campaign import folder_of, verify
+from scaleproof.verify.campaign import folder_of
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.raw import RawRun, flat, read_runs
 from scaleproof.verify.recompute import by_cell
@@ -112,6 +113,9 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
         )
     folder = folder_of(results)
     earlier = [measured_cells(path) for path in baselines]
+    for path in baselines:
+        if (folder_of(path) / MANIFEST).is_file() and (wrong := faults_of(folder_of(path))):
+            raise UserError(f"{path} cannot be compared with: {wrong[0]}")
     faults = faults_of(folder)
     runs, _ = read_runs(folder)
     new = _cells_with_numbers(runs)
@@ -146,7 +150,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
 def faults_of(folder: Path) -> list[str]:
     """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs."""
     if (folder / MANIFEST).is_file():
-        differences, _, _ = verify(folder)
+        differences, _, _ = verify_and_audit(folder)
     else:  # no report was made: there are raw files alone
         _, differences = read_runs(folder)
     if differences:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scaleproof.conclude.publication.audited import verify_and_audit
 from scaleproof.conclude.publication.crate import crate_metadata
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
@@ -22,8 +23,10 @@ from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
+from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign
 
 MOST_BYTES = 8_000_000
+SIGNED = '<dd id="signature">'  # on the page, with "unsigned" in it
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
 TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
@@ -39,13 +42,14 @@ class Publication:
     """What a publication is made with.
 
     `authors`: at least one name; `licence`: a key of LICENCES; `notes`: what a reader must know, e.g. the interconnect;
-    `anonymous`: whether names of hosts are replaced.
+    `anonymous`: whether names of hosts are replaced; `key`: the SSH key that signs the manifest, if any.
     """
 
     authors: tuple[str, ...]
     licence: str = "CC-BY-4.0"
     notes: str = ""
     anonymous: bool = False
+    key: Path | None = None
 
 
 def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
@@ -57,7 +61,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     folder = folder_of(results)
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
-    differences, _, _ = verify(folder)
+    differences, _, _ = verify_and_audit(folder)
     if differences:
         raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scaleproof verify {folder}")
     all_runs, _ = read_runs(folder)
@@ -75,13 +79,24 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         _copy_workflow(folder.resolve(), part)
         if request.anonymous:
             _anonymise(part, runs)
+        if request.key:
+            _name_the_key(part / "report.html", fingerprint_of(request.key))
         write_manifest(part, version)
+        if request.key:
+            sign(part, request.key)
         _describe(part, folder.name, request, version)
         _check_copy(part)
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return out
+
+
+def _name_the_key(page: Path, fingerprint: str) -> None:
+    """Write on the page whose signature it is published with, in place of "unsigned"."""
+    text = page.read_text(encoding="utf-8")
+    signed = f'{SIGNED}by the SSH key {fingerprint}: <a href="{SIGNATURE}">{SIGNATURE}</a>'
+    write_atomic(page, text.replace(f"{SIGNED}unsigned", signed, 1))
 
 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:

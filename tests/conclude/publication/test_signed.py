@@ -1,0 +1,76 @@
+"""A publication that is signed with a real SSH key; findings that a stage dropped."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from verify.test_verify import finished
+
+from scaleproof.conclude.publication import audited
+from scaleproof.conclude.publication.audited import left_out, verify_and_audit
+from scaleproof.conclude.publication.publish import Publication, publish
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import Finding
+from scaleproof.verify.campaign import verify
+from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.signature import SIGNATURE, signer_of
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("results") / "synthetic")
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ssh") / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+def test_a_signed_publication_verifies_and_names_its_key(folder: Path, key: Path, tmp_path: Path) -> None:
+    out = publish(folder, tmp_path, Publication(("Jane Doe",), key=key), "0")
+    signer, differences = signer_of(out)
+    listed = subprocess.run(["ssh-keygen", "-l", "-f", key], capture_output=True, text=True, check=True).stdout
+    assert differences == []
+    assert signer in listed
+    assert f"by the SSH key {signer}" in (out / "report.html").read_text()
+    assert verify(out)[0] == []
+    manifest = json.loads((out / "manifest.json").read_text())
+    write_manifest(out, "forged")
+    assert json.loads((out / "manifest.json").read_text()) != manifest
+    assert any(str(d).startswith(f"{SIGNATURE}: is no signature") for d in verify(out)[0])
+
+
+def test_without_a_key_the_page_says_unsigned(folder: Path, tmp_path: Path) -> None:
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    assert '<dd id="signature">unsigned</dd>' in (out / "report.html").read_text()
+    assert signer_of(out) == ("", [])
+
+
+def test_what_is_no_key_signs_nothing(folder: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "key"
+    wrong.write_text("no key")
+    with pytest.raises(UserError, match="is no SSH key"):
+        publish(folder, tmp_path / "out", Publication(("Jane Doe",), key=wrong), "0")
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_finding_that_a_stage_dropped_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks find something in the runs that findings.json does not have; of other rules nothing is said."""
+    copy = tmp_path / "synthetic"
+    shutil.copytree(folder, copy)
+    assert left_out(copy) == []
+    stated = audited.read_findings(copy / "findings.json")
+    serious = Finding(
+        code="clock-differs", severity="invalid", cells=["ddp-n1x2"], runs=["ddp-n1x2/rep1"], evidence="e", advice=""
+    )
+    more = stated.model_copy(update={"findings": [*stated.findings, serious]})
+    monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: more)
+    differences, _, _ = verify_and_audit(copy)
+    assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
+    other_rules = more.model_copy(update={"rules_version": "other"})
+    monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: other_rules)
+    assert left_out(copy) == []

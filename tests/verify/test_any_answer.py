@@ -1,0 +1,77 @@
+"""No statement of a sound campaign differs, whatever its shape: repeats that match or not, questions, few runs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conclude.report.conftest import Results
+from synthetic import cells, write_run
+
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.analysis.simultaneous import Family
+from scaleproof.conclude.report.page import write_page
+from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.files import write_json
+from scaleproof.verify.campaign import verify
+
+Times = dict[tuple[str, str], float]  # (strategy, geometry) -> seconds of a step
+SIZES: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("ddp", "1x4"): 0.04}
+STRATEGIES: Times = {("single", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.061, ("zero2", "1x2"): 0.08}
+NEAR: Times = {("ddp", "1x2"): 0.0603, ("zero1", "1x2"): 0.06, ("zero3", "1x2"): 0.0606}
+SLOWER: Times = {("ddp", "1x1"): 0.05, ("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.07}
+ONE: Times = {("ddp", "1x1"): 0.1}
+
+
+def finished(
+    root: Path, times: Times, repeats: int = 3, spread: float = 0.02, missing: int = 0, **keys: Any
+) -> Results:
+    """A finished campaign; `missing`: runs that the first cell lacks; `keys`: of `scaling_report`."""
+    chance = np.random.default_rng(5)
+    runs = []
+    for (strategy, geometry), seconds in times.items():
+        cell = cells(vary={"strategy": [strategy], "geometry": [geometry]})[0]
+        last = repeats - (missing if not runs else 0)
+        for k in range(1, last + 1):
+            runs.append(write_run(root / "runs", cell, k, seconds * float(chance.lognormal(0, spread))))
+    results = Results(root, runs)
+    results.report = scaling_report("synthetic", "Does it scale?", runs, results.findings, **keys)
+    write_json(root / "scaling_report.json", results.report)
+    results.findings_json()
+    results.tables()
+    write_page(results.inputs(names=("ranking", "speedup")), root / "report.html")
+    return results
+
+
+CAMPAIGNS: dict[str, dict[str, Any]] = {
+    "sizes": {"times": SIZES},
+    "strategies": {"times": STRATEGIES},
+    "strategies, noisy": {"times": STRATEGIES, "spread": 0.2, "repeats": 4},
+    "near": {"times": NEAR, "repeats": 5},
+    "slower than one device": {"times": SLOWER, "spread": 0.005},
+    "repeats that do not match": {"times": STRATEGIES, "repeats": 5, "missing": 2},
+    "two runs": {"times": STRATEGIES, "repeats": 2},
+    "one run": {"times": SIZES, "repeats": 1},
+    "one cell": {"times": ONE},
+    "better than": {"times": NEAR, "question": {"is": "zero1-n1x2", "better_than": "ddp-n1x2", "by": 0.02}},
+    "not slower": {"times": NEAR, "question": {"is": "ddp-n1x2", "not_slower_than": "zero1-n1x2", "by": 0.2}},
+    "decided": {"times": STRATEGIES, "repeats": 4, "repeat_until": RepeatUntil(resolve=0.05, at_most=7)},
+}
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_nothing_differs_in_a_sound_campaign(tmp_path: Path, name: str) -> None:
+    finished(tmp_path, **CAMPAIGNS[name])
+    assert [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]] == []
+
+
+def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simplest cell is recommended, though it may lose more than the campaign accepts."""
+
+    def upper(family: Family, count: int) -> np.ndarray:
+        return np.exp(np.minimum(0, (family.log_ratio + family.half)[:count, :count].min(axis=1)))
+
+    monkeypatch.setattr(Family, "worst", upper)
+    finished(tmp_path, NEAR, spread=0.05)
+    named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
+    assert any("recommendation, cell" in text for text in named)

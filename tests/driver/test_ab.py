@@ -94,7 +94,7 @@ def played(monkeypatch, failure=None):
     metrics = SimpleNamespace(failure=failure, total_wall_time_s=5.0)
     monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=metrics))
-    monkeypatch.setattr(ab, "_snakemake", lambda campaign, *targets: asked.append([str(t) for t in targets]))
+    monkeypatch.setattr(ab, "run_snakemake", lambda campaign, targets: asked.append([str(t) for t in targets]))
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
     path, _ = compare(AbRequest(["a"], ["b"], minutes=2), "mine")
     return asked, LoadedCampaign(path).campaign
@@ -114,7 +114,7 @@ def test_a_program_that_fails_is_not_started_again(monkeypatch):
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(ab, "_snakemake", lambda *_: None)
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_: None)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
     failed = SimpleNamespace(metrics=SimpleNamespace(failure="crash", total_wall_time_s=None))
     monkeypatch.setattr(ab, "read_run", lambda place: failed)

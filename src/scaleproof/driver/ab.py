@@ -3,8 +3,6 @@
 import hashlib
 import json
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,19 +13,16 @@ import yaml
 
 from scaleproof.conclude.analysis.error_budget import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
+from scaleproof.driver.snakemake_run import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
-from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
-SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()
 SERIES = "series"  # folder of results/: the budgets of series
-LAST_LINES = 12  # of Snakemake, where it fails
 A, B = "a", "b"
 FEWEST, LOOK_AFTER, MOST = 4, 4, 30  # rounds: with which an answer is tried, before the first look, and of all
 # Beside the runs of a round Snakemake starts, and so do its jobs. A round in a Snakemake that has started costs half
@@ -127,12 +122,12 @@ def compare(
     chance = _level_in_series(series, path.stem, results) if series else None
     if write_campaign(path, campaign_of(request, 1, chance)):
         first_round = LoadedCampaign(path, results)
-        _snakemake(path, *first_round.records(results))
+        run_snakemake(path, list(first_round.records(results)))
         runs = [read_run(place).metrics for place in first_round.runs(results)]
         if not any(run.failure for run in runs):  # a program that fails once is not started again
             pace = Pace(time.monotonic() - started, sum(run.total_wall_time_s or 0.0 for run in runs))
             write_campaign(path, campaign_of(request, pace.rounds_in(request.minutes), chance))
-    _snakemake(path, results / path.stem / "report.html")
+    run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
     if series:
         entries = _entries(series, results)
@@ -154,15 +149,6 @@ def write_campaign(path: Path, campaign: Mapping[str, Any]) -> bool:
             return False
     write_atomic(path, yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True, width=1000))
     return True
-
-
-def _snakemake(campaign: Path, *targets: Path) -> None:
-    """Run Snakemake for files of the campaign. Raises UserError, with its last lines, where it fails."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE), "--cores", "all", "--quiet", "all"]
-    done = subprocess.run([*command, "--", *map(str, targets)], capture_output=True, text=True, errors="replace")
-    if done.returncode not in (0, FAILED_RUNS):
-        last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
-        raise UserError(f"{campaign}: snakemake ended with exit code {done.returncode}:\n{last}")
 
 
 def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbVerdict:

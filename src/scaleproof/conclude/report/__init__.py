@@ -13,6 +13,7 @@ __all__ = [
     "page_inputs",
     "paper",
     "read_results",
+    "rehearsal_page",
     "sentences",
     "tables",
 ]

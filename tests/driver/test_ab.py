@@ -104,7 +104,7 @@ def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
     asked, campaign = played(monkeypatch)
     assert asked == [["results/mine/together/rep1-1.json"], ["results/mine/report.html"]]
     assert campaign.most_repeats == 10
-    assert campaign.resources.time_limit == 1, "one round may take all of the budget, and no more"
+    assert campaign.resources.time_limit == 0.5, "one round takes half of the budget at most"
 
 
 def test_a_program_that_fails_is_not_started_again(monkeypatch):

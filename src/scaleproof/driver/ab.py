@@ -19,6 +19,7 @@ from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
+from scaleproof.ground.number_format import percent
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
@@ -28,6 +29,7 @@ FEWEST, LOOK_AFTER, MOST = 4, 4, 30  # rounds: with which an answer is tried, be
 # Beside the runs of a round Snakemake starts, and so do its jobs. A round in a Snakemake that has started costs half
 # of that, and the page with all before it three times as much (2.7 times, and 2.5 on a busy machine).
 START_OF_ROUND, PAGE = 0.5, 3.0
+LONGEST_RUN = 0.25  # of the minutes: longer runs leave no room for a second round
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ def campaign_of(request: AbRequest, rounds: int = 1, chance: float | None = None
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
-        # Both of a repeat in one job: fewer jobs, and closer together. A round takes no longer than the budget.
-        "resources": {"same_allocation": True, "time_limit": request.minutes / 2},
+        # Both of a repeat in one job: fewer jobs, and closer together.
+        "resources": {"same_allocation": True, "time_limit": LONGEST_RUN * request.minutes},
         "repeats": _repeats(request, rounds, chance),
     }
 
@@ -163,10 +165,13 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
     verdict = ab_verdict(report, findings, failures, request.difference)
     rounds = loaded.campaign.most_repeats
-    if verdict.word != "undecided" or rounds == MOST:
+    if verdict.word == "undecided" and rounds < MOST:
+        room = f"{request.minutes:g} min had room for {plural(rounds, 'round')} (--minutes)"
+    elif any(run.failure and run.failure.failure_class == "timeout" for run in runs):
+        room = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
+    else:
         return verdict
-    room = f"{request.minutes:g} min had room for {plural(rounds, 'round')}"
-    return replace(verdict, sentence=f"{verdict.sentence}; {room} (--minutes)")
+    return replace(verdict, sentence=f"{verdict.sentence}; {room}")
 
 
 def _series_file(series: str, results: Path) -> Path:

@@ -56,7 +56,7 @@ def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
     workload, execution = campaign.workload, campaign.execution
     _replace(small, small["workload"], "model", workload.model_dump(mode="json")["model"], _tiny_model)
     _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
-    if isinstance(execution.bucket_elements, int) or campaign.vary.bucket_elements:
+    if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):
         _replace(small, small["execution"], "bucket_elements", execution.bucket_elements, _small_bucket)
 
 

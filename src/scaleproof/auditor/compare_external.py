@@ -34,9 +34,7 @@ COMPARED = (
     "commit",
     "launcher",
 )
-REPEAT = re.compile(
-    r"(run|rep|repeat|seed)[ _.=-]*\d*", re.IGNORECASE
-)  # the name of a repeat, without a word of its own
+REPEAT = re.compile(r"(run|rep|repeat|seed)[ _.=-]*\d*(\.[a-z]+)?", re.IGNORECASE)  # run1.log, seed3, rep_2
 # Stated by few, and nothing is missing where they are not.
 OPTIONAL = ("zero_stage", "offload")
 

@@ -25,10 +25,11 @@ from scaleproof.ground.records.scaling_report import read_scaling_report
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
-FEWEST, LOOK_AFTER, MOST = 4, 4, 30  # rounds: with which an answer is tried, before the first look, and of all
-# Beside the runs of a round Snakemake starts, and so do its jobs. A round in a Snakemake that has started costs half
-# of that, and the page with all before it three times as much (2.7 times, and 2.5 on a busy machine).
-START_OF_ROUND, PAGE = 0.5, 3.0
+FIRST_LOOK = 4  # rounds before it
+MOST = 30  # rounds
+# What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
+START_OF_ROUND = 0.5  # of a further round
+PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
 LONGEST_RUN = 0.25  # of the minutes: longer runs leave no room for a second round
 
 
@@ -99,11 +100,11 @@ def campaign_of(request: AbRequest, rounds: int = 1, chance: float | None = None
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
     """Return how often both run where there is time for `rounds`: so often, or until they are told apart."""
-    if rounds < FEWEST:
+    if rounds < FIRST_LOOK:
         return rounds if chance is None else 1  # a fixed number is judged at 5 %, which is more than a series gives
     repeats = {
         "resolve": request.difference,
-        "at_least": min(LOOK_AFTER, rounds - 1),
+        "at_least": min(FIRST_LOOK, rounds - 1),
         "at_most": min(MOST, rounds),
     }
     return repeats if chance is None else repeats | {"chance": chance}

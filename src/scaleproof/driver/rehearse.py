@@ -18,9 +18,9 @@ def rehearse(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCam
     `options`: of Snakemake, by which its jobs are sent; `without_gpu`: as of `in_small`. Raises UserError, with
     Snakemake's last lines, where a stage fails; runs that fail are rows of the results.
     """
-    campaign = LoadedCampaign(path).campaign
+    campaign = in_small(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
     small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
-    write_atomic(small, yaml.safe_dump(in_small(campaign, without_gpu), sort_keys=False, allow_unicode=True))
+    write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
     loaded = LoadedCampaign(small)
     run_snakemake(small, [RESULTS / small.stem / "report.html"], options)
     return loaded

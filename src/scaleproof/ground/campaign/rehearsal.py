@@ -22,8 +22,8 @@ def is_rehearsal(campaign: str) -> bool:
     return campaign.startswith(PREFIX)
 
 
-def in_small(campaign: Campaign, without_gpu: bool) -> dict[str, Any]:
-    """Return the campaign's rehearsal, as its file holds it.
+def in_small(campaign: Campaign, without_gpu: bool) -> Campaign:
+    """Return the campaign's rehearsal.
 
     `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the
     lengths of commands that have no {steps} stay as they are.
@@ -48,7 +48,7 @@ def in_small(campaign: Campaign, without_gpu: bool) -> dict[str, Any]:
     if selection and selection != "all":
         names = zip(expand(campaign), expand(Campaign.model_validate(small | {"trace": {}})), strict=True)
         small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]
-    return small
+    return Campaign.model_validate(small)
 
 
 def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import charts, claims, derived, page, pairs, reports, tables
@@ -149,8 +150,6 @@ def _checks(
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
         "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: charts.check_charts(folder, quantities),
-        "losses.csv": lambda: derived.check_losses(folder, runs),
-        "time to loss": lambda: derived.check_time_to_loss(folder, runs),
         "forecasts": lambda: reports.check_forecasts(folder),
         "tables/scaling.csv": lambda: cells_table("tables/scaling.csv"),
         "tables/scaling.md": lambda: tables.check_markdown(
@@ -165,12 +164,29 @@ def _checks(
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: pairs.check_comparison(folder)
-    if (folder / "waterfall.json").exists():
-        checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, data(REPORT))
-    if not at_fault and (folder / REPORT).exists() and _version(data(REPORT)) >= INTERVALS_OF_ALL_CELLS:
-        checks["claims.json"] = lambda: claims.check_claims(folder, quantities, data(REPORT))
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder)
+    return checks if at_fault else checks | _of_all_cells(folder, runs, quantities)
+
+
+def _of_all_cells(
+    folder: Path, runs: list[RawRun], quantities: Quantities
+) -> dict[str, Callable[[], Iterator[Difference]]]:
+    """Return file -> its check, of files that need the runs of all cells."""
+
+    def check_claims() -> Iterator[Difference]:
+        report = json_of(folder / REPORT)
+        if _version(report) >= INTERVALS_OF_ALL_CELLS:
+            yield from claims.check_claims(folder, quantities, report)
+
+    checks: dict[str, Callable[[], Iterator[Difference]]] = {
+        "losses.csv": lambda: derived.check_losses(folder, runs),
+        "cells.csv: time to loss": lambda: derived.check_time_to_loss(folder, runs),
+    }
+    if not is_rehearsal(folder.name):  # whose page claims nothing
+        checks["claims.json"] = check_claims
+    if (folder / "waterfall.json").exists():
+        checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
     return checks
 
 

@@ -194,10 +194,8 @@ def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
 
 def waiting_share(runs: Sequence[RawRun]) -> float:
     """Return the part of a step that waits for data, the median over runs."""
-    return statistics.median(
-        math.fsum(step.data_wait_s for step in run.window) / math.fsum(step.seconds for step in run.window)
-        for run in runs
-    )
+    windows = [run.metrics["window"] for run in runs]  # which `steps.csv` gives to nine digits
+    return statistics.median(w["dataload_time_mean_sec"] / w["step_time_mean_sec"] for w in windows)
 
 
 def _load(ranks: list[dict[str, Any]]) -> float | None:

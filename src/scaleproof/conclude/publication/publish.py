@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.conclude.publication.audited import verify_and_audit
-from scaleproof.conclude.publication.crate import crate_metadata
+from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
+from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -31,10 +32,6 @@ SIGNED = '<dd id="signature">'  # on the page, with "unsigned" in it
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
 TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
 CRATE = "ro-crate-metadata.json"
-LICENCES = {
-    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
-    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
-}
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     numbers, or is published there already.
     """
     folder = folder_of(results)
+    if is_rehearsal(folder.name):
+        raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify_and_audit(folder)
@@ -219,7 +218,7 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
-    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, LICENCES[request.licence], version))
+    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, request.licence, version))
 
 
 def _environment(runs: list[RawRun]) -> dict[str, Any]:

@@ -24,7 +24,16 @@ OTHERS = {
     *("class", "data-cell", "data-file", "data-id", "data-sha", "title", "href", "id", "nth"),
     *("d", "x", "y"),  # of a drawing
     *("Processor", "Devices"),  # rows of the page
-    *("work.global_batch", "", "margin", "efficiency", "speed-up", "name", "part"),  # names that verify itself gives
+    *(
+        "work.global_batch",
+        "",
+        "margin",
+        "efficiency",
+        "speed-up",
+        "one-device",
+        "name",
+        "part",
+    ),  # names that verify itself gives
     "workload",
     *("author", "conformsTo", "mentions"),  # of its metadata
     *("calibrated_on", "node_pairs", "sweeps"),  # of forecasts, which the published demo has not

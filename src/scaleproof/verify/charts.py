@@ -92,7 +92,7 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
     if chart == "ranking" and (match := RUN.match(tip)):
         rates = [q.value for name, q in quantities.items() if re.fullmatch(_rate_of_run(match["cell"]), name)]
         nth = int(match["nth"])
-        if len(rates) < nth or not stands_for(match["value"], rates[nth - 1]):
+        if rates and (len(rates) < nth or not stands_for(match["value"], rates[nth - 1])):
             yield Difference(file, match["cell"], f"shows {match['value']} for run {nth}, which no raw file gives")
 
 

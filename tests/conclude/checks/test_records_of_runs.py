@@ -363,3 +363,14 @@ def test_arms_of_a_comparison_are_two(tmp_path):
     assert findings("ab", "aa") == [("invalid", ["buckets"])]
     assert findings("ab", null="ab") == [("invalid", ["buckets"])]
     assert findings("ab", "ac") == [("invalid", ["buckets"])]
+
+
+def test_a_record_without_the_census_that_others_have_is_unusable(sound):
+    """A census that was taken out would leave the checks of it with nothing to look at."""
+    assert "record-unusable" not in codes(sound)
+    bare = sealed(sound[0], lambda data: data.update(census=None))
+    unusable = [f for f in audit("x", [bare, *sound[1:]]).findings if f.code == "record-unusable"]
+    assert [(f.severity, f.runs) for f in unusable] == [("invalid", [bare.name])]
+    assert "no census" in unusable[0].evidence
+    of_another_version = sealed(sound[0], lambda data: data.update(census=None, schema_version="3.1"))
+    assert "record-unusable" not in codes([of_another_version])

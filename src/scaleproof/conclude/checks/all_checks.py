@@ -103,6 +103,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     ]
     findings += of_watched.noting(watched)
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
+    findings += [_unusable(run, "its record has no census, which others of its version have") for run in _bare(runs)]
     if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
         findings += of_all_runs.noting([runs])  # failed ones as well
@@ -159,6 +160,13 @@ def _problem(run: TimedRun) -> str:
         return str(error)
     except ODD as error:
         return first_fault(error)
+
+
+def _bare(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs without a census, beside others of their version that have one."""
+    metrics = [run.metrics for run in measured(runs)]
+    with_census = {one.schema_version for one in metrics if one.census}
+    return [run for run in measured(runs) if not run.metrics.census and run.metrics.schema_version in with_census]
 
 
 def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:

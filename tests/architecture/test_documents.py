@@ -9,6 +9,7 @@ from typed_commands import fault
 
 from scaleproof.ground.findings import forecast_report
 from scaleproof.ground.records import (
+    claims,
     comparison_report,
     metrics,
     profile_schema,
@@ -74,6 +75,7 @@ def test_names_of_the_python_interface_exist(repository):
 def test_documents_state_the_schemas_that_the_code_writes(repository):
     versions = {
         "training_metrics.json": metrics.SCHEMA_VERSION,
+        "claims.json": claims.SCHEMA_VERSION,
         "profile_summary.json": profile_schema.SCHEMA_VERSION,
         "scaling_report.json": scaling_report.SCHEMA_VERSION,
         "comparison.json": comparison_report.SCHEMA_VERSION,

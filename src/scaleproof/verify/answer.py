@@ -3,157 +3,25 @@
 import math
 import re
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import intervals
-from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
+from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.recompute import by_cell, devices
+from scaleproof.verify.raw_cells import Answer, RawCell, answer_of, comparable
 
 REPORT = "scaling_report.json"
-CONFIDENCE = 0.95
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 EXACT = 1e-6  # of bounds: quantiles are of other code
 DRAWN = 0.06  # of what draws decide
-BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
 SIMPLEST_FIRST = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 SHARDING = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 LOW, EXCELLENT = 0.7, 0.85
-
-
-@dataclass(frozen=True)
-class RawCell:
-    """The runs of a cell that have numbers."""
-
-    name: str
-    runs: list[RawRun]
-
-    @cached_property
-    def logs(self) -> dict[int, float]:
-        """Repeat -> logarithm of the rate."""
-        return {run.metrics["repeat"]: math.log(_tokens(run) / _seconds(run)) for run in self.runs}
-
-    @cached_property
-    def job_logs(self) -> dict[int, float]:
-        """Repeat -> logarithm of whole jobs per second."""
-        return {run.metrics["repeat"]: -math.log(run.metrics["total_wall_time_sec"]) for run in self.runs}
-
-    @property
-    def rate(self) -> float:
-        return math.fsum(map(_tokens, self.runs)) / math.fsum(map(_seconds, self.runs))
-
-    @property
-    def devices(self) -> int:
-        return devices(self.runs[0])
-
-    @property
-    def nodes(self) -> int:
-        return int(self.config["execution"]["geometry"].split("x")[0])
-
-    @property
-    def config(self) -> dict[str, Any]:
-        config: dict[str, Any] = self.runs[0].metrics["config"]
-        return config
-
-    @property
-    def strategy(self) -> str:
-        return str(self.config["execution"]["strategy"])
-
-    @property
-    def batch(self) -> float | None:
-        """Samples of a step; of a command the work of a step in its unit, if known."""
-        metrics = self.runs[0].metrics
-        if "reading" in metrics:
-            per_step = metrics["reading"]["per_step"]
-            return None if per_step is None else round(per_step)
-        return float(self.config["work"]["global_batch"])
-
-    @property
-    def work(self) -> tuple[str, ...]:
-        """What a cell has in common with those that do the same work, its batch aside."""
-        workload = dict(self.config["workload"])
-        if workload.get("vocab_size") == "derive":
-            workload["vocab_size"] = (self.runs[0].metrics.get("data") or {}).get("vocab_size")
-        return tuple(str(workload.get(name)) for name in BATCHLESS)
-
-
-def _tokens(run: RawRun) -> float:
-    return float(run.metrics["window"]["tokens_processed_global"])
-
-
-def _seconds(run: RawRun) -> float:
-    return float(run.metrics["window"]["wall_time_sec"])
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The cells of a campaign, and what follows from them.
-
-    `report`: scaling_report.json, of which only names, margins and the level of a look are taken; `codes`: cell -> the
-    codes of findings above a note about its runs.
-    """
-
-    cells: Mapping[str, RawCell]
-    report: dict[str, Any]
-    codes: Mapping[str, set[str]]
-    families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the place of the ranking
-
-    @property
-    def confidence(self) -> float:
-        look = self.report.get("repeats")
-        return float(look["confidence"]) if look else CONFIDENCE
-
-    def noise(self, cell: str, base: str) -> PairNoise | None:
-        others = [other.logs for name, other in self.cells.items() if name not in (cell, base)]
-        return intervals.pair_noise(self.cells[cell].logs, self.cells[base].logs, others)
-
-    def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:
-        """Return the ratio of two rates with its single interval; paired by repeat where repeats match."""
-        value = self.cells[cell].rate / self.cells[base].rate
-        noise = self.noise(cell, base)
-        return value, noise.bounds(value, confidence or self.confidence) if noise else None
-
-    def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
-        """Return what a cell of several devices is held against: the best single device, else `baseline`."""
-        if point["devices"] < 2:
-            return None
-        return point["best_single"] or (baseline if point["speedup"] else None)
-
-    def family_with(self, cell: str) -> CellFamily | None:
-        """Return the family in which a cell is held against what is not of its size; None without one."""
-        families = [self.family(place) for place in range(len(self.report["ranking"]))]
-        return next((family for family in reversed(families) if family and cell in family.cells), None)
-
-    def family(self, place: int) -> CellFamily | None:
-        """Return the family of the ranking at `place`: its comparable cells and what they are held against."""
-        if place not in self.families:
-            names = _comparable(self.report["ranking"][place])
-            points = {p["cell"]: (p, s["baseline"]) for s in self.report["series"] for p in s["runs"].values()}
-            if len(names) > 1:
-                references = [self.reference(*points[name]) for name in names if name in points]
-                names = list(dict.fromkeys([*names, *(name for name in references if name)]))
-                logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
-                rates = {name: self.cells[name].rate for name in names}
-                self.families[place] = intervals.family(logs, rates, self.confidence)
-            else:
-                self.families[place] = None
-        return self.families[place]
-
-
-def _comparable(ranking: Mapping[str, Any]) -> list[str]:
-    return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
-
-
-def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> Answer:
-    cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
-    return Answer(cells, report, codes)
 
 
 def check_answer(
@@ -194,69 +62,6 @@ def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds |
     for name, computed in zip(("low", "high"), bounds or (None, None), strict=True):
         if not close(stated[name], computed, EXACT):
             yield _differs(f"{where}, {name}", stated[name], computed)
-
-
-def ratio_bounds(answer: Answer) -> dict[str, Bounds | None]:
-    """Return the bounds of every ratio of the report, by the name of the figure; None where none can be computed."""
-    report = answer.report
-    bounds: dict[str, Bounds | None] = {}
-    for place, ranking in enumerate(report["ranking"]):
-        family, first = answer.family(place), ranking["cells"][0]["cell"]
-        for name in _comparable(ranking):
-            if name != first:
-                bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
-    for series in report["series"]:
-        base = series["baseline"]
-        for point in series["runs"].values():
-            name = point["cell"]
-            if point["speedup"]:
-                bounds |= {f"cells/{name}/{column}": pair for column, pair in _point_bounds(answer, name, base).items()}
-            if point["speedup_vs_best_single"]:
-                family = answer.family_with(name) if answer.reference(point, base) else None
-                best = point["best_single"]
-                pair = family.bounds(name, best) if family else answer.ratio(name, best)[1]
-                bounds[f"cells/{name}/speedup_vs_best_single"] = pair
-    return bounds
-
-
-def _point_bounds(answer: Answer, name: str, base: str) -> dict[str, Bounds | None]:
-    """Return the bounds of the speed-up of a cell over its baseline, and of what follows from it, by column."""
-    cell, base_cell = answer.cells[name], answer.cells[base]
-    pair = answer.ratio(name, base)[1]
-    factor = base_cell.devices / cell.devices
-    return {
-        "speedup": pair,
-        "scaling_efficiency": pair and (pair[0] * factor, pair[1] * factor),
-        "karp_flatt": _serial_parts(pair, cell.devices) if cell.devices > 1 else None,
-        "speedup_by_job_wall_time": _job_bounds(cell, base_cell, answer.confidence),
-    }
-
-
-def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
-    value = (
-        len(cell.runs)
-        / math.fsum(run.metrics["total_wall_time_sec"] for run in cell.runs)
-        * math.fsum(run.metrics["total_wall_time_sec"] for run in base.runs)
-        / len(base.runs)
-    )
-    noise = intervals.pair_noise(cell.job_logs, base.job_logs)
-    if noise is None and min(len(cell.runs), len(base.runs)) > 1:
-        parts = [
-            (statistics.variance(one.job_logs.values()) / len(one.runs), len(one.runs) - 1) for one in (cell, base)
-        ]
-        variance = sum(part for part, _ in parts)
-        squares = sum(part**2 / freedom for part, freedom in parts)
-        noise = PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), 2)
-    return noise.bounds(value, confidence) if noise else None
-
-
-def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
-    """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
-    if bounds is None:
-        return None
-    low, high = ((1 / s - 1 / n) / (1 - 1 / n) for s in (bounds[1], bounds[0]))
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 def _check_series_names(answer: Answer) -> Iterator[Difference]:
@@ -368,7 +173,7 @@ def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> It
     """Yield where the ranking of a size has other bounds, letters or claims, or recommends another cell."""
     family = answer.family(place)
     where = f"ranking on {ranking['devices']} devices"
-    names = _comparable(ranking)
+    names = comparable(ranking)
     first = ranking["cells"][0]["cell"]
     stated = {entry["cell"]: entry for entry in ranking["cells"]}
     facts = {
@@ -397,7 +202,7 @@ def _check_recommendation(
     answer: Answer, family: CellFamily, ranking: Mapping[str, Any], where: str
 ) -> Iterator[Difference]:
     """Yield where the recommendation of a size is not the simplest cell that is shown to lose little."""
-    stated, names = ranking["recommendation"], _comparable(ranking)
+    stated, names = ranking["recommendation"], comparable(ranking)
     if stated is None:
         return
     least = 1 - stated["margin"]
@@ -411,7 +216,8 @@ def _check_recommendation(
     sound = [name for name in simplest if name not in disturbed]
     qualified = [name for name in sound if worst[name] >= least]
     possible = [name for name in sound if min(highest[name], 1.0) >= least]
-    why, cell, candidate, simpler = None, None, None, None
+    why, cell = None, None
+    candidate, simpler = None, None
     if qualified:
         cell = qualified[0]
         own = _simplicity(answer.cells[cell].strategy)
@@ -490,18 +296,18 @@ def _check_resolve(
 
 
 def _check_resolution(
-    stated: Mapping[str, Any], where: str, n: int, shown_by: Any, answer: Answer
+    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: Answer
 ) -> Iterator[Difference]:
     """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
-    shown = shown_by(n, answer.confidence)
-    if not close(stated["detectable"], shown, DRAWN):
-        yield _differs(f"{where}, resolve, detectable", stated["detectable"], shown)
+    effect = shown_by(n, answer.confidence)
+    if not close(stated["detectable"], effect, DRAWN):
+        yield _differs(f"{where}, resolve, detectable", stated["detectable"], effect)
     if stated["n"] != n:
         yield _differs(f"{where}, resolve, n", stated["n"], n)
     further, repeats = stated["further"], stated["repeats"]
-    shown = shown_by(further["repeats"], ROUND_CONFIDENCE) if further["repeats"] > n else shown
-    if not close(further["detectable"], shown, DRAWN):
-        yield _differs(f"{where}, resolve, further", further["detectable"], shown)
+    effect = shown_by(further["repeats"], ROUND_CONFIDENCE) if further["repeats"] > n else effect
+    if not close(further["detectable"], effect, DRAWN):
+        yield _differs(f"{where}, resolve, further", further["detectable"], effect)
     if repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + DRAWN):
         yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats do not show the effect")
 

@@ -9,11 +9,12 @@ from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import charts, claims, derived, page, pairs, reports, tables
-from scaleproof.verify.answer import answer_of, check_answer, ratio_bounds
+from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
 from scaleproof.verify.manifest import CAMPAIGN, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
+from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.recompute import (
     Quantities,
     RecomputedQuantity,

@@ -197,7 +197,7 @@ def _extras(
         counts_of_pairs = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
         of_pairs += [float(count) for count in counts_of_pairs if count]
     question = report["question"] or {}
-    asked = [100 * question[key] for key in ("by", "within") if question.get(key)]
+    of_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
     known = [value * factor for value in ratios if value is not None for factor in (1.0, 100.0)]
     of_lost = [HIDES, *known, *(float(entry["n"] or 0) for entry in lost.values())]
     of_lost += [abs(entry["measured_ms"] - entry["ideal_ms"]) for entry in lost.values()]
@@ -206,8 +206,8 @@ def _extras(
         "pairs": of_pairs,
         "comparison": of_pairs,
         "lost": of_lost,
-        "question": asked,
-        "verdict": [3.0, *asked],
+        "question": of_question,
+        "verdict": [3.0, *of_question],
         "recommended": [3.0],
     }
 
@@ -283,10 +283,10 @@ def _wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
         return "" if sound else "names cells that are not shown to be slower"
     if topic == "one-device":
         for part in text.partition(": ")[2].split("; "):
-            said = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
-            wrong = [c["subject"] for c in claims if said and _names(c, part) and c["word"] not in ("", said[1])]
+            verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
+            wrong = [c["subject"] for c in claims if verb and _names(c, part) and c["word"] != verb[1]]
             if wrong:
-                return f"says {said[1] if said else ''} of {', '.join(wrong)}"
+                return f"says {verb[1] if verb else ''} of {', '.join(wrong)}"
         return ""
     if topic == "recommended":
         patterns = {
@@ -340,7 +340,7 @@ def _not_said(
     if report["status"] != "ok" or not report["series"]:
         return
     places = [k for k, ranking in enumerate(report["ranking"]) if f"fastest/{k}" in expected]
-    said = {identity for sentence in sentences for identity in sentence["claims"]}
+    stated = {identity for sentence in sentences for identity in sentence["claims"]}
     if not sentences or sentences[0]["topic"] != "verdict":
         yield Difference(FILE, "verdict", "is missing")
     if not places:
@@ -355,5 +355,5 @@ def _not_said(
         ]
         due += ids if len(ids) >= least else []
     for identity in due:
-        if identity in expected and identity not in said:
+        if identity in expected and identity not in stated:
             yield Difference(FILE, identity, "no sentence of the answer says it")

@@ -221,11 +221,11 @@ def _smaller_batch(
     other = cells.get(stated["source"])
     if other is None or devices(other[0]) != 1:
         return {stated["name"]: None}
-    mine: dict[str, Any] = dict(flat(group[0].metrics["config"]))
-    theirs: dict[str, Any] = dict(flat(other[0].metrics["config"]))
-    batch = mine["work.global_batch"] / devices(group[0])
-    differing = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)} - set(SPREAD)
-    sound = theirs["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)
+    local: dict[str, Any] = dict(flat(group[0].metrics["config"]))
+    whole: dict[str, Any] = dict(flat(other[0].metrics["config"]))
+    batch = local["work.global_batch"] / devices(group[0])
+    differing = {key for key in local.keys() | whole.keys() if local.get(key) != whole.get(key)} - set(SPREAD)
+    sound = whole["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)
     return {stated["name"]: _step_ms(other) - ideal if sound else None}
 
 

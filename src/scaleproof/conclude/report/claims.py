@@ -72,8 +72,8 @@ def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
             yield _claim("ratio", entry.cell, entry.relative_to_fastest, first, method=method)
         if entry.letters:
             yield _claim("letters", entry.cell, None, word=entry.letters, method=method)
-    shown = "shown" if ranking.fastest_shown else "not-shown"
-    yield _claim("fastest", first, None, word=shown, method=method).model_copy(update={"id": f"fastest/{place}"})
+    word = "shown" if ranking.fastest_shown else "not-shown"
+    yield _claim("fastest", first, None, word=word, method=method).model_copy(update={"id": f"fastest/{place}"})
     advice = ranking.recommendation
     if advice:
         subject = advice.cell or advice.candidate or first

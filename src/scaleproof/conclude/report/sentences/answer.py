@@ -303,8 +303,8 @@ def _recommended(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on the cell to use; the ratios of those that may be as fast stand behind it."""
     claim = of_group.claims[f"recommended/{of_group.place}"]
     claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
-    said = recommendation(of_group.group, claim, of_group.others)
-    return [Bullet("recommended", "Recommended", *said, claims)]
+    text, basis, cells = recommendation(of_group.group, claim, of_group.others)
+    return [Bullet("recommended", "Recommended", text, basis, cells, claims)]
 
 
 def _forecast(forecast: ForecastReport) -> list[Bullet]:

@@ -19,8 +19,8 @@ def verdict_on(
 ) -> Verdict:
     """Return the verdict. `group`: the ranking that is concluded from; `claims`: all of the campaign."""
     if report.question:
-        asked = claims.get(f"question/{report.question.subject}")
-        return (*_verdict_on_question(report.question, asked), (asked,) if asked else ())
+        claim = claims.get(f"question/{report.question.subject}")
+        return (*_verdict_on_question(report.question, claim), (claim,) if claim else ())
     if group:
         return _verdict_on_group(group, claims, report.ranking.index(group))
     series = [s for s in report.series if len(s.runs) > 1]

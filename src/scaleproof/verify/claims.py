@@ -314,7 +314,8 @@ def _names(claim: Claim, text: str) -> bool:
 
 def _verdict(claim: Claim) -> str:
     """Return the pattern of the verdicts that a claim supports."""
-    subject, base, word = re.escape(claim["subject"]), re.escape(claim["baseline"] or ""), claim["word"]
+    subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
+    word = claim["word"]
     kind = claim["kind"]
     if kind == "recommended":
         return (

@@ -154,7 +154,8 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     unequal = _unequal(squares, [n - 1] * len(names) if matched else [m - 1 for m in counts.values()], NOISY_FAMILY)
     tukey = float(stats.studentized_range.ppf(confidence, len(names), freedom)) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
-    ratio, half, own = {}, {}, {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
+    ratio, half = {}, {}
+    own = {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
     for a, b in combinations(names, 2):
         noise = pair_noise(logs[a], logs[b])
         assert noise is not None

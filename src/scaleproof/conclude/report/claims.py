@@ -78,8 +78,8 @@ def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
     if advice:
         subject = advice.cell or advice.candidate or first
         worst = None if advice.worst is None else _plain(advice.worst, ranking)
-        word = "recommended" if advice.cell else advice.why
-        yield _claim("recommended", subject, worst, word=word).model_copy(update={"id": f"recommended/{place}"})
+        outcome = "recommended" if advice.cell else advice.why
+        yield _claim("recommended", subject, worst, word=outcome).model_copy(update={"id": f"recommended/{place}"})
     if ranking.resolve:
         shown_difference = _plain(ranking.resolve.detectable, ranking)
         yield _claim("detectable", first, shown_difference).model_copy(update={"id": f"detectable/{place}"})

@@ -200,7 +200,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
         head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {size(frontier.limit)}"
         head += {
             "ran out of memory": "; the next one ran out of memory",
-            "largest allowed": "; the corpus allows no larger one",
+            "largest allowed": "; the batch or the corpus allows no larger one",
             "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
             "none": "; the search ended before a larger one failed",
         }[frontier.certificate]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option
-from scaleproof.cli.prepare import drawn
+from scaleproof.cli.prepare import better_splits, drawn
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scaleproof.ground.errors import UserError
@@ -149,6 +149,8 @@ def plan(args: argparse.Namespace) -> None:
     made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
     print(plan_text(evidence.loaded, made))
+    for line in better_splits(evidence.loaded, args.results):
+        print(line)
     print(f"all of the campaign: {planned_work(evidence.loaded, args.results, drawn(evidence.loaded)).text}")
     result = spent(folder, evidence.runs)
     if result:

@@ -1,12 +1,14 @@
 """What a plan says before anything is measured, and of how many repeats."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from conclude.forecast.weak_campaign import WEAK, evidence, loaded, make_runs
 from synthetic import write_run
 
+from scaleproof.cli.prepare import better_splits
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
 from scaleproof.conclude.forecast.plan import make_plan
@@ -70,6 +72,19 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
     assert resolve.repeats > 5
     text = plan_text(made, plan)
     assert f"{resolve.repeats} repeats of each cell reliably show differences of 5 % (7 to 9 times in 10" in text
+
+
+def test_a_better_split_of_the_time_is_said_where_runs_scatter_more_than_steps(tmp_path):
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.format(forecast="{}").replace("repeats: 2", "repeats: 3"))
+    made, random = LoadedCampaign(path), np.random.default_rng(3)
+    assert better_splits(made, tmp_path) == []
+    for cell in made.cells:
+        for repeat in (1, 2, 3):
+            seconds = 0.1 * float(np.exp(random.normal(0, 0.08)))
+            write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
+    (line,) = better_splits(made, tmp_path)
+    assert re.match(r"in the same time [4-9] repeats of \d+ steps would show \d+ %, the 3 of 30 steps show \d+ %", line)
 
 
 def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():

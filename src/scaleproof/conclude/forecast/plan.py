@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.design import Split, best_split
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
@@ -73,7 +72,6 @@ class Plan:
     leave_out: tuple[str, ...]
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
-    split: tuple[Split, Split] | None  # repeats and steps as they are, and a split of the same time that shows more
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
     estimate: str | None = None  # what the time of the rows that are estimated rests on
@@ -172,7 +170,6 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         leave_out=leave_out,
         measure_next=next_measurement(candidates),
         resolve=_resolve(evidence),
-        split=best_split(evidence.runs),
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=_kwh(rows),
     )

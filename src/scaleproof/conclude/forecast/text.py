@@ -154,8 +154,6 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
     if plan.resolve:
         lines.append(_resolve(plan.resolve))
-    if plan.split:
-        lines.append(_split(*plan.split))
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
     return "\n".join(lines)
@@ -171,10 +169,10 @@ def _resolve(resolve: Resolution) -> str:
     )
 
 
-def _split(now: Split, better: Split) -> str:
-    """A sentence about another number of repeats and steps in the same time."""
+def split_text(what: str, now: Split, better: Split) -> str:
+    """A sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
     return (
-        f"in the same time {better.repeats} repeats of {better.steps} steps would show "
+        f"in the same time {better.repeats} {what} of {better.steps} steps would show "
         f"{significant(100 * better.difference, 2)} %, the {now.repeats} of {now.steps} steps show "
         f"{significant(100 * now.difference, 2)} % (by how much whole runs and single steps scatter)"
     )

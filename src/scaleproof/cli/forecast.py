@@ -74,12 +74,17 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
-    from scaleproof.conclude.forecast.text import forecasts_text
+    from scaleproof.conclude.forecast.plan import pilots
+    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = evidence_of(args.campaign, args.results)
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
+    shorter = pilots(evidence, run_times(args.results, evidence.loaded.name))
+    if shorter:
+        print(f"\n{pilots_text(shorter)}")
     print(f"\nwritten before its runs: {written}")
     _score(evidence, args.results)
 

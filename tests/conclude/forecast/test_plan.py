@@ -11,10 +11,11 @@ from synthetic import write_run
 from scaleproof.cli.prepare import better_splits
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
-from scaleproof.conclude.forecast.plan import make_plan
+from scaleproof.conclude.forecast.plan import make_plan, pilots
 from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.run_times import RunTimes
-from scaleproof.conclude.forecast.text import plan_text
+from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
+from scaleproof.conclude.forecast.text import pilots_text, plan_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.findings.finding import Findings
 
@@ -85,6 +86,32 @@ def test_a_better_split_of_the_time_is_said_where_runs_scatter_more_than_steps(t
             write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
     (line,) = better_splits(made, tmp_path)
     assert re.match(r"in the same time [4-9] repeats of \d+ steps would show \d+ %, the 3 of 30 steps show \d+ %", line)
+
+
+def _swept(devices):
+    """A sweep of one node with so many devices."""
+    calls = [Calls(collective="all_reduce", nbytes=1024, seconds=[1e-5])]
+    launch = Launch(made_utc="2026-11-21T10:00:00Z", ranks=[], calls=calls)
+    return Sweep(nodes=1, devices_per_node=devices, backend="gloo", device="cpu", launches=[launch])
+
+
+@pytest.mark.parametrize(
+    ("forecast", "swept", "cells"),
+    [
+        ("{}", 4, ["ddp-n1x4", "fsdp-n1x4"]),
+        ("{}", 2, []),  # measured already
+        ("{hold_out: [1x4]}", 4, []),  # they run anyway
+    ],
+)
+def test_where_the_links_were_swept_a_pilot_is_proposed_with_its_price(tmp_path, forecast, swept, cells):
+    made = loaded(tmp_path, forecast)
+    make_runs(made, tmp_path)
+    times = RunTimes((), ())
+    short = pilots(evidence(made, tmp_path, sweeps=[_swept(swept)]), times)
+    assert [pilot.cell for pilot in short] == cells
+    assert all(pilot.run_seconds < times.seconds(made.cell(pilot.cell)) for pilot in short)
+    assert all(pilot.device_hours == pytest.approx(4 * pilot.run_seconds / 3600) for pilot in short)
+    assert pilots_text(short).count("a pilot, this cell alone with steps: 10, takes about ") == len(cells)
 
 
 def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():

@@ -1,6 +1,6 @@
 """Sweeps, forecasts and plans as text for a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tabulate import tabulate
@@ -11,7 +11,8 @@ from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
-from scaleproof.conclude.forecast.plan import Plan, PlanRow
+from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
+from scaleproof.conclude.forecast.planner import CellPlan
 from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import (
     UNSTABLE,
@@ -112,6 +113,15 @@ def forecasts_text(forecasts: Forecasts) -> str:
     if any(not row[1] for row in rows):
         parts.append(f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}.")
     return "\n".join([*parts, *refused])
+
+
+def pilots_text(pilots: Sequence[CellPlan]) -> str:
+    """A line for each pilot with its price."""
+    return "\n".join(
+        f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
+        f"{_duration(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a forecast"
+        for pilot in pilots
+    )
 
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:

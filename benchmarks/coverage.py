@@ -15,15 +15,13 @@ from collections.abc import Mapping
 
 import numpy as np
 from many_campaigns import drawn, families, rate_halves, speed_up_halves, values
-from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name
+from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name, family
 
 from scaleproof.conclude.analysis.paired_test import compare, detectable, pairs_needed
 from scaleproof.conclude.analysis.simultaneous import (
     MOST_REPEATS,
     MOST_TIMES,
     ROUND_CONFIDENCE,
-    Family,
-    compare_all,
     resolution,
 )
 from scaleproof.conclude.analysis.stopping import confidence_at, resolved
@@ -105,15 +103,6 @@ def _half_width(ratio: Estimated) -> float:
     """Of the logarithm."""
     low, high = ratio.bounds or (math.nan, math.nan)
     return math.log(high / low) / 2
-
-
-def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:
-    """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
-    offset = 0 if matched else logs.shape[1]
-    rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
-    compared = compare_all(rates, confidence=confidence)
-    assert compared is not None
-    return compared
 
 
 def stopped(
@@ -296,7 +285,8 @@ def coverage_table(random: Random, trials: int) -> None:
 def _coverage_at_once(random: Random, draw: Draw, k: int, n: int, trials: int) -> dict[str, float]:
     """As `printed_coverage`, by arrays. Ends the program where a page disagrees."""
     logs = drawn(random, draw, k, n, trials)
-    of_rate, of_speed_up, compared = rate_halves(logs), speed_up_halves(logs), families(logs)
+    of_rate, of_speed_up = rate_halves(logs), speed_up_halves(logs)
+    compared = families(logs)
     campaigns = np.arange(trials)
     fastest = values(logs)[:, 1:].argmax(axis=1) + 1
     missed = compared.misses[campaigns, fastest].any(axis=1) | compared.misses[:, 0].any(axis=1)

@@ -43,7 +43,8 @@ def windows_table(trials: int) -> None:
     print("|---|---|---|---|")
     random = np.random.default_rng(20_260_101)
     for steps in SHORT:
-        held, false, half = [], [], 0.0
+        held, false = [], []
+        half = 0.0
         for n in (3, 5):
             logs = np.empty((trials, CELLS + 1, n))
             for place in np.ndindex(logs.shape):

@@ -89,6 +89,8 @@ def analyse(args: argparse.Namespace) -> None:
         repeat_until=campaign.repeat_until,
         snakemake=options_for(folder),
     )
+    if not args.results.is_absolute():  # as the workflow has it; no results hold where they lie on a disk
+        report.results = str(args.results)
     write_json(folder / "scaling_report.json", report)
     _write_tables(folder, runs, all_findings, campaign.target_loss)
 

@@ -23,9 +23,9 @@ def snakemake_command(target: Path | str) -> str:
     return f"snakemake {options_for(Path(target))} {target}"
 
 
-def where(results: Path) -> str:
+def where(results: Path | str) -> str:
     """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
-    return "" if results == USUAL else f" --results {results}"
+    return "" if Path(results) == USUAL else f" --results {results}"
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:

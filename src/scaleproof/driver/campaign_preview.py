@@ -60,7 +60,8 @@ def show(loaded: LoadedCampaign) -> str:
     tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
-        f"{tokens_text} timed tokens; {_limits(campaign, runs + in_pairs)}{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
+        f"{tokens_text} timed tokens; {_limits(campaign, runs + in_pairs)}"
+        f"{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
     )

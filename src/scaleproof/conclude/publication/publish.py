@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.publication.crate import crate_metadata
+from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -28,10 +28,6 @@ MOST_BYTES = 8_000_000
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
 TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
 CRATE = "ro-crate-metadata.json"
-LICENCES = {
-    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
-    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
-}
 
 
 @dataclass(frozen=True)
@@ -204,7 +200,7 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
-    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, LICENCES[request.licence], version))
+    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, request.licence, version))
 
 
 def _environment(runs: list[RawRun]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ def export(args: argparse.Namespace) -> None:
     if args.out.suffix not in SUFFIXES:
         raise UserError(f"{args.out}: its ending says what is written; allowed: {', '.join(SUFFIXES)}")
     if args.out.suffix == ".parquet":
-        from scaleproof import to_frame
+        import scaleproof
         from scaleproof.ground.files import whole_file
 
-        frame = to_frame(args.results)
+        frame = scaleproof.to_frame(args.results)
         with whole_file(args.out) as part:
             frame.to_parquet(part, index=False)
         return

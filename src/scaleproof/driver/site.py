@@ -45,7 +45,7 @@ class Site:
     @classmethod
     def of(cls, config: Mapping[str, Any] | None) -> "Site":
         """Return the site that a profile's `config` describes. Raises UserError for unknown keys and values."""
-        config = {key: value for key, value in (config or {}).items() if value is not None}
+        config = dict(config or {})
         known = [field.name for field in fields(cls)]
         if campaign := [key for key in config if key in Campaign.model_fields]:
             raise UserError(
@@ -58,9 +58,10 @@ class Site:
                 allowed = ", ".join((*known, *OTHER_KEYS))
                 hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
-        given = {key: value for key, value in config.items() if key in known}
+        given = {key: value for key, value in config.items() if key in known and value is not None}
         for key in ("exclusive", "anonymous"):  # true or false, which --config gives as text
-            truth = str(config.get(key, True)).lower()
+            value = config.get(key)
+            truth = "true" if value is None else str(value).lower()  # a key without a value is as good as none
             if truth not in ("true", "false"):
                 raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
         exclusive = str(given.get("exclusive", True)).lower()

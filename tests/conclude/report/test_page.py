@@ -11,24 +11,6 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.html import linked
 
 
-@pytest.fixture
-def show(browser):
-    """Open a page at a given width; fails the test on any error or request that the page makes."""
-    opened = []
-
-    def run(path, width=1100, height=900):
-        page = browser.new_page(viewport={"width": width, "height": height})
-        opened.append(page)
-        page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
-        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else pytest.fail(r.url))
-        page.goto(f"file://{path}")
-        return page
-
-    yield run
-    for page in opened:
-        page.close()
-
-
 def test_question_answer_table_charts(results, show):
     page = show(results.page())
     assert page.inner_text("h1") == "Does it scale?"
@@ -361,68 +343,4 @@ def test_commands_and_files_of_the_answer_are_in_code_font():
     )
     assert linked("scaleproof retry config/campaigns/<b>.yaml --cell ddp-n1x2, then", ()) == (
         "<code>scaleproof retry config/campaigns/&lt;b&gt;.yaml --cell ddp-n1x2</code>, then"
-    )
-
-
-def test_a_decided_answer_says_what_to_do_next(results, show):
-    assert conclude(results.report, []).decided
-    decided = show(results.page(names=[])).inner_text(".answer")
-    assert "Next: more devices, a larger model or another machine may answer otherwise: vary them in" in decided
-
-
-def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
-    failed = show(nothing.page(names=[])).inner_text(".answer")
-    assert "Next: mend what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
-
-
-def test_commands_of_a_report_below_a_prefix_name_it(results, show):
-    results.report.results = "bench/results"
-    page = show(results.page(names=[]))
-    assert "snakemake --cores 2 bench/results/synthetic/report.html" in page.inner_text("header")
-    assert "scaleproof verify bench/results/synthetic" in page.text_content("#sources")
-    assert page.get_attribute("body", "data-folder") == "bench/results/synthetic"
-
-
-def test_a_page_opens_short_and_a_link_opens_what_is_folded(results, show):
-    page = show(results.page(names=[]), 1280, 800)
-    assert page.evaluate("document.documentElement.scrollHeight") < 5 * 800
-    folded = page.locator("#definitions")
-    assert not folded.is_visible()
-    page.click("nav a[href='#definitions']")
-    assert folded.is_visible()
-
-
-def test_a_long_table_can_be_filtered(results, show):
-    page = show(results.page(names=[]))
-    page.click("nav a[href='#sources']")
-    assert page.locator(".filter").count() == 1, "a table of four rows needs none"
-    page.fill(".filter", "n1x4/rep2")
-    assert page.locator("#sources tbody tr:visible").count() == 1
-    page.fill(".filter", "")
-    assert page.locator("#sources tbody tr:visible").count() == 10
-
-
-def test_smallest_text_of_charts_is_twelve_pixels(results, show):
-    page = show(results.page(), 1280)
-    sizes = page.evaluate(
-        "[...document.querySelectorAll('#charts > .charts svg')].map("
-        "drawing => 9 * drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width)"
-    )
-    assert sizes
-    assert min(sizes) >= 11.9, "nine points are the smallest"
-
-
-def test_repeated_findings_are_one_line_below_the_table(results, show):
-    busy = [
-        Finding(
-            code="machine-busy", severity="suspect", cells=[cell], runs=[f"{cell}/rep{k}"], evidence=f"{k} %", advice=""
-        )
-        for cell in ("ddp-n1x1", "ddp-n1x2")
-        for k in (1, 2, 3)
-    ]
-    results.findings = results.findings.model_copy(update={"findings": busy})
-    notes = show(results.page(names=[])).locator("#footnotes li")
-    assert notes.count() == 1
-    assert "(suspect) in ddp-n1x1, ddp-n1x2 (6 runs): 1 %; 2 more" in " ".join(
-        notes.inner_text().replace("\u00a0", " ").split()
     )

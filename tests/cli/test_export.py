@@ -1,4 +1,4 @@
-"""`scaleproof export`: the published demo as gauges of Prometheus and as Parquet."""
+"""The published demo for other programs: gauges of Prometheus, and Parquet."""
 
 import re
 
@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from command_line import scaleproof
 
+from scaleproof import to_frame
 from scaleproof.conclude.report.prometheus import prometheus
 from scaleproof.conclude.report.read_results import read_inputs
 
@@ -43,13 +44,13 @@ def test_what_was_not_measured_has_no_gauge():
 
 
 def test_parquet_is_the_frame_of_all_runs(demo, tmp_path):
-    assert scaleproof("export", demo, "demo.parquet", cwd=tmp_path).returncode == 0
+    to_frame(demo).to_parquet(tmp_path / "demo.parquet")
     frame = pd.read_parquet(tmp_path / "demo.parquet")
     assert set(frame["comparison"].dropna()) == {"accumulation"}
     assert frame["comparison"].isna().sum() == 18
 
 
 def test_another_ending_is_refused(demo, tmp_path):
-    done = scaleproof("export", demo, "demo.xls", cwd=tmp_path)
+    done = scaleproof("export", demo, "demo.txt", cwd=tmp_path)
     assert done.returncode == 2
-    assert "allowed: .prom, .parquet" in done.stderr
+    assert "demo.txt must end in .prom" in done.stderr

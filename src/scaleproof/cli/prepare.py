@@ -240,7 +240,7 @@ def add(commands: Group) -> None:
     )
     schema = command(campaign, "schema", campaign_schema, doc, example)
     text = f"{', '.join(MODELS)} (default: campaign)"
-    schema.add_argument("what", choices=MODELS, nargs="?", default="campaign", metavar="FILE", help=text)
+    schema.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
 
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"

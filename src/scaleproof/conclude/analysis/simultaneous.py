@@ -34,7 +34,7 @@ from scaleproof.ground.confidence import (
 )
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
-POWER = 0.8
+POWER = 0.8  # probability with which the smallest detectable difference is shown
 # How often a difference that is called reliably shown is shown, by simulation: 8 in 10 where noise is normal and even,
 # less where it is heavy-tailed, more where the noisiest pair was planned for (docs/statistics.md).
 POWER_IN_WORDS = "7 to 9 times in 10"

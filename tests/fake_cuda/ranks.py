@@ -100,7 +100,7 @@ def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
     world, failed = job["world"], True
     nodes = int(job["arguments"].get("geometry", "1x1").split("x")[0])
     node, local_rank = divmod(rank, world // nodes)
-    socket.gethostname = lambda: f"node{node}"
+    socket.gethostname, played.elsewhere = (lambda: f"node{node}"), 8 * node
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(world // nodes)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}

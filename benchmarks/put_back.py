@@ -86,7 +86,7 @@ def run(copy: Path, tests: tuple[str, ...], cache: Path) -> tuple[bool, str]:
         command, cwd=copy, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
     errors = re.findall(r"^E\s+(.*(?:Error|FAIL|assert).*)$", done.stdout, re.MULTILINE)
-    return done.returncode == 0, (errors or done.stdout.splitlines() or ["nothing"])[-1].strip()
+    return done.returncode == 0, (errors or done.stdout.splitlines()[-1:] or ["it printed nothing"])[0].strip()
 
 
 def main() -> int:

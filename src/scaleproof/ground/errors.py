@@ -68,7 +68,7 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
-    """The allowed name that `name` resembles most; None if it resembles none, is one already, or means another thing."""
+    """The allowed name that `name` resembles most; None if it resembles none, is one, or means another thing."""
     choices = [str(choice) for choice in allowed]
     by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])

@@ -102,8 +102,8 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
     """Why none of torch's kernels runs on a device; None where one does.
 
     `name`, `capability`: of the device; `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of
-    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device, but
-    not that of one capability (compute_90a) or of its family (compute_100f).
+    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device,
+    unless it is for one capability (compute_90a) or its family (compute_100f).
     """
     for entry in architectures:
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)

@@ -13,8 +13,8 @@ import yaml
 from patience import wait_until
 from workflow_texts import TINY
 
-from scaleproof.driver.site import Site
-from scaleproof.driver.slurm_request import Job
+from scaleproof.driver.cluster.request import Job
+from scaleproof.driver.cluster.site import Site
 
 PROFILES = Path(__file__).parents[2] / "profiles"
 # One script under three names. qsub starts the job's script in a session of its own, at once if nothing holds it.

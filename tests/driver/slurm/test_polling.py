@@ -9,7 +9,7 @@ import pytest
 # "urgent"; then one that Slurm holds.
 STORY = """
 import json, subprocess, time
-from scaleproof.driver.slurm_states import FAILED, job_states
+from scaleproof.driver.cluster.slurm import FAILED, job_states
 
 sh = lambda command: subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout.strip()
 

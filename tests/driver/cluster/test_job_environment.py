@@ -54,7 +54,7 @@ def test_nothing_of_a_job_around_this_process_is_sent():
 
 
 def test_a_profile_extends_the_list():
-    """A name in full is sent whatever it looks like; a pattern brings no secrets; a password in an address never goes."""
+    """A name in full is sent whatever it looks like; a pattern brings no secrets, and no address a password."""
     given = SECRET | {"MY_MODE": "offline", "MY_API_KEY": "s"}
     sent = job_environment({"MY_*", "WANDB_API_KEY", "http_proxy"}, given)
     assert sent == {"MY_MODE": "offline", "WANDB_API_KEY": "s"} | {"MY_DSN": "s"}

@@ -39,9 +39,8 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
 def test_the_question_holds_what_the_profile_says(tmp_path, changed):
     site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, mem_mb: 1}}\n{changed}")
     (_, request, *_), *_ = questions.requests(loaded_campaign(vary={"geometry": ["2x1"]}))
-    line = questions.command(
-        questions.as_sent(site.site.resources(request), site.replaced("train")), site.resources("train")
-    )
+    sent = questions.as_sent(site.site.resources(request), site.replaced("train"))
+    line = questions.command(sent, site.resources("train"))
     assert line == [
         *(
             "sbatch",

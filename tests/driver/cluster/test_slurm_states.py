@@ -10,7 +10,7 @@ def job_states(jobs):
     return Slurm(dict).states(jobs)
 
 
-HEADING = "JOBID|STATE|REASON\n"
+HEADING = "JOBID|STATE|EXEC_HOST|NODELIST|REASON\n"
 
 
 @pytest.fixture
@@ -26,7 +26,9 @@ def test_nothing_is_known_while_the_controller_is_away(slurm):
 
 
 def test_every_job_has_a_state(slurm):
-    slurm["squeue"] = HEADING + "7|RUNNING|None\n27_1|PENDING|Resources\n27_2|PENDING|PartitionTimeLimit"
+    slurm["squeue"] = (
+        HEADING + "7|RUNNING|n1|n1|None\n27_1|PENDING|n/a||Resources\n27_2|PENDING|n/a||PartitionTimeLimit"
+    )
     states = job_states({"7", "27_1", "27_2"})
     assert {job: state.name for job, state in states.items()} == {"7": "RUNNING", "27_1": "PENDING", "27_2": "PENDING"}
     answers = [(states[job].reason, states[job].for_ever) for job in ("7", "27_1", "27_2")]
@@ -51,7 +53,7 @@ def test_a_reason_that_cannot_end_by_itself(reason, for_ever):
 
 @pytest.mark.fault("the cluster forgets a job before anybody looked", "the accounts say it, or its files decide")
 def test_a_job_that_the_cluster_has_forgotten(slurm):
-    slurm["squeue"] = HEADING + "8|RUNNING|None"
+    slurm["squeue"] = HEADING + "8|RUNNING|n1|n1|None"
     assert job_states({"7", "8"})["7"].name == "UNKNOWN"
     slurm["sacct"] = "7|CANCELLED by 1000"
     assert job_states({"7", "8"})["7"].name == "CANCELLED"
@@ -75,3 +77,18 @@ def test_an_empty_queue_is_an_answer(slurm):
 def test_the_words(facts, words):
     given = dict(zip(("JobState", "NodeList", "Reason", "ExitCode"), facts, strict=True)) | {"TimeLimit": "00:01:00"}
     assert in_words(given) == words
+
+
+@pytest.mark.fault("the first node of a run is gone, and nobody on the others notices", "its job is ended, sent again")
+def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
+    commands = []
+    monkeypatch.setattr(slurm_module, "run_command", lambda *command: commands.append(command) or slurm[command[0]])
+    monkeypatch.setattr(slurm_module, "hosts", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
+    slurm["scancel"] = ""
+    scheduler = Slurm(dict)
+    phases = []
+    for nodes in ("n[1-2]", "n1", "n2"):  # whole; without the second node, which is a row; without the first
+        slurm["squeue"] = HEADING + f"7|RUNNING|n1|{nodes}|None"
+        phases.append(scheduler.states({"7"})["7"].phase)
+    assert phases == ["running", "running", "failed"]
+    assert commands[-1] == ("scancel", "7")

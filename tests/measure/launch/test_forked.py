@@ -85,3 +85,14 @@ def test_the_client_imports_only_the_standard_library():
     left_alone = "{'torch', 'numpy', 'pydantic'}"
     code = f"import sys, scaleproof.measure.launch.forked\nsys.exit(bool({left_alone} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0
+
+
+@pytest.mark.parametrize("sent", [b"", HEADER.pack(10), HEADER.pack(10) + b"{}"])
+def test_a_client_that_is_gone_ends_the_wait_for_its_request(sent):
+    here, there = socket.socketpair()
+    with here, there:
+        if sent:
+            socket.send_fds(there, [sent], [1])
+        there.close()
+        with pytest.raises(EOFError, match="the client is gone"):
+            receive(here)

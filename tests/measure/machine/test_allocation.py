@@ -80,6 +80,7 @@ def test_a_task_ends_and_signals_itself_alone(monkeypatch, asked):
     monkeypatch.setenv("SLURM_JOB_ID", "4")
     slurm.cancel_own_job()
     assert asked.pop() == ("scancel", "4_2")
+    asked.clear()
     slurm.signal_steps(slurm.allocation().job, "USR1")
     assert asked[0][asked[0].index("--jobs") + 1] == "4_2"
     assert asked[1:] == [("scancel", "--signal=USR1", "4_2.0")]

@@ -60,6 +60,7 @@ class Slurm:
         """`environment`: the variables that a job gets, asked for each of them."""
         self._environment = environment
         self._last_shared = ""  # the last job that measures on nodes that others may use, too
+        self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
@@ -83,14 +84,23 @@ class Slurm:
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs`; None while the controller does not answer."""
         # With its heading, so that an empty queue is an answer.
-        table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%r")
+        table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%B|%N|%r")
         if not table:
             return None
-        entries = (line.split("|", 2) for line in table.splitlines()[1:])
-        states = {job: state_of(name, reason) for job, name, reason in entries}
+        states = {}
+        for line in table.splitlines()[1:]:
+            job, name, batch_host, nodes, reason = line.split("|", 4)
+            states[job] = state_of(name, reason)
+            if job in jobs and name == "RUNNING" and self._has_lost(job, batch_host, nodes):
+                run_command("scancel", job)
+                states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
         if forgotten := jobs - states.keys():
             states |= accounted(forgotten)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
+
+    def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
+        """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
+        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in hosts(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, as the controller describes it, else by `state`; with what slurmd has logged."""
@@ -99,7 +109,7 @@ class Slurm:
         logged = of_daemon[-1].strip() if of_daemon else ""
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
-            words="; ".join(filter(None, [in_words(facts), logged])),
+            words="; ".join(filter(None, [state.reason or in_words(facts), logged])),
             kind=in_words({name: value for name, value in facts.items() if name != "NodeList"}),
             nodes=hosts(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),

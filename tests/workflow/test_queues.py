@@ -28,7 +28,8 @@ qsub)
     script="${@: -1}"; exec 9>> "$QUEUE/lock"; flock 9; echo "$*" >> "$QUEUE/submitted"
     n=$(wc -l < "$QUEUE/submitted"); cp "$script" "$QUEUE/$n.sh"; env > "$QUEUE/$n.env"
     setsid bash -c 'while [ -e "${0%/*}/held" ]; do sleep 0.1; done
-        PBS_JOBID=$1 bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" "$n.box" > /dev/null 2>&1 9>&- &
+        PBS_JOBID=$1 bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" "$n.box" \\
+        > /dev/null 2>&1 9>&- &
     echo "$n.box" ;;
 qstat)
     echo "q" >> "$QUEUE/looks"

@@ -243,11 +243,11 @@ def test_a_job_of_a_killed_snakemake_is_known_from_the_ledger(stub):
     assert snakemake(stub, "out/2").returncode == 0
 
 
-def test_a_script_can_be_sent_by_hand(stub):
+def test_what_was_sent_can_be_read(stub):
     snakemake(stub, "out/1")
     text = (stub.parent / "results/job-logs/scaleproof-make-1.sh").read_text()
     assert text.startswith("#!/bin/bash\n")
-    assert "out/1" in text
+    assert "--mode 'remote'" in text
 
 
 def test_jobs_on_shared_nodes_are_a_chain(tmp_path):

@@ -1,6 +1,7 @@
 """Ranks forked from a process that has imported libraries are the ranks that torchrun starts."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from patience import HANGS
 
 from scaleproof.ground.records.run import read_run
 from scaleproof.ground.records.steps import loss_series
-from scaleproof.measure.launch.forked import connect, socket_path
+from scaleproof.measure.launch.forked import HEADER, connect, receive, socket_path
 from scaleproof.measure.launch.local import may_fork
 from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.trainer.request import PlannedRun

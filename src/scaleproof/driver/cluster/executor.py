@@ -131,7 +131,7 @@ class Executor(RemoteExecutor):
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
 
     def _submission(self, jobs: Sequence[Any]) -> Submission:
-        """What is sent for `jobs`. Its script stays in the logs, to read, and to send by hand."""
+        """What is sent for `jobs`. Its script stays in the logs, to read."""
         first, several = jobs[0], len(jobs) > 1
         full_name = NAME + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
         file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"

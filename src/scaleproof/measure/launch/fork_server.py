@@ -63,7 +63,8 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 def _supervise_request(client: socket.socket) -> int:
     """In a child of the server: fork the ranks that the client asks for, and tell it their exit code; returns it too.
 
-    1 where the client is gone before it has asked. The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
+    1 where the client is gone before it has asked. The client gets this process' number first, to send signals to. A
+    request for SERVER becomes a further server.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()

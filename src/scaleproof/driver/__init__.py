@@ -8,6 +8,8 @@ __all__ = [
     "keep",
     "new_project",
     "planned_work",
+    "rehearse",
+    "snakemake_run",
     "stale",
     "surroundings",
     "targets",

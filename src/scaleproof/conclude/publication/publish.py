@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
+from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -51,6 +52,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     numbers, or is published there already.
     """
     folder = folder_of(results)
+    if is_rehearsal(folder.name):
+        raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify(folder)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from scaleproof.ground.campaign.command import filled, words_of
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
@@ -33,6 +33,8 @@ from scaleproof.measure.machine.allocation import Allocation, signal_steps, with
 from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
+# The last line of a traceback, behind the prefix of torchrun.
+EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
@@ -127,7 +129,9 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
         return _as(reason, "host_oom", "the kernel ended a process of the command: the machine's memory ran out")
     if match := OUT_OF_MEMORY.search(tail):
         return _as(reason, "oom", f"the command ended with exit code {code} after printing {match[0]}")
-    return _as(reason, "crash", reason.reason.replace("the ranks ended", "the command ended"))
+    text = reason.reason.replace("the ranks ended", "the command ended")
+    raised = [match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip()))]
+    return _as(reason, "crash", f"{text}: {shortened(raised[-1], 200)}" if raised else text)
 
 
 def _as(failure_: Failure, kind: FailureClass, reason: str) -> Failure:

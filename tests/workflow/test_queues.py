@@ -36,8 +36,8 @@ qstat)
     [ -e "$QUEUE/away" ] && { rm "$QUEUE/away"; echo "cannot connect to server" >&2; exit 1; }
     separator=; echo '{"Jobs": {'
     for job in "${@:5}"; do
-        code=$(cat "$QUEUE/${job%.box}.code" 2> /dev/null) && state="F\", \"Exit_status\": $code" || state='R"'
-        echo "$separator\"$job\": {\"job_state\": \"$state}"; separator=,
+        state=R exit=; code=$(cat "$QUEUE/${job%.box}.code" 2> /dev/null) && state=F exit=", \\"Exit_status\\": $code"
+        printf '%s"%s": {"job_state": "%s"%s}' "$separator" "$job" $state "$exit"; separator=,
     done
     echo '}}' ;;
 esac

@@ -255,7 +255,7 @@ def _fault_of_parsing(error: Exception) -> str:
     return f"it has no {text}" if isinstance(error, KeyError) else text
 
 
-UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
+UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of results/ that no rule writes into
 
 
 def missing(path: Path) -> UserError:

@@ -14,7 +14,8 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, scrub, write_json
 
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
-HERE, SLURM = "--cores 2", "--profile slurm"
+PROFILE = "slurm"  # that of a cluster, where nothing else is said
+HERE, SLURM = "--cores 2", f"--profile {PROFILE}"
 USUAL = Path("results")
 
 

@@ -30,6 +30,7 @@ VALID: dict[str, list[str]] = {
     "forecast": [DEMO],
     "frontier": [DEMO, "ddp-n1x2", "--limit", "1GB"],
     "plan": [DEMO, "--price", "2.5"],
+    "rehearse": [DEMO],
     "ab": [],  # no programs, which a sample would start: what is wrong with its words is said before
     "watched": [RUN],
     "model fetch": ["openai-community/gpt2"],

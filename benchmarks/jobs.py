@@ -93,7 +93,7 @@ class Side:
         (self.stub / "jobs").write_text("JOBID|STATE|REASON\n")
         (self.stub / "calls").write_text("")
         # --cores sizes nothing here; a rule may ask for it.
-        options = "--executor scaleproof-slurm --cores 2 --jobs 100 --seconds-between-status-checks 1 --latency-wait 0"
+        options = "--executor scaleproof --cores 2 --jobs 100 --seconds-between-status-checks 1 --latency-wait 0"
         options += f" --default-resources slurm_partition=gpu {self.options}"
         began = time.perf_counter()
         code, used = self._run("snakemake", *options.split(), *self.targets)
@@ -177,7 +177,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         sides = {
             "campaign": campaign(Path(folder) / "ours", arguments.jobs),
-            "arrays": campaign(Path(folder) / "arrays", arguments.jobs, "--scaleproof-slurm-array-jobs train"),
+            "arrays": campaign(Path(folder) / "arrays", arguments.jobs, "--scaleproof-array-jobs train"),
             "shared": campaign(Path(folder) / "shared", arguments.jobs, resources=SHARED, rule="shared_job"),
             "flat": flat(Path(folder) / "flat", arguments.jobs),
         }

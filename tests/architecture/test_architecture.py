@@ -65,7 +65,7 @@ FINDING = {
     "ground/campaign/repeats.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/transformers_model.py",
-    "driver/slurm_request.py",
+    "driver/cluster/request.py",
     "ground/campaign/unmeasured.py",
     "ground/campaign/validation_messages.py",
     "ground/campaign/yaml_loader.py",
@@ -121,6 +121,23 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
             yield from (tuple(f"{node.module}.{alias.name}".split(".")) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
+
+
+# Who speaks to schedulers: the driver's room, and what a run sees of the job around it.
+ROOM_OF_SCHEDULERS = ("driver/cluster/", "measure/machine/allocation.py")
+SCHEDULERS = re.compile(r"slurm|sbatch|squeue|scontrol|scancel|kubectl|kubernetes|qstat|\bpbs\b", re.IGNORECASE)
+COMMANDS = re.compile(r"""["'](sbatch|squeue|sacct|scontrol|scancel|sinfo|sacctmgr|kubectl|qstat|qsub|qdel)["' ]""")
+
+
+def test_schedulers_are_known_in_one_room():
+    """The others read other people's batch scripts, name a profile, or write a key of a stated schema."""
+    files = [path for path in PACKAGE.rglob("*.py") if "workflow_files" not in path.parts]
+    outside = [path for path in files if not str(path.relative_to(PACKAGE)).startswith(ROOM_OF_SCHEDULERS)]
+    outside += [Path("workflow/Snakefile"), *Path("workflow/rules").glob("*.smk")]
+    naming = [str(path) for path in outside if SCHEDULERS.search(path.read_text())]
+    assert len(naming) <= 10, naming
+    calling = [str(path) for path in outside if COMMANDS.search(path.read_text())]
+    assert calling == [], "a scheduler's commands are started in its room alone"
 
 
 def test_every_house_is_known_here():

@@ -29,6 +29,7 @@ from torch import Tensor  # noqa: E402
 # What torch says when the mode is switched on (torch/csrc/cuda/Module.cpp).
 NOTICE = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
 MODES = {"default": 0, "warn": 1, "error": 2}
+elsewhere = 0  # devices of the nodes before this one
 
 
 def play(devices: int) -> None:
@@ -78,7 +79,7 @@ def number_of(device: Any = None) -> int:
 def properties(device: Any = None) -> SimpleNamespace:
     return SimpleNamespace(
         name=NAME,
-        uuid=uuid(number_of(device)),
+        uuid=uuid(elsewhere + number_of(device)),
         major=CAPABILITY[0],
         minor=CAPABILITY[1],
         total_memory=MEMORY,

@@ -48,6 +48,7 @@ from scaleproof.measure.trainer.session import Session  # noqa: E402
 LIMIT_S = 100
 CORPUS = {"vocab_size": 512, "train": 200_000, "val": 10_000, "tokenizer": "bpe-512"}
 MODEL = {"layers": 2, "width": 64, "heads": 2, "context": 64}
+SEQ_LEN = 32
 
 
 def main() -> None:
@@ -58,6 +59,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries print
     write_random_tokens(tokens(), **CORPUS)
+    gc.collect()
+    gc.freeze()  # what ranks share is not looked through in each of them
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), file=answers, flush=True)
 
@@ -95,7 +98,11 @@ def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     world, failed = job["world"], True
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world)}
+    nodes = int(job["arguments"].get("geometry", "1x1").split("x")[0])
+    node, local_rank = divmod(rank, world // nodes)
+    socket.gethostname, played.elsewhere = (lambda: f"node{node}"), 8 * node
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world)}
+    os.environ |= {"LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(world // nodes)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     signal.alarm(LIMIT_S)
     try:
@@ -114,16 +121,16 @@ def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
         os._exit(failed)
 
 
-def cells_of(vary: dict[str, list[Any]], execution: dict[str, Any], work: dict[str, Any]) -> list[Cell]:
-    """Cells of a small model on CUDA."""
+def cell_of(execution: dict[str, Any], work: dict[str, Any]) -> Cell:
+    """A cell of a small model on CUDA."""
     data = {
         "title": "fake",
-        "workload": {"model": MODEL, "seq_len": 64, "tokenizer": "bpe-512"},
-        "work": {"micro_batch": 4, "accumulation": 2, "global_batch": "derive", "steps": 6} | work,
+        "workload": {"model": MODEL, "seq_len": SEQ_LEN, "tokenizer": "bpe-512"},
+        "work": {"micro_batch": 2, "accumulation": 2, "global_batch": "derive", "steps": 6} | work,
         "execution": {"device": "cuda"} | execution,
-        "vary": vary,
     }
-    return expand(Campaign.model_validate(data))
+    (cell,) = expand(Campaign.model_validate(data))
+    return cell
 
 
 def request_of(cell: Cell, folder: Path, **names: Any) -> Request:
@@ -135,13 +142,16 @@ def request_of(cell: Cell, folder: Path, **names: Any) -> Request:
 # ---- programs -------------------------------------------------------------------------------------------------------
 
 
-def steps(folder: Path, vary: dict[str, list[Any]], planted: str | None = None, **execution: Any) -> dict[str, Any]:
-    """Some steps of each cell, and what they were: by slug. `planted`: a defect of DEFECTS that is put back before."""
+def steps(folder: Path, choices: list[dict[str, Any]], planted: str | None = None, **execution: Any) -> list[Any]:
+    """Some steps of each cell, and what they were. `choices`: keys of `execution`, one mapping for each cell.
+
+    `planted`: a defect of DEFECTS that is put back before.
+    """
     if planted:
         DEFECTS[planted]()
-    chosen = cells_of(vary, execution, {})
+    chosen = [cell_of(execution | choice, {}) for choice in choices]
     session = Session(chosen[0], LIMIT_S, gpus=8)
-    return {cell.slug: looked_at(session, request_of(cell, folder)) for cell in chosen}
+    return [looked_at(session, request_of(cell, folder)) for cell in chosen]
 
 
 def looked_at(session: Session, request: Request) -> dict[str, Any]:
@@ -176,7 +186,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     """A whole run; rank 0 returns its metrics. `memory`: bytes of the device."""
     if memory:
         played.library.set_limit(int(os.environ["LOCAL_RANK"]), memory)
-    (cell,) = cells_of({}, execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
+    cell = cell_of(execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
     try:
         measure.measure(request_of(cell, folder, provenance=known), time.time())
@@ -232,7 +242,7 @@ def doctor_of_steps(folder: Path) -> dict[str, Any]:
 def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution: Any) -> dict[str, Any]:
     """A rank of a trial of memory, of a sweep, or of a trace; what rank 0 has written."""
     module, make, result = OTHERS[kind]
-    (cell,) = cells_of({}, execution, {})
+    cell = cell_of(execution, {})
     (folder / module.SETTINGS).write_text(json.dumps(settings))
     (folder / RAW).mkdir(exist_ok=True)
     make(request_of(cell, folder))

@@ -14,10 +14,11 @@ LEAST = 0.9
 FRONTIER = {"limit_bytes": 0, "steps": 2}
 SWEEP = {"sizes": [4096], "pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1, "collectives": ["all_reduce"]}
 TRACE = {"tool": "nsys", "steps": 2}
+STRATEGIES = ("single", "fsdp", "zero2-offload", "zero3")
 DDP = {"strategy": "ddp", "geometry": "1x2"}
 JOBS = [
-    ("steps", 1, {"vary": {"strategy": ["single", "fsdp", "zero2-offload", "zero3"], "precision": ["fp16"]}}),
-    ("steps", 1, {"vary": {"strategy": ["dp"], "precision": ["bf16"]}, "geometry": "1x2"}),
+    ("steps", 1, {"choices": [{"strategy": name} for name in STRATEGIES], "precision": "fp16"}),
+    ("steps", 1, {"choices": [{"strategy": "dp"}], "precision": "bf16", "geometry": "1x2"}),
     ("timed_run", 2, DDP),
     ("doctor_of_devices", 1, {}),
     ("doctor_without_permission", 1, {}),

@@ -4,8 +4,8 @@ import pytest
 
 
 def planted(machine, defect: str, strategy: str, **execution) -> dict:
-    (rank,) = machine.run("steps", vary={"strategy": [strategy], "precision": ["bf16"]}, planted=defect, **execution)
-    (cell,) = rank.values()
+    choices = [{"strategy": strategy, "precision": "bf16"}]
+    ((cell,),) = machine.run("steps", choices=choices, planted=defect, **execution)
     return cell
 
 

@@ -2,6 +2,9 @@
 
 import re
 from functools import cache
+from itertools import product
+from math import prod
+from typing import Any
 
 import pytest
 
@@ -10,21 +13,39 @@ from scaleproof.ground.facts.counts import count, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 
-ZERO = ["zero0", "zero1", "zero2", "zero3"]
-SHARING = ["ddp", "fsdp", *ZERO]
+ZERO = ("zero0", "zero1", "zero2", "zero3")
+SHARING = ("ddp", "fsdp", "hsdp", *ZERO)
+OFFLOADING = ("zero1-offload", "zero2-offload", "zero3-offload")
 LOW = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-PRECISIONS = list(LOW)
-LOSSES, KEEPING = {"loss": ["plain", "fused", "chunked"]}, {"activation_checkpointing": [False, True]}
-# World and a name -> what varies there.
+LOSSES = ("plain", "fused", "chunked")
+EVERY = [
+    {"precision": precision, "loss": loss, "activation_checkpointing": again}
+    for precision, loss, again in product(LOW, LOSSES, (False, True))
+]
+# Every two values of these keys together.
+PAIRS = [
+    {"precision": precision, "loss": loss, "activation_checkpointing": (i + j) % 2 == 1}
+    for i, precision in enumerate(LOW)
+    for j, loss in enumerate(LOSSES)
+]
+FEW = PAIRS[8:10]  # bf16 and fp16; with checkpointing, and without
+# Geometry and strategy -> what varies there. Where it is EVERY, all of it is for `pytest -m long`.
 PLANS = {
-    (1, "single"): {"strategy": ["single"], "precision": PRECISIONS} | LOSSES | KEEPING,
-    **{(1, name): {"strategy": [name], "precision": PRECISIONS} | KEEPING for name in SHARING},
-    **{(2, name): {"strategy": [name], "precision": PRECISIONS, "loss": ["plain", "fused"]} for name in SHARING},
-    (2, "fsdp without resharding"): {"strategy": ["fsdp"], "precision": ["bf16"], "fsdp_reshard": [False]},
-    (8, "all"): {"strategy": SHARING, "precision": ["bf16"]},
-    (1, "dp"): {"strategy": ["dp"], "precision": PRECISIONS},
-    (1, "zero2-offload"): {"strategy": ["zero2-offload"], "precision": ["bf16"]},
+    ("1x1", "single"): EVERY,
+    **{("1x1", name): PAIRS for name in SHARING if name != "hsdp"},
+    **{("2x1" if name == "hsdp" else "1x2", name): PAIRS for name in (*SHARING, "dp")},
+    **{("1x2", name): PAIRS[::3] for name in OFFLOADING},
+    **{("2x4" if name == "hsdp" else "1x8", name): FEW for name in SHARING},
+    ("1x2", "fsdp without resharding"): [{"strategy": "fsdp", "precision": "bf16", "fsdp_reshard": False}],
 }
+WHOLE = {(geometry, f"{name}, whole"): EVERY for (geometry, name), plan in PLANS.items() if plan in (PAIRS, FEW)}
+
+
+def choices_of(geometry: str, name: str) -> list[dict[str, Any]]:
+    """The cells of a plan: keys of `execution`."""
+    return [{"strategy": name.removesuffix(", whole")} | choice for choice in (PLANS | WHOLE)[geometry, name]]
+
+
 # The host waits in DeepSpeed: it reads the gradients' norm, and in fp16 whether they have overflowed; it copies numbers
 # to the device that are not in pinned memory; stage 3 waits for its streams in every backward pass.
 OF_DEEPSPEED = re.compile(r"deepspeed/(runtime/(utils|zero/\w+|engine)|accelerator/cuda_accelerator|comm/\w+)\.py:\d+")
@@ -35,16 +56,20 @@ BUFFERS = {"zero0": 1, "zero1": 1, "zero2": 2, "zero3": 3}
 
 @pytest.fixture(scope="session")
 def steps(machine):
-    """Steps of all cells of a plan, made once: what each of the ranks has seen, by slug."""
+    """Steps of all cells of a plan, made once: what each of the ranks has seen of each."""
 
     @cache
-    def made(world: int, name: str) -> list[dict]:
-        return machine.run("steps", world, vary=PLANS[world, name], geometry=f"1x{2 if name == 'dp' else world}")
+    def made(geometry: str, name: str) -> list[list[dict]]:
+        nodes, devices = map(int, geometry.split("x"))
+        world = 1 if name.startswith("dp") else nodes * devices
+        return machine.run("steps", world, choices=choices_of(geometry, name), geometry=geometry)
 
     return made
 
 
-@pytest.fixture(params=PLANS, ids=lambda plan: f"{plan[1]}-{plan[0]}", scope="session")
+@pytest.fixture(
+    params=[*PLANS, *(pytest.param(plan, marks=pytest.mark.long) for plan in WHOLE)], ids="-".join, scope="session"
+)
 def ranks(request, steps):
     return steps(*request.param)
 
@@ -52,7 +77,7 @@ def ranks(request, steps):
 @pytest.fixture
 def cells(ranks):
     """What rank 0 has seen of each cell."""
-    return list(ranks[0].values())
+    return ranks[0]
 
 
 def strategy_of(cell: dict) -> str:
@@ -64,6 +89,12 @@ def precision_of(cell: dict) -> str:
 
 
 def devices_of(cell: dict) -> int:
+    """Devices of all nodes together."""
+    return prod(map(int, cell["cell"]["execution"]["geometry"].split("x")))
+
+
+def sharing_devices_of(cell: dict) -> int:
+    """Devices of one node."""
     return int(cell["cell"]["execution"]["geometry"].split("x")[1])
 
 
@@ -87,7 +118,7 @@ def test_attention_runs_in_a_fused_kernel_and_so_does_the_update(cells):
         names = set(cell["probed"]["attention"])
         assert names <= {f"_scaled_dot_product_{kernel}_attention", f"_scaled_dot_product_{kernel}_attention_backward"}
         assert f"_scaled_dot_product_{kernel}_attention_backward" in names
-        if strategy_of(cell) != "zero2-offload":  # whose update is the CPU's
+        if strategy_of(cell) not in OFFLOADING:  # whose update is the CPU's
             assert set(cell["probed"]["updates"]) == {"_fused_adamw_"}
 
 
@@ -98,12 +129,12 @@ def test_products_are_those_of_the_formula(cells):
             continue
         execution, work = cell["cell"]["execution"], cell["cell"]["work"]
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
-        counts = count(shape, 512, 64)
+        counts = count(shape, 512, cell["cell"]["workload"]["seq_len"])
         blocks = 12 * shape.layers * shape.width**2
         # torch stops before the last product of a block, a third of it, whose result nobody needs.
         again = blocks * 2 // 3 * execution["activation_checkpointing"]
         again += (counts.matmul_parameters - blocks) * (execution["loss"] == "chunked")
-        tokens = work["micro_batch"] * work["accumulation"] * 64
+        tokens = work["micro_batch"] * work["accumulation"] * cell["cell"]["workload"]["seq_len"]
         assert cell["probed"]["linear_flops"] == (6 * counts.matmul_parameters + 2 * again) * tokens, execution
 
 
@@ -114,7 +145,9 @@ def test_bytes_between_devices_are_those_of_the_formula(cells):
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
         blocks = sum(inventory_of_shape(shape, 512).blocks)
         reshards = cell["cell"]["execution"].get("fsdp_reshard", True)  # left out where it has its default
-        expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks, reshards=reshards)
+        nodes, devices = map(int, cell["cell"]["execution"]["geometry"].split("x"))
+        sizes = {"nodes": nodes, "devices_per_node": devices, "reshards": reshards}
+        expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks, **sizes)
         moved = moved_bytes(cell["probed"]["collectives"])
         assert {kind for kind in moved if not fits(moved[kind], expected[kind])} == set(), (expected, moved)
 
@@ -123,9 +156,9 @@ def test_memory_of_the_state_is_that_of_the_formula(cells):
     """As allocated just before an update; DeepSpeed has let go of gradients by then, or keeps buffers of them."""
     for cell in cells:
         strategy = strategy_of(cell)
-        if strategy == "zero2-offload":
-            continue  # which keeps gradients on the host as they come
-        devices = 1 if strategy == "dp" else devices_of(cell)
+        if strategy in OFFLOADING:
+            continue  # which keep gradients on the host as they come
+        devices = {"dp": 1, "hsdp": sharing_devices_of(cell)}.get(strategy, devices_of(cell))
         expected = state_bytes(strategy, precision_of(cell), cell["parameters"], devices)
         most = expected + 4 * BUFFERS.get(strategy, 0) * cell["parameters"] + STATE_SLACK
         gradients = BUFFERS.get(strategy, 0) and (2 if LOW[precision_of(cell)] != "float32" else 4) * cell["parameters"]
@@ -135,13 +168,13 @@ def test_memory_of_the_state_is_that_of_the_formula(cells):
 
 def test_losses_of_all_ranks_are_those_of_one_device(ranks, steps):
     """The mean over the ranks: every strategy learns the same from the same samples of a step."""
-    for slug, cell in ranks[0].items():
+    for cell in ranks[0]:
         if devices_of(cell) > 1:
             continue  # another global batch
-        alone = next(iter(steps(1, "single")[0].values()))
-        assert cell["losses"] == pytest.approx(alone["losses"], rel=1e-4), slug
+        alone = steps("1x1", "single")[0][0]
+        assert cell["losses"] == pytest.approx(alone["losses"], rel=1e-4), cell["cell"]["execution"]
 
 
 def test_dataparallel_leaves_the_model_as_it_is(steps):
-    alone, replicated = (next(iter(steps(1, name)[0].values()))["names"] for name in ("single", "dp"))
+    alone, replicated = (steps(*plan)[0][0]["names"] for plan in (("1x1", "single"), ("1x2", "dp")))
     assert replicated == [f"module.{name}" for name in alone]

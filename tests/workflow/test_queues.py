@@ -13,9 +13,13 @@ import yaml
 from patience import wait_until
 from workflow_texts import TINY
 
-from scaleproof.driver.site import Site
-from scaleproof.driver.slurm_request import Job
+from scaleproof.driver.cluster import queue as queue_module
+from scaleproof.driver.cluster.ledger import entries_of
+from scaleproof.driver.cluster.queue import Queue
+from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.site import Site
 
+SOON = ("--seconds-between-status-checks", "1")
 PROFILES = Path(__file__).parents[2] / "profiles"
 # One script under three names. qsub starts the job's script in a session of its own, at once if nothing holds it.
 QUEUE = """#!/bin/bash
@@ -24,13 +28,18 @@ qsub)
     script="${@: -1}"; exec 9>> "$QUEUE/lock"; flock 9; echo "$*" >> "$QUEUE/submitted"
     n=$(wc -l < "$QUEUE/submitted"); cp "$script" "$QUEUE/$n.sh"; env > "$QUEUE/$n.env"
     setsid bash -c 'while [ -e "${0%/*}/held" ]; do sleep 0.1; done
-        bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" > /dev/null 2>&1 9>&- &
+        PBS_JOBID=$1 bash "$0" > "${0%.sh}.log" 2>&1; echo $? > "${0%.sh}.code"' "$QUEUE/$n.sh" "$n.box" \\
+        > /dev/null 2>&1 9>&- &
     echo "$n.box" ;;
 qstat)
-    job="${@: -1}"
-    if [ -e "$QUEUE/${job%.box}.code" ]; then
-        echo "    job_state = F"; echo "    Exit_status = $(cat "$QUEUE/${job%.box}.code")"
-    else echo "    job_state = R"; fi ;;
+    echo "q" >> "$QUEUE/looks"
+    [ -e "$QUEUE/away" ] && { rm "$QUEUE/away"; echo "cannot connect to server" >&2; exit 1; }
+    separator=; echo '{"Jobs": {'
+    for job in "${@:5}"; do
+        state=R exit=; code=$(cat "$QUEUE/${job%.box}.code" 2> /dev/null) && state=F exit=", \\"Exit_status\\": $code"
+        printf '%s"%s": {"job_state": "%s"%s}' "$separator" "$job" $state "$exit"; separator=,
+    done
+    echo '}}' ;;
 esac
 """
 
@@ -43,7 +52,12 @@ def queue(tmp_path, built, monkeypatch):
     for name in ("qsub", "qstat", "qdel"):
         (commands / name).write_text(QUEUE)
         (commands / name).chmod(0o755)
-    env = built.env | {"QUEUE": str(tmp_path), "HF_TOKEN": "secret", "PATH": f"{commands}:{built.env['PATH']}"}
+    env = built.env | {
+        "QUEUE": str(tmp_path),
+        "HF_TOKEN": "secret",
+        "MY_PASSWORD": "secret",
+        "PATH": f"{commands}:{built.env['PATH']}",
+    }
     monkeypatch.setattr(built, "env", env)
     return tmp_path
 
@@ -53,13 +67,18 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     text = (built.root / "config/campaigns/tiny.yaml").read_text().replace("[1x1, 1x2]", "[1x2]")
     built.campaign("queued", text.replace("Does it scale?", "Does a queue do?").replace("steps: 4", "steps: 5"))
     target = "results/queued/runs/ddp-n1x2/rep1/training_metrics.json"
-    options = ("--profile", "profiles/cluster-generic", "--seconds-between-status-checks", "1")
+    options = ("--profile", "profiles/cluster-generic", "--scaleproof-variables", "QUEUE", *SOON)
+    (queue / "away").touch()
     done = built.command("snakemake", *options, target)
     assert done.returncode == 0, done.stderr[-3000:] + "".join(p.read_text() for p in queue.glob("*.log"))
-    assert json.loads((built.root / target).read_text())["status"] == "ok"
+    metrics = json.loads((built.root / target).read_text())
+    assert metrics["status"] == "ok"
+    assert metrics["scheduler"] == {"type": "pbs", "job_id": "1.box"}
+    (job,) = entries_of(built.root / "results/queued/jobs.jsonl")[1:]
+    assert (job.id, job.state, len(job.fingerprint)) == ("1.box", "success", len(metrics["fingerprint"]))
     (line,) = (queue / "submitted").read_text().splitlines()
     assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line
-    assert "HF_TOKEN" not in (queue / "1.env").read_text()
+    assert "secret" not in (queue / "1.env").read_text()
     assert "not sent to compute nodes" in done.stdout + done.stderr
     again = built.command("scaleproof", "retry", "config/campaigns/queued.yaml", "--cell", "ddp-n1x2").stdout
     assert "repeated by: snakemake --profile profiles/cluster-generic results/queued/report.html" in again
@@ -86,7 +105,7 @@ def test_what_waits_in_a_queue_is_held_against_what_was_sent(built, queue):
     built.campaign("shared", together)
     runs = [f"results/edited/runs/{slug}/rep1/steps.csv" for slug in ("ddp-n1x1", "ddp-n1x2-mb2", "fsdp-n1x2")]
     (queue / "held").touch()
-    options = ("--profile", "profiles/cluster-generic", "--seconds-between-status-checks", "1", "--retries", "0")
+    options = ("--profile", "profiles/cluster-generic", "--scaleproof-variables", "QUEUE", *SOON, "--retries", "0")
     words = ["snakemake", *options, *runs, "results/shared/runs.csv"]
     driver = subprocess.Popen(
         words, cwd=built.root, env=built.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -109,23 +128,44 @@ def test_what_waits_in_a_queue_is_held_against_what_was_sent(built, queue):
 
 
 @pytest.mark.parametrize(
-    ("text", "state"),
+    ("job", "line"),
     [
-        ("    job_state = Q\n", "running"),
-        ("    job_state = F\n    Exit_status = 0\n", "success"),
-        ("    job_state = F\n    Exit_status = -29\n", "failed"),  # walltime
-        ("    job_state = F\n", "failed"),  # deleted before it began
-        ("", None),
+        ({"job_state": "Q", "comment": "Not Running: no nodes"}, "7 waiting Not Running: no nodes"),
+        ({"job_state": "R"}, "7 running"),
+        ({"job_state": "F", "Exit_status": 0}, "7 success"),
+        ({"job_state": "F", "Exit_status": -29, "comment": "walltime"}, "7 failed exit code -29 walltime"),
+        ({"job_state": "F"}, "7 cancelled before it began"),
     ],
 )
-def test_the_states_of_pbs(text, state):
-    assert runpy.run_path(str(PROFILES / "cluster-generic/pbs-status"))["state"](text) == state
+def test_the_states_of_pbs(job, line):
+    assert runpy.run_path(str(PROFILES / "cluster-generic/pbs-status"))["line"]("7", job) == line
+
+
+def test_what_a_queue_says_of_its_jobs(monkeypatch):
+    answers = iter([(0, "1 running\n2 failed exit code 3\n9 success\n", ""), (1, "", "away")])
+    monkeypatch.setattr(queue_module, "answer", lambda command, environment: next(answers))
+    queue = Queue("submit", "status", "cancel", dict)
+    states = queue.states({"1", "2"})
+    assert {job: (state.phase, state.reason) for job, state in states.items()} == {
+        "1": ("running", ""),
+        "2": ("failed", "exit code 3"),
+    }
+    assert queue.states({"1"}) is None, "it does not answer: nothing has ended"
+
+
+def test_a_job_that_a_queue_has_forgotten_is_over(monkeypatch):
+    monkeypatch.setattr(queue_module, "answer", lambda command, environment: (0, "", ""))
+    queue = Queue("submit", "status", "cancel", dict)
+    answers = [queue.states({"1"}) for _ in range(4)]
+    assert answers[:3] == [{}, {}, {}], "the first looks may be too early"
+    assert answers[3]["1"].phase == "unknown"
 
 
 def test_a_job_of_kubernetes(tmp_path):
     """kubectl is a stand-in that keeps what it is given."""
     kubectl = tmp_path / "kubectl"
-    answer = json.dumps({"status": {"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]}})
+    condition = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "too long"}
+    answer = json.dumps({"metadata": {"name": "x"}, "status": {"failed": 1, "conditions": [condition]}})
     kubectl.write_text(
         f"""#!/bin/sh
 [ "$1" = create ] && cat > {tmp_path}/manifest.json && echo job.batch/scaleproof-x1
@@ -137,7 +177,10 @@ true
     (tmp_path / "snakejob.sh").write_text("#!/bin/sh\ntrue\n")
     program = str(PROFILES / "kubernetes/job")
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HF_TOKEN": "secret"}
-    words = shlex.split("submit --image i --claim c --mount /work --cpus 8 --mem-mb 16000 --gpus 2 --minutes 17")
+    words = shlex.split(
+        "submit --image i --claim c --mount /work --cpus 8 --mem-mb 16000 --gpus 2 --minutes 17"
+        " --label team=ml --node-selector gpu=h100 --tolerate gpu=yes:NoSchedule --tolerate spot --user 1000:100"
+    )
     done = subprocess.run(
         [program, *words, "snakejob.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
     )
@@ -148,61 +191,54 @@ true
     (container,) = spec["template"]["spec"]["containers"]
     assert "activeDeadlineSeconds" not in spec, "waiting for a node is no part of it"
     assert spec["template"]["spec"]["activeDeadlineSeconds"] == 1020
+    assert spec["template"]["metadata"]["labels"] == {"app": "scaleproof", "team": "ml"}
+    assert spec["template"]["spec"]["nodeSelector"] == {"gpu": "h100"}
+    assert spec["template"]["spec"]["securityContext"] == {"runAsUser": 1000, "runAsGroup": 100}
+    assert spec["template"]["spec"]["tolerations"] == [
+        {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
     assert container["resources"]["limits"] == {"cpu": "8", "memory": "16000M", "nvidia.com/gpu": "2"}
     assert container["command"] == ["sh", "-c", "#!/bin/sh\ntrue\n"]
-    done = subprocess.run([program, "status", "x"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "failed"
+    names = ("job.batch/x", "job.batch/gone")
+    done = subprocess.run(
+        [program, "status", *names], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "job.batch/x failed DeadlineExceeded too long",
+        "job.batch/gone cancelled it does not exist any more",
+    ]
     state = runpy.run_path(program)["state"]
     assert [state(job) for job in ({}, {"status": {"active": 1}}, {"status": {"succeeded": 1}})] == [
-        "running",
+        "waiting",
         "running",
         "success",
     ]
 
 
-@pytest.mark.parametrize(
-    ("answers", "state", "asked"),
-    [
-        (["refused", "done"], "success", 2),
-        (["refused"] * 9, "running", 4),  # known no better: the next look asks again
-        (["cut", "done"], "success", 2),
-        (["gone"] * 9, "failed", 4),
-    ],
-)
-def test_kubernetes_is_asked_again_where_it_does_not_answer(monkeypatch, capsys, answers, state, asked):
-    words = {
-        "refused": (1, "", "The connection to the server 10.0.0.1:6443 was refused"),
-        "gone": (1, "", 'Error from server (NotFound): jobs.batch "scaleproof-x1" not found'),
-        "cut": (0, '{"status": {"succ', ""),
-        "done": (0, '{"status": {"succeeded": 1}}', ""),
-    }
+@pytest.mark.fault("kubectl fails, or its answer is cut off", "no job has ended by that; the next look asks again")
+@pytest.mark.parametrize(("code", "printed"), [(1, ""), (1, '{"items": []}'), (0, '{"status": {"succ')])
+def test_kubernetes_does_not_answer(monkeypatch, capsys, code, printed):
     program = runpy.run_path(str(PROFILES / "kubernetes/job"))
-    questions = []
-
-    def run(command, **options):
-        questions.append(command)
-        return subprocess.CompletedProcess(command, *words[answers[len(questions) - 1]])
-
-    monkeypatch.setattr(program["subprocess"], "run", run)
-    monkeypatch.setattr(program["time"], "sleep", lambda seconds: None)
-    assert program["state_of"]("job.batch/scaleproof-x1") == state
-    assert questions == [["kubectl", "get", "job.batch/scaleproof-x1", "-o", "json"]] * asked
-    assert capsys.readouterr().err.strip().endswith(words[answers[0]][2] if asked == 4 else "")
+    answer = subprocess.CompletedProcess([], code, printed, "The connection was refused" if code else "")
+    monkeypatch.setattr(program["subprocess"], "run", lambda *command, **options: answer)
+    assert program["states"](["job.batch/scaleproof-x1"]) == 1
+    assert capsys.readouterr().out == ""
 
 
 def test_resources_in_the_words_of_lsf():
-    request = Job(nodes=2, gres="gpu:4", cpus_per_task=16, mem_mb=32000, runtime=17, options="--no-kill --exclusive")
+    request = JobRequest(nodes=2, devices=4, cores=16, memory_mb=32000, minutes=17)
     sent = Site(scheduler="lsf", gpu_type="NVIDIAH100").resources(request)
     assert sent["lsf_extra"] == "-x -gpu num=4:gmodel=NVIDIAH100:mode=shared"
     assert (sent["cpus_per_task"], sent["mem_mb"], sent["runtime"], sent["nodes"]) == (16, 32000, 17, 1)
-    assert Site(scheduler="lsf", exclusive=False).resources(Job(1, "", 4, 8000, 17, "--exclusive"))["lsf_extra"] == ""
+    assert Site(scheduler="lsf", exclusive=False).resources(JobRequest(1, 0, 4, 8000, 17))["lsf_extra"] == ""
 
 
 def test_profiles_ask_only_for_resources_that_rules_have():
     """A name in a submit command that no rule has would stop Snakemake at the first job."""
     for path in sorted(PROFILES.glob("*/profile.v9+.yaml")):
         profile = yaml.safe_load(path.read_text())
-        named = set(profile.get("cluster-generic-submit-cmd", "").split("{resources.")[1:])
+        named = set(profile.get("scaleproof-submit", "").split("{")[1:])
         names = {text.partition("}")[0] for text in named}
         site = Site.of(profile.get("config"))
         assert names <= set(site.resource_names), path

@@ -26,6 +26,10 @@ OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
 QUIET = ("claim-unverifiable", "spread-missing")  # notes that are true of most publications: shown on request
 
 
+class NoResult(UserError):
+    """None of the files that were audited has a result."""
+
+
 class FigureCount(BaseModel):
     """How many figures of tables were understood, and under which headings others stand."""
 
@@ -118,7 +122,7 @@ def _count_formats(evidence: Evidence) -> Counter[str]:
     return formats
 
 
-def _no_result(evidence: Evidence, source: str) -> UserError:
+def _no_result(evidence: Evidence, source: str) -> NoResult:
     """The error for files without a result: how many there are, and why the first three were not read."""
     details = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
@@ -126,7 +130,7 @@ def _no_result(evidence: Evidence, source: str) -> UserError:
         details += f"; not read: {'; '.join(reasons[:3])}"
     details += "; docs/audit.md lists what is recognised"
     files = len(evidence.ignored) + len(evidence.traces)
-    return UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
+    return NoResult(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

@@ -75,7 +75,7 @@ def analyse(args: argparse.Namespace) -> None:
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import timed
     from scaleproof.ground.records.series import read_series
-    from scaleproof.ground.snakemake_command import options_for
+    from scaleproof.ground.snakemake_command import as_target, options_for
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
@@ -89,6 +89,7 @@ def analyse(args: argparse.Namespace) -> None:
         repeat_until=campaign.repeat_until,
         snakemake=options_for(folder),
     )
+    report.results = as_target(args.results)
     write_json(folder / "scaling_report.json", report)
     _write_tables(folder, runs, all_findings, campaign.target_loss)
 
@@ -393,5 +394,4 @@ def add_stages(stages: Group) -> None:
         sub = command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
-            bands = "forecast.json: its forecasts are drawn as bands"
-            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=bands)
+            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help="forecast.json, drawn as bands")

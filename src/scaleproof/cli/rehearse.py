@@ -4,6 +4,7 @@ import argparse
 
 from scaleproof.cli.arguments import Group, on_campaign
 from scaleproof.cli.values import text
+from scaleproof.ground.snakemake_command import PROFILE
 
 
 def rehearse(args: argparse.Namespace) -> None:
@@ -38,7 +39,7 @@ def add(commands: Group) -> None:
     doc = "run a whole campaign in small: tiny shapes, three steps, each cell once; says what would fail"
     example = (
         "scaleproof rehearse config/campaigns/demo.yaml\n"
-        "scaleproof rehearse config/campaigns/any_gpu.yaml --profile slurm\n\n"
+        f"scaleproof rehearse config/campaigns/any_gpu.yaml --profile {PROFILE}\n\n"
         "Exit codes: 0 all runs that can be made here ended well; 1 a run failed; 2 wrong input, or a stage failed."
     )
     sub = on_campaign(commands, "rehearse", rehearse, doc, example)

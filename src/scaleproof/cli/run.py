@@ -12,6 +12,7 @@ from scaleproof.cli.arguments import Group, command, fingerprints_option, on_cam
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
 from scaleproof.ground.number_format import duration, number, seconds
+from scaleproof.ground.snakemake_command import PROFILE
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
@@ -202,7 +203,7 @@ def retry(args: argparse.Namespace) -> None:
 
 def cluster_check(args: argparse.Namespace) -> None:
     """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) where one is bad."""
-    from scaleproof.driver.cluster_check import check, line
+    from scaleproof.driver.cluster.check import check, line
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     verdicts = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
@@ -227,20 +228,20 @@ def add(commands: Group) -> None:
     again.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=words)
     results_option(again)
 
-    cluster = subcommands(commands, "cluster", "look at a Slurm cluster before a campaign is sent there")
+    cluster = subcommands(commands, "cluster", "look at a cluster before a campaign is sent there")
     doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
     check = command(
         cluster, "check", cluster_check, doc, "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
     )
     check.add_argument(
-        "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs Slurm is asked about"
+        "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs the scheduler is asked about"
     )
     check.add_argument(
         "--profile",
         type=path,
-        default=Path("slurm"),
+        default=Path(PROFILE),
         metavar="DIR",
-        help="the profile's folder or name (default: slurm)",
+        help=f"the profile's folder or name (default: {PROFILE})",
     )
     results_option(check)
 

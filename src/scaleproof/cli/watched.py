@@ -17,7 +17,11 @@ def watched(args: argparse.Namespace) -> None:
 
     runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
     for run in runs:
-        rate = f"{integer(run.tokens_per_s)} tokens/s" if run.tokens_per_s else "no tokens counted"
+        rate = "nothing counted"
+        if run.tokens_per_s:
+            rate = f"{integer(run.tokens_per_s)} tokens/s"
+        elif run.samples_per_s:
+            rate = f"{integer(run.samples_per_s)} samples/s"
         steps = len(run.ranks[0].step_s)
         print(f"{run.name}: {len(run.ranks)} rank(s), {integer(steps)} optimizer steps, {rate} (evidence: watched)")
     different = [difference for run in runs[1:] for difference in differences(runs[0], run)]

@@ -30,7 +30,7 @@ class UserError(Exception):
 
 # What other programs call it: what it is called here. Letters alone, small; of several the first that is allowed.
 OTHER_WORDS = """
-gpu gpus nvidia nccl: cuda | gloo: cpu
+gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
 float32 float full 32: fp32 | float16 half amp 16: fp16 | bfloat16 mixed: bf16 | tensorfloat32: tf32
 dtype: precision | backend: device
 distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
@@ -52,6 +52,8 @@ cpuspertask: cpus_per_device | than: better_than
 walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
+# Near by their letters to what they do not mean: devices that are not supported.
+UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
 EMPTY = "it is empty"
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
@@ -66,11 +68,11 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
-    """The allowed name that `name` resembles most; None if it resembles none, or is one already."""
+    """The allowed name that `name` resembles most; None if it resembles none, is one, or means another thing."""
     choices = [str(choice) for choice in allowed]
     by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])
-    if str(name) in by_letters.values():
+    if str(name) in by_letters.values() or letters in UNRELATED:
         return None
     if (same := same_name(name, by_letters.values())) is not None:
         return same
@@ -253,7 +255,7 @@ def _fault_of_parsing(error: Exception) -> str:
     return f"it has no {text}" if isinstance(error, KeyError) else text
 
 
-UNMADE = ("published", "downloads", "slurm-logs", "forecasts")  # folders of results/ that no rule writes into
+UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of results/ that no rule writes into
 
 
 def missing(path: Path) -> UserError:

@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 FEWEST = 3  # repeats of which a ratio has an interval
-NOISY_PAIR, NOISY_CELLS = 0.2, 0.1  # levels at which a pair, and cells, lend no noise to each other
-NOISY_FAMILY = 0.05  # that of a family
+NOISY_PAIR = 0.3  # level at which a pair, or a cell, is noisier than the others, whose noise then counts no more
+NOISY_CELLS = 0.1  # level at which cells are not equally noisy
 POWER = 0.8
 DRAWS = 50_000
 
@@ -151,7 +151,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(counts.values()) - len(names)
         pooled = math.sqrt(sum(squares) / freedom)
-    unequal = _unequal(squares, [n - 1] * len(names) if matched else [m - 1 for m in counts.values()], NOISY_FAMILY)
+    unequal = _unequal(squares, [n - 1] * len(names) if matched else [m - 1 for m in counts.values()], NOISY_CELLS)
     tukey = float(stats.studentized_range.ppf(confidence, len(names), freedom)) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
     ratio, half = {}, {}
@@ -198,12 +198,15 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
     random = np.random.default_rng(7)
     own = random.chisquare(n - 1, DRAWS)
     rest = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
-    claims = pairs if family.unequal else 1
-    needed = stats.t.ppf(1 - (1 - confidence) / 2 / claims, n - 1) * np.sqrt(own / (n - 1))
+    alone = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
+    among_all = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)
+    needed = among_all
     if not family.unequal:
         residual = (k - 1) * (n - 1)
         tukey = _tukey(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + rest) / residual)
-        needed = np.maximum(needed, tukey)
+        # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
+        is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
+        needed = np.where(is_mistaken, among_all, np.maximum(alone, tukey))
     return _shown(needed, n, spread, freedom, random)
 
 

@@ -190,7 +190,7 @@ def _same(printed: str, stated: str) -> bool:
 
 def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield what the page says of processor, devices and versions that no run has, or leaves out."""
-    section = next(page.all("section", id="environment"), Element("section"))
+    section = next(page.all("div", id="environment"), Element("div"))
     stated = {}
     for row in section.all("tr"):
         cells = [*row.all("th"), *row.all("td")]

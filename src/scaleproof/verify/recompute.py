@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.recomputed_window import quantile
+from scaleproof.verify.intervals import NOISY_PAIR
 from scaleproof.verify.raw import RawRun
 
 CONFIDENCE = 0.95
@@ -48,7 +49,7 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
     """Return `quantities` with the intervals of cells' rates as reports of schema 5.1 and later have them.
 
     The variance of a run is that of all cells with the same repeats, in its two parts: between rounds, and within them.
-    Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 20 %) keeps its own interval.
+    Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 30 %) keeps its own interval.
     """
     logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
     for run in runs:
@@ -70,8 +71,8 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
         within = (n_cells * variance - between) / (n_cells - 1)
         own_variance = statistics.variance(list(own.values()))
         others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
-        is_noisier = others <= 0 or f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1)) < 0.2
-        if variance > 0 and not is_noisier:
+        of_chance = f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1)) if others > 0 else 0.0
+        if variance > 0 and of_chance >= NOISY_PAIR:
             freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
             factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
             quantity = quantities[name]

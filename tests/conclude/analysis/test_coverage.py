@@ -50,6 +50,23 @@ def test_the_simulation_sees_what_a_page_claims(coverage):
     assert not coverage.claims_a_difference(*coverage.answered(alike))
 
 
+@pytest.mark.parametrize("noise", ["normal 3 %", "one cell 10x noisier"])
+def test_the_arrays_say_what_pages_say(coverage, random, noise):
+    draw = coverage.ALL_NOISE[noise]
+    assert 0 <= coverage._false_claims_at_once(random, draw, 2, 3, 20) <= 0.3
+    assert 0.7 <= coverage._coverage_at_once(random, draw, 5, 3, 20)["speed-up"] <= 1
+
+
+def test_arrays_that_say_something_else_end_the_benchmark(coverage, random, monkeypatch):
+    monkeypatch.setattr(coverage, "speed_up_halves", lambda logs: np.full(len(logs), 0.5))
+    with pytest.raises(SystemExit, match="does not have the intervals of the arrays"):
+        coverage._coverage_at_once(random, coverage.NOISE["normal 3 %"], 2, 3, 20)
+
+
+def test_a_page_of_two_repeats_claims_nothing(coverage, random):
+    assert coverage.false_claims(random, coverage.NOISE["two states that last"], 5, 2, 30) == 0
+
+
 def test_repeats_that_do_not_match_are_compared_without_rounds(coverage, random):
     draw = coverage.NOISE["two states"]
     claims = [coverage.family(draw(random, 6, 3), matched=False).differ.any() for _ in range(200)]
@@ -77,7 +94,7 @@ def test_printed_intervals_hold_the_truth(coverage, random, noise, least):
 
 
 def test_the_noise_of_all_cells_narrows_a_speed_up(coverage, random):
-    held = coverage.printed_coverage(random, coverage.NOISE["normal 3 %"], 5, 3, 100)
+    held = coverage.printed_coverage(random, coverage.NOISE["normal 3 %"], 5, 3, 300)
     assert held["half alone"] > 1.3 * held["half"]
 
 

@@ -92,6 +92,15 @@ def test_a_fault_is_found_and_named(sound, code):
     assert finding.advice
 
 
+def test_power_caps_are_one_note_of_a_campaign(sound):
+    capped = HOT | {"throttled": {"power_cap": 1.0, "thermal_hardware": 0.01}}
+    change = set_in("ranks", 0, lambda rank: rank | {"gpus": [capped]})
+    runs = [rewrite(run, change) for run in sound]
+    (finding,) = audit("synthetic", runs).findings
+    assert (finding.code, finding.severity, len(finding.runs)) == ("device-throttled", "note", len(runs))
+    assert finding.evidence == "devices of 6 of 6 runs were at their power cap in the window"
+
+
 @pytest.mark.parametrize(("precision", "severity"), [("fp32", "invalid"), ("fp16", "suspect")])
 def test_only_fp16_may_skip_an_update(sound, precision, severity):
     def skipped(data):

@@ -46,7 +46,7 @@ def test_a_job_is_followed_to_its_end(with_accounts):
 
 ASK = """
 import sys
-from scaleproof.driver.slurm_states import accounted
+from scaleproof.driver.cluster.slurm import accounted
 print({job: state.name for job, state in accounted(set(sys.argv[1:])).items()})
 """
 

@@ -16,7 +16,7 @@ def test_each_task_runs_on_its_own_node_and_has_its_own_number(checkout):
     """The array's last task has the array's own number, by which Slurm describes all of its tasks."""
     checkout.campaign("tasks", TWO_TASKS)
     runs = [f"results/tasks/runs/ddp-n1x1/rep{k}" for k in (1, 2)]
-    done = checkout.snakemake(*(f"{run}/steps.csv" for run in runs), *QUICK, "--scaleproof-slurm-array-jobs", "train")
+    done = checkout.snakemake(*(f"{run}/steps.csv" for run in runs), *QUICK, "--scaleproof-array-jobs", "train")
     assert done.returncode == 0, done.stderr[-5000:]
     assert ": scaleproof-train, 2 tasks" in done.stderr
     found = [json.loads((checkout.root / run / "training_metrics.json").read_text()) for run in runs]

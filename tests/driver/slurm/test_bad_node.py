@@ -29,7 +29,7 @@ def without_files(checkout):
 )
 def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files, name):
     checkout.campaign(name, REPEATED)
-    together = ("--scaleproof-slurm-array-jobs", "train") if name == "arrays" else ()
+    together = ("--scaleproof-array-jobs", "train") if name == "arrays" else ()
     done = checkout.snakemake(f"results/{name}/report.html", *QUICK, *together)
     assert done.returncode == 0, done.stderr[-5000:]
     assert f"node {without_files} is excluded from here on" in done.stderr

@@ -44,7 +44,7 @@ def test_jobs_that_wait_end_without_a_row(checkout, closed, arrays):
     runs = [f"results/edited-{name}/runs/ddp-n1x1/rep{k}/steps.csv" for k in (1, 2)]
     kept = f"results/kept-{name}/runs/ddp-n1x1/rep1/steps.csv"
     targets = [*runs, f"results/together-{name}/runs.csv", kept]
-    options = (*QUICK, "--scaleproof-slurm-array-jobs", "train") if arrays else QUICK
+    options = (*QUICK, "--scaleproof-array-jobs", "train") if arrays else QUICK
     driver = subprocess.Popen(
         checkout.command("snakemake", "--profile", "slurm", *targets, *options),
         cwd=checkout.root,

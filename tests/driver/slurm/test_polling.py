@@ -9,12 +9,12 @@ import pytest
 # "urgent"; then one that Slurm holds.
 STORY = """
 import json, subprocess, time
-from scaleproof.driver.slurm_states import FAILED, job_states
+from scaleproof.driver.cluster.slurm import FAILED, Slurm
 
 sh = lambda command: subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout.strip()
 
 def look(job):
-    states = job_states({job})
+    states = Slurm(dict).states({job})
     return states and states[job].name
 
 def until(job, state):
@@ -33,7 +33,7 @@ sh("slurmctld")
 urgent = sh("sbatch --parsable -p urgent -N2 --exclusive -o /dev/null --wrap true")
 heard.append(until(job, "PREEMPTED") in FAILED)
 held = sh("sbatch --parsable --hold -p gpu -o /dev/null --wrap true")
-heard.append(job_states({held})[held].waits_for)
+heard.append(Slurm(dict).states({held})[held].reason)
 sh(f"scancel {held}")
 heard.append(look("999999"))
 print(json.dumps(heard))

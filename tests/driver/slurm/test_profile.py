@@ -35,5 +35,5 @@ def test_a_reason_stands_beside_every_key(repository):
 
 def test_what_the_profile_must_say(repository):
     profile = yaml.safe_load((repository / "profiles/slurm/profile.v9+.yaml").read_text())
-    assert profile["executor"] == "scaleproof-slurm"
+    assert profile["executor"] == "scaleproof"
     assert profile["seconds-between-status-checks"] == 30

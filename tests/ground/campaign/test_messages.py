@@ -34,6 +34,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nexecution:\n  device: gpu\n",
         ["line 3", 'execution.device cannot be "gpu"', 'Did you mean "cuda"?'],
     ),
+    "a device that is not supported": (
+        "title: x\nexecution:\n  device: tpu\n",
+        ["line 3", 'execution.device cannot be "tpu"; allowed: auto; cpu; cuda.\n'],
+    ),
     "a cell traced twice": (
         "title: x\ntrace:\n  cells: [ddp-n1x1, ddp-n1x1]\n",
         ["line 3", 'trace.cells: "ddp-n1x1" is named twice'],

@@ -1,6 +1,7 @@
 """Ranks forked from a process that has imported libraries are the ranks that torchrun starts."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from patience import HANGS
 
 from scaleproof.ground.records.run import read_run
 from scaleproof.ground.records.steps import loss_series
-from scaleproof.measure.launch.forked import connect, socket_path
+from scaleproof.measure.launch.forked import HEADER, connect, receive, socket_path
 from scaleproof.measure.launch.local import may_fork
 from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.trainer.request import PlannedRun
@@ -85,3 +86,14 @@ def test_the_client_imports_only_the_standard_library():
     left_alone = "{'torch', 'numpy', 'pydantic'}"
     code = f"import sys, scaleproof.measure.launch.forked\nsys.exit(bool({left_alone} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0
+
+
+@pytest.mark.parametrize("sent", [b"", HEADER.pack(10), HEADER.pack(10) + b"{}"])
+def test_a_client_that_is_gone_ends_the_wait_for_its_request(sent):
+    here, there = socket.socketpair()
+    with here, there:
+        if sent:
+            socket.send_fds(there, [sent], [1])
+        there.close()
+        with pytest.raises(EOFError, match="the client is gone"):
+            receive(here)

@@ -14,9 +14,9 @@ from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch import run as launch
 from scaleproof.measure.launch.attempt import begin_attempt
 from scaleproof.measure.launch.supervise import Interrupted
-from scaleproof.measure.machine import slurm
+from scaleproof.measure.machine import allocation as slurm
+from scaleproof.measure.machine.allocation import Allocation
 from scaleproof.measure.machine.network import loopback_problem
-from scaleproof.measure.machine.slurm import Allocation
 from scaleproof.measure.trainer.request import PlannedRun
 
 
@@ -85,7 +85,7 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
     outcome = launch.CommandOutcome(1, False, ["ConnectionError: closed by peer"])
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
     if ended:
-        with pytest.raises(Interrupted, match="Slurm has ended the job"):
+        with pytest.raises(Interrupted, match="the scheduler has ended the job"):
             launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path)
         assert not (tmp_path / "training_metrics.json").exists()
         assert "nothing of this run was published" in (tmp_path / "train.log").read_text()

@@ -105,6 +105,10 @@ def test_documents_and_campaigns_for_old_devices_name_the_same_index(repository)
         ((12, 0), ["sm_90a"], False),
         ((9, 0), ["sm_90a"], True),
         ((10, 3), ["sm_100f"], True),
+        ((10, 0), ["compute_90a"], False),
+        ((9, 0), ["compute_90a"], True),
+        ((12, 0), ["compute_100f"], False),
+        ((10, 3), ["compute_100f"], True),
     ],
 )
 def test_kernels_of_other_devices(capability, architectures, runs):

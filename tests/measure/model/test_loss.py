@@ -1,7 +1,10 @@
 """Three ways to compute the same loss, and attention without a mask: against transformers' own."""
 
+import re
+
 import pytest
 import torch
+from torch._inductor.utils import run_and_get_code
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
@@ -134,3 +137,21 @@ def test_a_mask_is_refused(function):
     parts = [torch.zeros(1, 2, 4, 8)] * 3
     with pytest.raises(ValueError, match="made an attention mask"):
         function(torch.nn.Identity(), *parts, torch.ones(4, 4))
+
+
+def test_a_compiled_fused_loss_keeps_no_logits_in_fp32():
+    """By the code that torch's compiler writes: of a chunk's logits there is one buffer, the product's own."""
+    torch.manual_seed(8)
+    hidden, weight = (torch.randn(rows, 32, requires_grad=True) for rows in (128, VOCABULARY))
+    targets = torch.randint(VOCABULARY, (128,))
+
+    def loss(*inputs: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return FusedCrossEntropy.apply(*inputs, 64)
+
+    value, (code,) = run_and_get_code(torch.compile(loss, fullgraph=True), hidden, weight, targets)
+    assert re.findall(rf"empty_strided_cpu\(\(64, {VOCABULARY}\), .*, torch\.(\w+)\)", code) == ["bfloat16"]
+    of_compiled = torch.autograd.grad(value, (hidden, weight))
+    of_eager = torch.autograd.grad(loss(hidden, weight, targets), (hidden, weight))
+    for compiled, eager in zip(of_compiled, of_eager, strict=True):
+        torch.testing.assert_close(compiled, eager, rtol=0.02, atol=1e-4)

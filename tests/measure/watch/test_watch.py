@@ -134,6 +134,7 @@ def test_a_loss_that_the_model_does_not_return(tmp_path):
     (rank,) = read_watched(tmp_path)
     assert rank.losses[-1] == loss.item()
     assert rank.tokens == [0, 0], "numbers are no tokens"
+    assert WatchedRun("a", [rank.model_copy(update={"samples": [2] * 4, "step_s": [1.0] * 4})]).samples_per_s == 2
 
 
 def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):

@@ -6,15 +6,13 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.simultaneous import sd_interval
+from scaleproof.conclude.analysis.simultaneous import DRAWS, POWER, sd_interval
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.comparison_report import Paired
 
-POWER = 0.8  # probability with which the smallest detectable effect is detected
 RESOLVE = 0.02  # the effect for which the pairs needed are stated
 FEWEST_PAIRS = 6  # below, an estimate of the spread says nothing about the pairs needed
 MOST_PAIRS = 1000
-DRAWS = 20_000  # of the Monte Carlo behind a power
 
 
 def compare(ratios: list[float], null_ratios: list[float]) -> Paired:

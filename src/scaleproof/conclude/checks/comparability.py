@@ -22,7 +22,7 @@ TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 # A classifier's loss is the mean of a few samples, not of thousands of tokens: the rounding of low precision is not
 # averaged away.
 CLASSIFIER_TOLERANCE = {"fp32": 2e-4, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
-# What the launcher, Snakemake or Slurm sets for itself; the census has what the ranks saw.
+# What the launcher, Snakemake or a scheduler sets for itself; the census has what the ranks saw.
 OF_THE_LAUNCHER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 APART = 1.25  # ratio of a run's rate and the median of its cell
 EXACT, EXACT_STEPS = 1e-5, 30  # fp32: seen are 1.5e-7 over 29 steps, for every strategy

@@ -15,9 +15,9 @@ of_excluded_node: Register[ExcludedNode] = Register(lambda excluded: [excluded.n
         "note",
         what="Jobs kept failing on a node, and the driver asked for it no more. The runs are from the other nodes: "
         "where hardware differs between nodes, from fewer kinds of it.",
-        detected="Two failed jobs on one node, of which one ended well on another, or Slurm's NODE_FAIL twice.",
+        detected="Two failed jobs on one node, of which one ended well on another, or the state NODE_FAIL twice.",
         seen="A node without the shared file system, to which the queue sends job after job because it is always free.",
-        repair="The logs of these jobs are in results/slurm-logs/. Tell the site.",
+        repair="The logs of these jobs are in results/job-logs/. Tell the site.",
     )
 )
 def nodes_were_left_out(excluded: ExcludedNode) -> Iterator[Flag]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import fixed, integer, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -180,27 +180,37 @@ def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")
 
 
-@of_run.check(
+@of_runs.check(
     Code(
         "device-throttled",
         "suspect",
         what="A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
-        detected="NVML's reasons over the samples of the window, 5 %; a power cap alone is a `note`.",
+        detected="NVML's reasons over the samples of the window, 5 %; power caps alone are one `note` of a campaign.",
         seen="Dense nodes.",
         repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
     )
 )
-def devices_ran_free(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each GPU that heat or its power supply slowed down for more than a moment; a power cap alone is a note."""
-    for rank in run.metrics.ranks:
-        for gpu in rank.get("gpus") or []:
-            slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
-            if not slowed:
-                continue
-            shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
-            clock_mhz = gpu["sm_clock_mhz_mean"]
-            clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
-            yield Flag(
-                f"a device of rank {rank['rank']} was slowed down in the window: {shares} of the samples, {clock}",
-                severity="note" if set(slowed) == {"power_cap"} else "suspect",
-            )
+def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Flag each GPU that heat or its power supply slowed down for more than a moment, and once all power caps.
+
+    At work every GPU of a data centre is at its cap: that is no news of a run.
+    """
+    capped: dict[str, MeasuredRun] = {}
+    for run in runs:
+        for rank in run.metrics.ranks:
+            for gpu in rank.get("gpus") or []:
+                slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+                if set(slowed) == {"power_cap"}:
+                    capped[run.name] = run
+                elif slowed:
+                    yield Flag(_slowed_down(rank["rank"], slowed, gpu["sm_clock_mhz_mean"]), [run])
+    if capped:
+        evidence = f"devices of {len(capped)} of {len(runs)} runs were at their power cap in the window"
+        yield Flag(evidence, list(capped.values()), severity="note")
+
+
+def _slowed_down(rank: int, slowed: dict[str, float], clock_mhz: float | None) -> str:
+    """What slowed a device of `rank` down, each with its share of the samples, and its mean clock."""
+    shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
+    clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
+    return f"a device of rank {rank} was slowed down in the window: {shares} of the samples, {clock}"

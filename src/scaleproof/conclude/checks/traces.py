@@ -64,7 +64,7 @@ def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
         what="Too much device time is in kernels of no known class: they may communicate, so communication is unknown.",
         detected="Share of the device time in classified kernels, against the coverage mark of 95 %.",
         seen="A renamed NCCL kernel made the overlap of a published analysis 0.",
-        repair="Add the names to trace/kernel_classes.py.",
+        repair="Add the names to ground/facts/kernel_classes.py.",
     ),
     Code(
         "trace-incomplete",

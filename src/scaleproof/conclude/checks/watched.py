@@ -28,9 +28,18 @@ class WatchedRun:
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens/s of all ranks, by the slowest rank's time after the warm-up; None without tokens or steps."""
-        tokens = sum(sum(rank.tokens[WARM_UP:]) for rank in self.ranks)
+        return self._per_s([rank.tokens for rank in self.ranks])
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Samples/s, as `tokens_per_s`."""
+        return self._per_s([rank.samples for rank in self.ranks])
+
+    def _per_s(self, work: Sequence[list[int]]) -> float | None:
+        """Return the rate of `work`, a list for each rank with an entry for each step."""
+        amount = sum(sum(of_rank[WARM_UP:]) for of_rank in work)
         slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
-        return tokens / slowest if tokens and slowest else None
+        return amount / slowest if amount and slowest else None
 
 
 of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: run.cells)

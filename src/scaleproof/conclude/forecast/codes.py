@@ -43,8 +43,7 @@ NODE_SLOW = Code(
     "node's bus bandwidth, and far below it by the spread of the pairs.",
     seen="nccl issue 318: the first useful measurement is an all-reduce between exactly two nodes; superbenchmark "
     "issue 626.",
-    repair="Leave the node out: the sweep's exclude.txt has the line for sbatch --exclude or "
-    "--scaleproof-slurm-exclude-nodes. Tell the site.",
+    repair="Leave the node out: the sweep's exclude.txt has the line for --scaleproof-exclude-nodes. Tell the site.",
 )
 
 LINK_SLOW = Code(

@@ -19,9 +19,9 @@ from scaleproof.measure.launch import local
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.machine.allocation import allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
-from scaleproof.measure.machine.slurm import allocation
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import PlannedRun
 

@@ -100,7 +100,7 @@ def _slow_pairs_of(node: str, slow: Iterable[PairRow]) -> int:
 
 
 def exclusion_list(verdict: PairVerdict) -> str:
-    """One line of node names as `sbatch --exclude` takes it; an empty line where no node is slow.
+    """One line of node names as options that exclude nodes take it; an empty line where no node is slow.
 
     A slow link is not in it: which of its two ends to leave out is a choice.
     """

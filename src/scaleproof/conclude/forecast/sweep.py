@@ -18,10 +18,10 @@ from scaleproof.ground.files import write_json
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.machine.allocation import Allocation, allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance
-from scaleproof.measure.machine.slurm import Allocation, allocation
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 PROGRAM = "scaleproof.conclude.forecast.sweep_program"

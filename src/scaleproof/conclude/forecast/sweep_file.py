@@ -132,7 +132,7 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
 
 
 def pair_rows(sweep: Sweep) -> list[PairRow]:
-    """One row a pair of nodes that is in every launch; launches that Slurm gave other nodes have no pair in common."""
+    """One row a pair of nodes that is in every launch; launches that got other nodes have no pair in common."""
     size = 2 * sweep.devices_per_node
     medians: dict[tuple[str, str, int], list[float]] = {}
     for launch in sweep.launches:

@@ -36,7 +36,7 @@ def swept(request: Request) -> Any:
             calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
     places = session.gather(session.place)
-    names = {short_host(host): host for host in request.hosts}  # as Slurm calls them
+    names = {short_host(host): host for host in request.hosts}  # as the scheduler calls them
     hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
     own = node_pairs(session.rank, hosts, session.device, settings)
     pairs = [pair for pairs_of_rank in session.gather(own) for pair in pairs_of_rank]

@@ -12,6 +12,7 @@ __all__ = [
     "page_facts",
     "page_inputs",
     "paper",
+    "prometheus",
     "read_results",
     "sentences",
     "tables",

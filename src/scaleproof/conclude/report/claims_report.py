@@ -18,7 +18,8 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
-    sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in conclusion.bullets]
+    bullets = conclusion.on_page(inputs.report)
+    sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in bullets]
     for cell in inputs.waterfall:
         if is_known(cell):
             lost = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]

@@ -27,7 +27,7 @@ RESULTS = Path("results")
 TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are no campaign's.
-RESERVED = ("corpora", "downloads", "published", "slurm-logs", "case-studies", "forecasts", "series")
+RESERVED = ("corpora", "downloads", "published", "job-logs", "case-studies", "forecasts", "series")
 
 
 class LoadedCampaign:

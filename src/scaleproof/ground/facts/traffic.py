@@ -42,6 +42,8 @@ def step_traffic(
     if name in ("fsdp", "hsdp"):
         gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
         between_nodes = 4 * p / devices_per_node if name == "hsdp" and nodes > 1 else 0
+        if between_nodes and devices_per_node == 1:  # whole on each node: nothing to gather or scatter
+            return traffic | {"reduced": (between_nodes, between_nodes)}
         return {"reduced": (between_nodes, between_nodes), "gathered": gathered, "scattered": (4 * p, 4 * p)}
     if name in ("zero1", "zero2"):
         times = a if name == "zero2" else 1

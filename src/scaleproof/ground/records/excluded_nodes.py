@@ -13,7 +13,7 @@ EXCLUDED = "logs/excluded_nodes.json"  # of a campaign's folder; `scaleproof ret
 
 
 class ExcludedNode(BaseModel):
-    """A node, and the jobs that failed there: Slurm's id -> its state."""
+    """A node, and the jobs that failed there: its id -> its state."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""One attempt to run the ranks of a cell: its folder, its request, and its processes, here or in a Slurm allocation."""
+"""One attempt to run the ranks of a cell: its folder, its request, and its processes, here or in an allocation."""
 
 import shutil
 import sys
@@ -10,11 +10,11 @@ from typing import Any
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
-from scaleproof.measure.launch import local, slurm_command
+from scaleproof.measure.launch import allocated, local
 from scaleproof.measure.launch.heartbeat import Heartbeat
 from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
+from scaleproof.measure.machine.allocation import Allocation, signal_steps
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 REQUEST = "request.json"  # in the attempt's folder
@@ -43,7 +43,7 @@ def write_request(
 ) -> Request:
     """Make the request of a run, write it into the folder `attempt` for the ranks, and return it.
 
-    `nodes`: the Slurm allocation, None on one machine. `provenance`: of the metrics: code, machine, command line.
+    `nodes`: the allocation, None on one machine. `provenance`: of the metrics: code, machine, command line.
     """
     request = Request.of(
         plan.cell,
@@ -74,7 +74,7 @@ def run_ranks(
 ) -> CommandOutcome:
     """Start the module `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `log`: the file that takes all output. `nodes`: the Slurm allocation, None on this machine. `steps`: what its
+    `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`: what its
     progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher
     is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on one machine, ranks
     come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk of the results
@@ -84,10 +84,10 @@ def run_ranks(
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
     try:
         if nodes:
-            line = slurm_command.command(cell, path, nodes, slurm_command.free_port(nodes.job), program)
+            line = allocated.command(cell, path, nodes, allocated.free_port(nodes.job), program)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
-            env = slurm_command.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
+            env = allocated.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
             remote = Reach(partial(signal_steps, nodes.job))
         else:
             start = local.forked_command if forked else local.command

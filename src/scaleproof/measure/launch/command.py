@@ -26,10 +26,10 @@ from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, rea
 from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures
 from scaleproof.measure.command.program import program_of
 from scaleproof.measure.command.watched import watched_figures
-from scaleproof.measure.launch import slurm_command
+from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, failed, failure
 from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
-from scaleproof.measure.machine.slurm import Allocation, signal_steps
+from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
 from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
@@ -46,7 +46,7 @@ def attempt_command(
     """Run the command of the request's cell and read its figures.
 
     A program that is timed as a whole runs in two lengths: their difference is without start-up.
-    `nodes`: the Slurm allocation, None on this machine; `read`: reads the lines that known programs print.
+    `nodes`: the allocation, None on this machine; `read`: reads the lines that known programs print.
     Writes steps.csv into the folder `attempt` and all output into the file `log`. Raises UserError where there is no
     such program, Interrupted where the run was stopped.
     """
@@ -81,7 +81,7 @@ def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
     cell = request.cell
     assert cell.command is not None
     if nodes:
-        meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": slurm_command.free_port(nodes.job)}
+        meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": allocated.free_port(nodes.job)}
     else:
         meeting_point = _meet_here(cell.command)
     values = cell.values_of_command(request.repeat) | {"steps": steps} | meeting_point
@@ -109,8 +109,8 @@ def _start(
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
     remote = None
     if nodes and request.cell.execution.geometry.nodes > 1:
-        words = [*slurm_command.srun(request.cell, nodes), *words]
-        environment = slurm_command.without_job(environment)  # from which srun would take options
+        words = [*allocated.srun(request.cell, nodes), *words]
+        environment = without_job(environment)  # from which srun would take options
         remote = Reach(partial(signal_steps, nodes.job))
     try:
         return run_watched(list(words), environment, log, limit, remote=remote)

@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
-from scaleproof.measure.machine.slurm import verdict
+from scaleproof.measure.machine.allocation import verdict
 from scaleproof.measure.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -29,12 +29,12 @@ def failed(request: Request, why: Failure) -> Failed:
 
 
 def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and cause of a failed attempt, from the ranks' reports in the folder `attempt`, torchrun and Slurm."""
+    """Class and cause of a failed attempt, by the ranks' reports in the folder `attempt`, torchrun, the scheduler."""
     if outcome.timed_out:
         return _timeout(request, outcome)
-    slurm_class, slurm_reason = verdict(outcome.tail) or (None, "")
-    if slurm_class == "node_fail":  # ranks that lost their peers have reported a crash
-        return _make(slurm_class, slurm_reason, None, outcome)
+    job_class, job_reason = verdict(outcome.tail) or (None, "")
+    if job_class == "node_fail":  # ranks that lost their peers have reported a crash
+        return _make(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in sorted(reports, key=lambda r: r["time"]):
@@ -42,8 +42,8 @@ def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure
             return _make(report["class"], report["reason"], report["rank"], outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
     killed_rank, number = _killed_rank(ended)
-    if slurm_class:
-        return _make(slurm_class, slurm_reason, killed_rank if number == signal.SIGKILL else None, outcome)
+    if job_class:
+        return _make(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
     if killed_rank is not None:
         return _killed(killed_rank, number, outcome)
     if reports:

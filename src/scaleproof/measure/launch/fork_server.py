@@ -63,11 +63,15 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 def _supervise_request(client: socket.socket) -> int:
     """In a child of the server: fork the ranks that the client asks for, and tell it their exit code; returns it too.
 
-    The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
+    1 where the client is gone before it has asked. The client gets this process' number first, to send signals to. A
+    request for SERVER becomes a further server.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    request, output = receive(client)
+    try:
+        request, output = receive(client)
+    except EOFError:
+        return 1
     if request.program == SERVER:
         os.close(output)  # whoever waits for the end of the client's output must not wait for a server
         return _extend(request, client)

@@ -123,12 +123,17 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """A request, and the file descriptor that its output goes to."""
+    """A request, and the file descriptor that its output goes to. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
+    if len(header) < HEADER.size:
+        raise EOFError("the client is gone")
     size = HEADER.unpack(header)[0]
     data = b""
     while len(data) < size:
-        data += connection.recv(size - len(data))
+        part = connection.recv(size - len(data))
+        if not part:
+            raise EOFError("the client is gone")
+        data += part
     return ForkRequest(**json.loads(data)), descriptors[0]
 
 

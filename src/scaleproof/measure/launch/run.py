@@ -17,18 +17,18 @@ from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.steps import COLUMNS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import open_split
-from scaleproof.measure.launch import local, slurm_command
+from scaleproof.measure.launch import allocated, local
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
-from scaleproof.measure.launch.slurm_node import NODE
+from scaleproof.measure.launch.node import NODE
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
+from scaleproof.measure.machine.allocation import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
 from scaleproof.measure.machine.provenance import provenance, variables
-from scaleproof.measure.machine.slurm import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
@@ -101,10 +101,10 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _unless_the_job_is_over(nodes: Allocation) -> None:
-    """Raise Interrupted where Slurm has ended the job: ranks on other nodes are told so before this launcher is."""
+    """Raise Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first."""
     state = recorded_at_end(nodes.job).get("state", RUNNING)
     if state != RUNNING:
-        raise Interrupted(f"Slurm has ended the job ({state})", 1)
+        raise Interrupted(f"the scheduler has ended the job ({state})", 1)
 
 
 def _attempt(
@@ -113,7 +113,7 @@ def _attempt(
     """Make the run of a request in the folder `attempt`; its metrics, and how it ended (None: it was not started)."""
     cell = request.cell
     gpus = cuda_devices()
-    short = slurm_command.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    short = allocated.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if short:
         return failed(request, Failure(failure_class="wrong_world", reason=short)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)

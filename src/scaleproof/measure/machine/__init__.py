@@ -1,3 +1,3 @@
-"""What this machine is: GPUs, hardware, provenance, network, Slurm, and what can run here."""
+"""What this machine is: GPUs, hardware, provenance, network, the allocation around it, and what can run here."""
 
-__all__ = ["accelerator", "applicable", "gpus", "hardware", "network", "provenance", "slurm"]
+__all__ = ["accelerator", "allocation", "applicable", "gpus", "hardware", "network", "provenance"]

@@ -102,7 +102,8 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
     """Why none of torch's kernels runs on a device; None where one does.
 
     `name`, `capability`: of the device; `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of
-    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device.
+    the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device,
+    unless it is for one capability (compute_90a) or its family (compute_100f).
     """
     for entry in architectures:
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)
@@ -111,9 +112,9 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
         kind, suffix = match[1], match[4]
         built = int(match[2]), int(match[3])
         same_family = built[0] == capability[0] and built <= capability
-        if suffix == "a":  # sm_90a: for this very capability
+        if suffix == "a":  # sm_90a, compute_90a: for this very capability
             same_family = built == capability
-        if same_family or (kind == "compute" and built <= capability):
+        if same_family or (kind == "compute" and not suffix and built <= capability):
             return None
     return (
         f"{name} has compute capability {dotted(capability)}, for which this torch has no kernels "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.files import scrub
-from scaleproof.measure.machine.slurm import run_command
+from scaleproof.measure.machine.allocation import run_command
 
 # Field of the record -> nvidia-smi's.
 GPU_FIELDS = {

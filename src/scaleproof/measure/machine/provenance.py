@@ -15,6 +15,7 @@ import psutil
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import scrub
+from scaleproof.measure.machine.allocation import scheduler_record
 from scaleproof.measure.machine.hardware import inventory
 
 PACKAGES = ("scaleproof", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
@@ -31,14 +32,6 @@ VARIABLES = (
     "DS_ACCELERATOR",
 )
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
-SLURM_VARIABLES = {
-    "job_id": "SLURM_JOB_ID",
-    "nodelist": "SLURM_JOB_NODELIST",
-    "nnodes": "SLURM_NNODES",
-    "procid": "SLURM_PROCID",
-    "localid": "SLURM_LOCALID",
-    "partition": "SLURM_JOB_PARTITION",
-}
 
 
 def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -46,7 +39,6 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
     `job`: what the scheduler says of the job around this process, where it was asked.
     """
-    scheduler = {name: os.environ[variable] for name, variable in SLURM_VARIABLES.items() if os.environ.get(variable)}
     return {
         "git_commit": _git("rev-parse", "HEAD") or "unknown",
         "git_dirty": _dirty(),
@@ -59,7 +51,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
             "cpu_busy_before": psutil.cpu_percent(interval=0.3) / 100,  # by others: nothing of this run has started
         },
         "hardware": hardware(),
-        "scheduler": {"type": "slurm", **scheduler, **(job or {})} if scheduler or job else None,
+        "scheduler": scheduler_record(job or {}),
     }
 
 

@@ -88,8 +88,11 @@ class FusedCrossEntropy(torch.autograd.Function):
             for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
                 logs = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
                 total = total - logs.gather(1, t[:, None]).sum()
-                # In place: the logarithms are not needed any more.
-                residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
+                if torch.compiler.is_compiling():  # within one kernel; a scatter would end it, with all of it in fp32
+                    is_target = torch.arange(logs.shape[1], device=logs.device) == t[:, None]
+                    residual = (logs.exp() - is_target.to(logs.dtype)).to(dtype)
+                else:  # in place: the logarithms are not needed any more
+                    residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
                 of_hidden.append(residual @ matrix)
                 of_weight += residual.t() @ h
         ctx.save_for_backward(torch.cat(of_hidden), of_weight)

@@ -7,7 +7,7 @@ from typing import Literal
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import next_step
+from scaleproof.conclude.report.sentences.next_step import beyond, next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, listed, named, recommendation
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
@@ -80,6 +80,12 @@ class Answer:
     def text(self) -> str:
         """As the console prints it."""
         return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
+
+    def on_page(self, report: ScalingReport) -> tuple[Bullet, ...]:
+        """Return the bullets with a next step in any case, as the page has them."""
+        if any(bullet.topic == "next" for bullet in self.bullets):
+            return self.bullets
+        return (*self.bullets, Bullet("next", "Next", *beyond(report)))
 
 
 def conclude(

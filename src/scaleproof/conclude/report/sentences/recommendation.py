@@ -38,7 +38,8 @@ def recommendation(
     if claim.word == "undecided":
         candidate = claim.subject
         if candidate == advice.fastest:
-            rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin]
+            nearest = max(others, key=lambda other: other.ratio.high or 0)
+            rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin] or [nearest]
             simplest = " and the simplest candidate" if _simplest(group) else ""
             text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"

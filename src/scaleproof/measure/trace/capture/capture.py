@@ -21,10 +21,10 @@ from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks,
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failure
 from scaleproof.measure.launch.local import may_fork
+from scaleproof.measure.machine.allocation import Allocation, allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance
-from scaleproof.measure.machine.slurm import Allocation, allocation
 from scaleproof.measure.trace.capture.capture_schema import NSYS, PROFILER, RANK_RESULT, RAW, SETTINGS, Captured
 from scaleproof.measure.trainer.request import PlannedRun, Request
 

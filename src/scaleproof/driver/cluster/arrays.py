@@ -1,0 +1,37 @@
+"""Many runs as few Slurm job arrays: `scaleproof-array-jobs: train` in the profile."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+LARGEST = 40  # tasks; sites limit the size of arrays, and of scripts, in which each task has some 3 KB
+UNLIKE = ("_nodes", "_cores", "tmpdir")  # resources that sbatch is not asked for
+
+# srun and libraries take Slurm's variables for options and for facts of a step; the launcher asks Slurm itself.
+OWN = "SLURM_(JOB_?ID|CLUSTER_NAME|CONF|ARRAY_.*)"
+CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN}$')"
+
+
+def arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
+    """Group `jobs` as they are submitted: those of `rules` ("all": any) that ask for the same together,
+    others alone.
+    """
+    alike: dict[object, list[Any]] = {}
+    for job in jobs:
+        # The tasks of an array get the same nodes; what has failed must not get its node again.
+        single = job.is_group() or job.attempt > 1 or not {job.rule.name, "all"} & set(rules)
+        key = id(job) if single else (job.rule.name, _request(job))
+        alike.setdefault(key, []).append(job)
+    return [group[start : start + LARGEST] for group in alike.values() for start in range(0, len(group), LARGEST)]
+
+
+def script(commands: Sequence[str]) -> str:
+    """Return the batch script for sbatch: a job's command, or those of an array's tasks, counted from 1."""
+    body = commands[0]
+    if len(commands) > 1:
+        cases = "".join(f"{task})\n{command}\n;;\n" for task, command in enumerate(commands, 1))
+        body = f'case "$SLURM_ARRAY_TASK_ID" in\n{cases}esac'
+    return f"#!/bin/bash\n{CLEAN}\n{body}\n"
+
+
+def _request(job: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE))

@@ -1,0 +1,280 @@
+"""The executor behind `executor: scaleproof`: each job of Snakemake goes to a scheduler, several may be one array.
+
+Written on Snakemake's public interface for executors. In a job runs one Snakemake, which runs the rule's command.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+from scaleproof.driver.cluster.arrays import arrays, script
+from scaleproof.driver.cluster.bad_nodes import BadNodes
+from scaleproof.driver.cluster.environment import job_environment, withheld
+from scaleproof.driver.cluster.ledger import Ledger, files_of
+from scaleproof.driver.cluster.queue import Queue
+from scaleproof.driver.cluster.scheduler import OVER, JobState, Refused, Scheduler, Submission
+from scaleproof.driver.cluster.slurm import NAME, Slurm
+from scaleproof.ground.files import write_atomic
+
+RESULTS = Path("results")
+LOGS = RESULTS / "job-logs"
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):
+    """Options of `snakemake`, each with --scaleproof- before its name."""
+
+    array_jobs: str = field(
+        default="",
+        metadata={"help": "Rules whose jobs are submitted as job arrays where they ask for the same: RULE,RULE or all"},
+    )
+    exclude_nodes: str = field(default="", metadata={"help": "Nodes that no job may get: NODE,NODE"})
+    variables: str = field(default="", metadata={"help": "Further environment variables for jobs: NAME,PREFIX_*"})
+    give_up_after: int = field(
+        default=120,
+        metadata={"help": "Minutes after which a job is cancelled that waits for what cannot end by itself"},
+    )
+    same_failures: int = field(
+        default=5,
+        metadata={"help": "Different jobs that end alike, none well between them, before all stops; 0: never"},
+    )
+    submit: str = field(default="", metadata={"help": "For a queue that is no Slurm: the command that takes a script"})
+    status: str = field(default="", metadata={"help": "The command that prints the states of such jobs"})
+    cancel: str = field(default="", metadata={"help": "The command that ends such jobs"})
+
+
+common_settings = CommonSettings(
+    non_local_exec=True,
+    implies_no_shared_fs=False,
+    job_deploy_sources=False,
+    pass_envvar_declarations_to_cmd=False,  # the scheduler hands them on
+    auto_deploy_default_storage_provider=False,
+)
+
+
+class Executor(RemoteExecutor):
+    """Submits jobs, hears of their ends, and cancels them."""
+
+    def __post_init__(self) -> None:
+        """Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, behind our back."""
+        settings = self.workflow.executor_settings
+        variables = _names(settings.variables)
+        self._settings = settings
+        self._array_rules = _names(settings.array_jobs)
+        self._scheduler = _scheduler(settings, variables)
+        self._ledger = Ledger(RESULTS)
+        self._bad_nodes = BadNodes(self._scheduler, _names(settings.exclude_nodes), RESULTS)
+        self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
+        self._first_tried: dict[str, float] = {}  # what a refused job makes -> when, by the monotonic clock
+        self._stuck_since: dict[str, float] = {}  # job that waits for ever -> since when
+        self._not_again: dict[str, str] = {}  # what a job makes -> why it is not sent once more
+        self._ends: list[tuple[str, str]] = []  # of failed jobs since one ended well: how, what they make
+        self._reasons: set[str] = set()
+        if left := jobs_left(self._scheduler, self._ledger, Path.cwd()):
+            raise WorkflowError(
+                "nothing was submitted: jobs of an earlier snakemake in this folder are still queued or running; wait "
+                f"for them, or end them with `{self._scheduler.cancel_command} {' '.join(left)}`, and start again: "
+                "what is finished is kept"
+            )
+        if names := withheld(variables):
+            self.logger.info(f"not sent to compute nodes (docs/cluster.md): {', '.join(names)}")
+
+    def run_jobs(self, jobs: list[Any]) -> None:
+        """Submit jobs that are ready."""
+        for together in arrays(jobs, self._array_rules):
+            for job in together:
+                self.run_job_pre(job)
+            self._send(together)
+
+    def run_job(self, job: Any) -> None:
+        """Submit one job."""
+        self._send([job])
+
+    def _send(self, jobs: Sequence[Any]) -> None:
+        """Submit `jobs`, which ask for the same, together: now, or later where the scheduler takes no more now."""
+        if reason := self._not_again.get(files_of(jobs[0])):
+            self._report_unsent(jobs, reason)
+        elif self._held:
+            self._held.append(jobs)
+        else:
+            self._submit(jobs)
+
+    def _submit(self, jobs: Sequence[Any]) -> None:
+        """Submit `jobs`: several as an array."""
+        submission = self._submission(jobs)
+        try:
+            number = self._scheduler.submit(submission)
+        except Refused as refused:
+            if self._may_pass(jobs, refused):
+                self._say_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
+                self._held.append(jobs)
+            else:
+                self._report_unsent(jobs, f"{self._scheduler.name} refuses it: {refused.words}")
+            return
+        several = len(jobs) > 1
+        self.logger.info(
+            f"{self._scheduler.name} job {number}: {submission.name}" + (f", {len(jobs)} tasks" if several else "")
+        )
+        for task, job in enumerate(jobs, 1):
+            identity = f"{number}_{task}" if several else number
+            self._ledger.sent(identity, job)
+            self._bad_nodes.sent(identity, job)
+            log = LOGS.absolute() / f"{submission.name}-{identity}.log"
+            self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
+
+    def _submission(self, jobs: Sequence[Any]) -> Submission:
+        """What is sent for `jobs`. Its script stays in the logs, to read."""
+        first, several = jobs[0], len(jobs) > 1
+        full_name = NAME + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
+        file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, script([self.format_job_exec(job) for job in jobs]))
+        name = NAME + first.name if several else full_name
+        submission = Submission(
+            name=name,
+            script=file,
+            log=LOGS.absolute() / f"{name}-{'%A_%a' if several else '%j'}.log",
+            folder=Path(self.workflow.workdir_init),
+            resources={"tasks": 1, "cpus_per_task": first.threads} | dict(first.resources.items()),
+            tasks=len(jobs),
+        )
+        return replace(submission, excluded=self._bad_nodes.excluded_for(first, submission))
+
+    def _may_pass(self, jobs: Sequence[Any], refused: Refused) -> bool:
+        """Whether refused jobs are worth another try: what they meet may pass, and has not lasted for too long."""
+        if not refused.passing:
+            return False
+        since = self._first_tried.setdefault(files_of(jobs[0]), time.monotonic())
+        return bool(self._ledger.open) or not self._too_long(since)
+
+    def _too_long(self, since: float) -> bool:
+        return time.monotonic() - since >= 60 * self._settings.give_up_after
+
+    def _report_unsent(self, jobs: Sequence[Any], reason: str) -> None:
+        for job in jobs:
+            self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
+
+    async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """Report the jobs that have ended, and yield the others: all of them while the scheduler does not answer."""
+        held, self._held = self._held, []
+        for jobs in held:
+            self._send(jobs)  # once one is refused, those behind it are held without a question
+        if not active_jobs:
+            return
+        async with self.status_rate_limiter:
+            states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}
+        self._give_up(states)
+        failures = {
+            info.external_jobid: self._failure(info, states[info.external_jobid])
+            for info in active_jobs
+            if info.external_jobid in states and states[info.external_jobid].phase in ("failed", "cancelled")
+        }
+        # Before Snakemake sends a failed job once more, perhaps to the same node.
+        self._bad_nodes.judge()
+        for info in active_jobs:
+            number, log = info.external_jobid, info.aux["log"]
+            state = states.get(number)
+            if number in failures:
+                self.report_job_error(info, msg=failures[number], aux_logs=[str(log)])
+            elif state and state.phase in OVER:
+                self._ledger.ended(number, state.name)
+                if state.phase == "done":
+                    self._ends.clear()
+                    log.unlink(missing_ok=True)
+                self.report_job_success(info)  # Snakemake sees whether its files are there
+            else:
+                yield info
+        self._stop_where_all_end_alike()
+
+    def _failure(self, info: SubmittedJobInfo, state: JobState) -> str:
+        """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
+        number, makes = info.external_jobid, files_of(info.job)
+        end = self._scheduler.end_of(number, state, info.aux["log"])
+        self._bad_nodes.failed(number, state.name, end)
+        words = self._not_again.get(makes) or f"{self._scheduler.name} says of job {number}: {end.words}"
+        if end.by_hand and makes not in self._not_again:
+            words += "; it was cancelled, and this snakemake does not send it again"
+            self._not_again[makes] = words
+        elif not end.by_hand:
+            self._ends.append((end.kind, makes))
+        self._ledger.ended(number, state.name, end.words)
+        return f"{words}. {end.advice}"
+
+    def _give_up(self, states: dict[str, JobState]) -> None:
+        """Say why jobs do not start, each reason once; cancel those that have waited too long for what cannot end."""
+        for job, state in states.items():
+            if state.phase == "waiting" and state.reason:
+                self._say_once(f"{self._scheduler.name} does not start job {job}: {state.reason}", state.reason)
+            since = self._stuck_since.setdefault(job, time.monotonic()) if state.for_ever else None
+            if since is not None and self._too_long(since):
+                words = f"{self._scheduler.name} did not start job {job} in {self._settings.give_up_after} minutes"
+                self._not_again[self._ledger.makes(job)] = f"{words}: {state.reason}; it was cancelled"
+                self._scheduler.cancel([job])
+                states[job] = replace(state, name="CANCELLED", phase="cancelled")
+
+    def _stop_where_all_end_alike(self) -> None:
+        """Raises WorkflowError where so many jobs in turn have failed in one way that the next ones will as well."""
+        limit = self._settings.same_failures
+        kinds = {kind for kind, _ in self._ends[-limit:]}
+        if limit and len({makes for _, makes in self._ends}) >= limit and len(kinds) == 1:
+            self.cancel_jobs([])
+            raise WorkflowError(
+                f"stopped: {limit} jobs in turn have ended alike ({kinds.pop()}), and none well. Their logs are in "
+                f"{LOGS}/, what is finished is kept; --scaleproof-same-failures changes this number"
+            )
+
+    def _say_once(self, text: str, key: str = "") -> None:
+        if (key or text) not in self._reasons:
+            self._reasons.add(key or text)
+            self.logger.info(text)
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """End all jobs, those too that Snakemake does not list while it looks at them."""
+        self._held.clear()
+        if numbers := sorted({*self._ledger.open, *(info.external_jobid for info in active_jobs)}):
+            self._scheduler.cancel(numbers)
+            for number in numbers:
+                self._ledger.ended(number, "CANCELLED", "snakemake was stopped")
+
+
+def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
+    """Return the jobs of an earlier Snakemake in `folder` that have not ended; the ledger learns of those that have.
+
+    Raises WorkflowError where the scheduler does not say how they are.
+    """
+    earlier = set(ledger.open)
+    states = scheduler.states(earlier) if earlier else {}
+    if states is None:
+        raise WorkflowError(
+            f"nothing was submitted: {scheduler.name} does not answer, and an earlier snakemake has sent jobs from "
+            f"this folder: {', '.join(sorted(earlier))}; start again when it does"
+        )
+    for job, state in states.items():
+        if state.phase in OVER:
+            ledger.ended(job, state.name)
+    left = {job.partition("_")[0] for job in ledger.open}  # an array by its own number
+    return sorted({*left, *scheduler.left_in(folder)})
+
+
+def _scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
+    """The scheduler of the settings. Raises WorkflowError where one of the three commands of a queue is missing."""
+    environment = partial(job_environment, variables)
+    commands = (settings.submit, settings.status, settings.cancel)
+    if not any(commands):
+        return Slurm(environment)
+    if not all(commands):
+        raise WorkflowError("a queue needs three commands: scaleproof-submit, scaleproof-status and scaleproof-cancel")
+    return Queue(*commands, environment)
+
+
+def _names(text: str) -> set[str]:
+    """The words of a list with commas."""
+    return set(text.replace(",", " ").split())

@@ -1,0 +1,93 @@
+"""What was sent to a scheduler and how it ended: results/<campaign>/jobs.jsonl, a line for each step of a job.
+
+The only memory of what is in the queue. A driver that was killed leaves it behind, and the next one reads it.
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+FILE = "jobs.jsonl"
+ELSEWHERE = "job-logs"  # the folder of results/ for jobs of no campaign: corpora and tokens
+
+
+class LedgerEntry(BaseModel):
+    """A job: what it makes, and what became of it. Moments are UTC."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str
+    makes: str
+    fingerprint: str = ""  # of the cells that it was sent for
+    submitted: str
+    ended: str | None = None
+    state: str = "SUBMITTED"
+    reason: str = ""
+
+
+class Ledger:
+    """The jobs of all campaigns below a folder of results. The last line of a job counts."""
+
+    def __init__(self, results: Path) -> None:
+        """Read what earlier drivers have sent. `results`: the folder of all campaigns."""
+        self._results = results
+        self._entries: dict[str, LedgerEntry] = {}
+        self._files: dict[str, Path] = {}
+        for path in sorted(results.glob(f"*/{FILE}")):
+            for entry in entries_of(path):
+                self._entries[entry.id] = entry
+                self._files[entry.id] = path
+
+    @property
+    def open(self) -> dict[str, LedgerEntry]:
+        """The jobs of which no end is known, by their numbers."""
+        return {number: entry for number, entry in self._entries.items() if entry.ended is None}
+
+    def makes(self, number: str) -> str:
+        """What a job makes; "" for one that is not in the ledger."""
+        return self._entries[number].makes if number in self._entries else ""
+
+    def sent(self, number: str, job: Any) -> None:
+        """Note a job of Snakemake that is in the queue now. `number`: by which the scheduler knows it."""
+        campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
+        params = getattr(job, "params", {})
+        fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
+        self._files[number] = self._results / (campaign or ELSEWHERE) / FILE
+        text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
+        self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=_now()))
+
+    def ended(self, number: str, state: str, reason: str = "") -> None:
+        """Note how a job has ended, in the scheduler's words."""
+        entry = self._entries.get(number)
+        if entry and entry.ended is None:
+            self._write(entry.model_copy(update={"ended": _now(), "state": state, "reason": reason}))
+
+    def _write(self, entry: LedgerEntry) -> None:
+        self._entries[entry.id] = entry
+        path = self._files[entry.id]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(entry.model_dump_json() + "\n")
+
+
+def entries_of(path: Path) -> list[LedgerEntry]:
+    """The lines of a ledger; one that was cut off by a crash or a full disk is left out."""
+    entries = []
+    for line in path.read_text().splitlines():
+        try:
+            entries.append(LedgerEntry.model_validate(json.loads(line)))
+        except (ValueError, ValidationError):
+            continue
+    return entries
+
+
+def files_of(job: Any) -> str:
+    """What a job of Snakemake makes."""
+    return " ".join(map(str, job.output))
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,118 @@
+"""A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scaleproof.driver.cluster.site import Site
+from scaleproof.ground.campaign.validation_messages import dotted
+from scaleproof.ground.campaign.yaml_loader import read_yaml
+from scaleproof.ground.errors import UserError, edits, path_fault, shortened
+
+NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+
+
+class SnakemakeProfile:
+    """The keys of the profile in `folder`. Raises UserError where there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the profile in `folder`. Raises UserError where it is missing or has unknown options."""
+        settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
+        if not settings_files:
+            what = f": {NAMES[0]} is missing there"
+            if not folder.is_dir():
+                what = path_fault(folder) or " is a file, not the folder of a profile"
+            profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
+            raise UserError(f"{folder}{what} (profiles: slurm, {', '.join(profiles)})")
+        self.path = settings_files[0]
+        data, self._lines = read_yaml(self.path)
+        if not isinstance(data, Mapping | None):
+            raise UserError(f"{self.path}: a mapping is expected, with lines such as 'jobs: 20'")
+        self.settings: dict[str, Any] = dict(data or {})
+        self._check_keys()
+
+    def _check_keys(self) -> None:
+        """Check the options of the profile. Raises UserError for one that is Snakemake's but for a letter or two."""
+        from snakemake.cli import get_argument_parser  # a second that nothing else needs
+
+        known = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
+        for key in self.settings:
+            if key not in known and (meant := [name for name in sorted(known) if edits(key, name) <= 2]):
+                raise UserError(
+                    f'{self._lines.at(self.path, (key,))}snakemake has no option "{shortened(key)}". '
+                    f'Did you mean "{min(meant, key=lambda name: edits(key, name))}"?'
+                )
+
+    def resources(self, rule: str) -> dict[str, str]:
+        """What the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
+        return self._defaults | self.replaced(rule)
+
+    def replaced(self, rule: str) -> dict[str, str]:
+        """What set-resources puts in the place of what the rule asks for."""
+        return self._changed.get(rule, {})
+
+    @property
+    def partitions(self) -> dict[str, list[str]]:
+        """Return the partitions that the profile names: partition -> the rules that it sends there."""
+        rules: dict[str, list[str]] = {}
+        for rule, changed in self._changed.items():
+            if "slurm_partition" in changed:
+                rules.setdefault(changed["slurm_partition"], []).append(rule)
+        return rules
+
+    @cached_property
+    def site(self) -> Site:
+        """Return how the cluster wants to be asked, from the profile's `config`. Raises UserError."""
+        try:
+            return Site.of(self._pairs(("config",), self.settings.get("config")))
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
+
+    @cached_property
+    def _defaults(self) -> dict[str, str]:
+        return self._pairs(("default-resources",), self.settings.get("default-resources"))
+
+    @cached_property
+    def _changed(self) -> dict[str, dict[str, str]]:
+        """Return what set-resources gives to each rule: rule -> name -> value.
+
+        The profile may have a list instead of a mapping, as on the command line: train:gres=''.
+        """
+        written = self.settings.get("set-resources") or {}
+        place = ("set-resources",)
+        if isinstance(written, Mapping):
+            return {rule: self._pairs((*place, rule), changed) for rule, changed in written.items()}
+        by_rule: dict[str, dict[str, str]] = {}
+        for entry in written if isinstance(written, list) else [written]:
+            rule, colon, changed = str(entry).partition(":")
+            if not colon:
+                raise self._wrong(place, entry, "RULE: {NAME: VALUE}, such as train: {slurm_partition: gpu}")
+            by_rule.setdefault(rule, {}).update(self._pairs(place, [changed]))
+        return by_rule
+
+    def _pairs(self, place: tuple, written: Any) -> dict[str, str]:
+        """Return name -> value of `written`: a mapping, one NAME=VALUE, a list of these, or None.
+
+        Values lose the quotes that keep Snakemake from evaluating them. `place`: keys of the profile, for messages.
+        """
+        entries: dict[str, Any] = {}
+        if isinstance(written, Mapping):
+            entries = dict(written)
+        else:
+            if written is None:
+                written = []
+            for entry in written if isinstance(written, list) else [written]:
+                name, equals, value = str(entry).partition("=")
+                if not equals:
+                    raise self._wrong(place, entry, "NAME: VALUE, or a list of NAME=VALUE")
+                entries[name] = value
+        for name, value in entries.items():
+            if isinstance(value, Mapping | list):
+                raise self._wrong((*place, name), value, "a word or a number")
+        return {name: str(value).strip("'\"") for name, value in entries.items()}
+
+    def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
+        """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""
+        where = f"{self._lines.at(self.path, place)}{dotted(place)}"
+        return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")

@@ -1,0 +1,110 @@
+"""Would Slurm take the jobs of a campaign? Asked with `sbatch --test-only`, which submits nothing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from scaleproof.driver.cluster.minutes import too_short
+from scaleproof.driver.cluster.profile import SnakemakeProfile
+from scaleproof.driver.cluster.request import JobRequest, job, job_of_replay, job_together
+from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.errors import plural
+from scaleproof.measure.reference.schema import workload_name
+
+NUMBERS = ("mem_mb", "runtime", "cpus_per_task")  # by which a profile replaces what a rule asks for
+
+
+@dataclass(frozen=True)
+class QueueRequest:
+    """Equal jobs that a campaign would submit."""
+
+    rule: str
+    resources: Mapping[str, int | str]  # as they are sent: the campaign's request with what the profile changes
+    names: tuple[str, ...]  # of what they run
+    jobs: int
+    too_short: str | None = None  # what is wrong with the time that the profile gives to it
+
+    @property
+    def minutes(self) -> int:
+        """The time asked for."""
+        return int(self.resources["runtime"])
+
+    @property
+    def nodes(self) -> int:
+        """The nodes asked for."""
+        return int(self.resources["nodes"])
+
+    @property
+    def node_hours(self) -> float:
+        """At most: all nodes for all of the time asked for."""
+        return self.jobs * self.nodes * self.minutes / 60
+
+    @property
+    def with_devices(self) -> bool:
+        """Whether GPUs are asked for."""
+        return bool(self.resources["gres"]) or "gpus" in str(self.resources["slurm_extra"])
+
+    @property
+    def who(self) -> str:
+        """The first name, and how many more."""
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} more"
+
+
+def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
+    """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
+    grouped: dict[tuple[str, tuple[tuple[str, int | str], ...]], list[tuple[str, int]]] = {}
+    for rule, request, name, jobs in requests(loaded):
+        sent = as_sent(profile.site.resources(request), profile.replaced(rule))
+        grouped.setdefault((rule, tuple(sent.items())), []).append((name, jobs))
+    result = []
+    for (rule, items), entries in grouped.items():
+        sent = dict(items)
+        names = tuple(name for name, _ in entries)
+        total = sum(jobs for _, jobs in entries)
+        reason = too_short(rule, int(sent["runtime"]), loaded.campaign.resources)
+        result.append(QueueRequest(rule, sent, names, total, reason))
+    return result
+
+
+def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
+    """Why Slurm refuses a request; None where it would take it."""
+    return why_refused(command(request.resources, profile.resources(request.rule)))
+
+
+def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
+    """Yield the rule, the request, a name and the number of the jobs that measure."""
+    resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
+    for shared in loaded.shared_jobs.values():
+        runs = [cell for cell, _ in shared.runs]
+        yield "shared_job", job_together(runs, resources), f"the {plural(len(runs), 'run')} of job {shared.name}", 1
+    for cell in () if loaded.shared_jobs else loaded.cells:
+        yield "train", job(cell, resources), cell.slug, repeats
+    for name, (comparison, a, b) in loaded.comparisons.items():
+        pairs = comparison.pairs + comparison.null_pairs
+        yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
+    for cell in loaded.traced:
+        yield "trace_capture", job(cell, resources), f"the trace of {cell.slug}", 1
+    for cell in loaded.cells:
+        if cell.searched:
+            yield "frontier", job(cell, resources), f"the micro-batch of {cell.slug}", 1
+    # A workload is replayed once, by its cell with the fewest devices, which comes last.
+    largest_first = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
+    for name, cell in {workload_name(cell.config): cell for cell in largest_first}.items():
+        yield "reference", job_of_replay(cell, resources), f"the reference of {name}", 1
+
+
+def as_sent(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
+    """Return resources with what the profile puts in their place. `replaced`: name -> value, of set-resources."""
+    numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
+    return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
+
+
+def command(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:
+    """The question to sbatch: as the job is submitted, with what the profile says of its rule."""
+    return ["sbatch", "--test-only", *sbatch_options({**resources, **sent}), "--wrap=true"]
+
+
+def describe_request(sent: Mapping[str, int | str]) -> str:
+    """A request in words."""
+    each = [f"{sent['cpus_per_task']} cores", f"{sent['mem_mb']} MB", *([str(sent["gres"])] if sent["gres"] else [])]
+    return f"{plural(int(sent['nodes']), 'node')} with {', '.join(each)} for {sent['runtime']} minutes"

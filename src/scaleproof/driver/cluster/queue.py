@@ -1,0 +1,88 @@
+"""Queues that a profile reaches by three commands: one to submit, one to ask, one to cancel (PBS, Kubernetes)."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
+
+FORGOTTEN = 4  # answers without a job, of which the first may be too early to have it
+PHASES: dict[str, Phase] = {
+    "waiting": "waiting",
+    "running": "running",
+    "success": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass
+class Queue:
+    """A queue behind three commands, each a line of shell.
+
+    `submit_command` names resources as {mem_mb}, gets the script appended, and prints the job's number last.
+    `status_command` gets numbers, and prints a line for each: NUMBER STATE, and the queue's own words.
+    """
+
+    submit_command: str
+    status_command: str
+    cancel_command: str
+    environment: Callable[[], Mapping[str, str]]  # of a job, asked for each of them
+    name: str = "the queue"
+    _missed: dict[str, int] = field(default_factory=dict)  # job -> answers in turn in which it is missing
+
+    def submit(self, job: Submission) -> str:
+        """Send a job and return its number. Raises Refused."""
+        line = filled(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
+        code, printed, errors = answer(["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment())
+        lines = printed.split()
+        if code or not lines:
+            words = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
+            raise Refused(words, passing=code == 124)
+        return lines[-1]
+
+    def would_take(self, job: Submission) -> bool:
+        """True: a queue cannot be asked."""
+        return True
+
+    def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
+        """Return the state of each of `jobs` that the queue answers for; None where it does not answer."""
+        command = f"{self.status_command} {shlex.join(sorted(jobs))}"
+        code, printed, _ = answer(["sh", "-c", command], self.environment())
+        if code:
+            return None
+        states = {}
+        for job in jobs:
+            self._missed[job] = self._missed.get(job, 0) + 1
+            if self._missed[job] >= FORGOTTEN:
+                states[job] = JobState("forgotten", "unknown")
+        for line in printed.splitlines():
+            job, state, words = [*line.split(maxsplit=2), "", ""][:3]
+            if job in jobs and state in PHASES:
+                self._missed[job] = 0
+                states[job] = JobState(state, PHASES[state], words)
+        return states
+
+    def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
+        """Return how a job has ended, in the words of its last state."""
+        words = state.reason or state.name
+        return JobEnd(words, kind=words, by_hand=state.phase == "cancelled")
+
+    def ended_well(self) -> list[SoundJob]:
+        """Nothing: a queue does not say on which nodes its jobs ran."""
+        return []
+
+    def cancel(self, jobs: Sequence[str]) -> None:
+        """End jobs."""
+        answer(["sh", "-c", f"{self.cancel_command} {shlex.join(jobs)}"], self.environment())
+
+    def left_in(self, folder: Path) -> list[str]:
+        """Nothing: a queue does not say who has sent its jobs, the ledger does."""
+        return []
+
+
+def filled(command: str, values: Mapping[str, object]) -> str:
+    """Put `values` in the place of {names} in a command; names without a value stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)

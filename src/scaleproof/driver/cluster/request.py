@@ -1,0 +1,60 @@
+"""What is asked of a cluster for a run or for several in one job, in the words of no scheduler."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import Resources
+from scaleproof.ground.campaign.shared_jobs import run_minutes
+
+CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """Nodes, what each of them must have, and for how long."""
+
+    nodes: int
+    devices: int  # GPUs on each node; 0 on the CPU
+    cores: int  # on each node
+    memory_mb: int  # on each node
+    minutes: int
+    exclusive: bool = True  # whether others are to stay away from the nodes
+
+
+def job(cell: Cell, resources: Resources) -> JobRequest:
+    """Return the request for one run of `cell`.
+
+    Devices are asked for unless the cell says `device: cpu`: what `auto` finds is known only on the node.
+    """
+    geometry, on_cpu = cell.execution.geometry, cell.execution.device == "cpu"
+    threads = cell.execution.threads_per_device
+    cores = threads if on_cpu else max(threads, CORES_BESIDE_GPU)
+    if resources.cpus_per_device != "derive":
+        cores = resources.cpus_per_device
+    return JobRequest(
+        nodes=geometry.nodes,
+        devices=0 if on_cpu else geometry.devices_per_node,
+        cores=cores * geometry.devices_per_node,
+        memory_mb=round(resources.memory_per_device * 1000) * geometry.devices_per_node,
+        minutes=run_minutes(resources),
+        exclusive=resources.exclusive,
+    )
+
+
+def job_of_replay(cell: Cell, resources: Resources) -> JobRequest:
+    """The request for the replay of `cell`, which is one process: one of the nodes of its run."""
+    return replace(job(cell, resources), nodes=1)
+
+
+def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:
+    """Return the request for one run of each of `cells`, one after the other: room for the largest, time for all."""
+    jobs = [job(cell, resources) for cell in cells]
+    return JobRequest(
+        nodes=max(request.nodes for request in jobs),
+        devices=max(request.devices for request in jobs),
+        cores=max(request.cores for request in jobs),
+        memory_mb=max(request.memory_mb for request in jobs),
+        minutes=sum(request.minutes for request in jobs),
+        exclusive=resources.exclusive,
+    )

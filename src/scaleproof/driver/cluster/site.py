@@ -1,0 +1,135 @@
+"""How a site wants to be asked: the resources of a run, which the campaign states once, in the words of a scheduler.
+
+A profile says it under `config`: `{scheduler: lsf}`, or `{gpu_type: h100, exclusive: false}` for a Slurm site.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.snakemake_command import snakemake_command
+
+SCHEDULERS = ("slurm", "queue", "lsf")
+REPORT = "results/NAME/report.html"
+GPU_OPTIONS = ("gres", "gpus-per-node", "none")
+OTHER_KEYS = ("container", "anonymous", "profile")  # of Snakemake's config, which the Snakefile reads itself
+ELSEWHERE = " It goes under default-resources of the profile, as {}."
+TARGET = " The campaign is chosen by the target: {command}."
+# What people look for in Snakemake's config -> where it goes.
+OF_OTHERS = {
+    "campaign": TARGET,
+    "campaigns": TARGET,
+    "name": TARGET,
+    "partition": ELSEWHERE.format("slurm_partition"),
+    "account": ELSEWHERE.format("slurm_account"),
+    "qos": ELSEWHERE.format("qos"),
+    "executor": " It is an option of its own: --executor, or a key at the top of the profile.",
+    "gpus": " How many devices a run has is the campaign's business (key: geometry).",
+    "nodes": " How many nodes a run has is the campaign's business (key: geometry).",
+}
+# A lost node ends the run's processes, not the job: the launcher lives to write down what happened.
+ALWAYS = "--no-kill"
+EXCLUSIVE = "--exclusive"
+Resources = dict[str, int | str]  # of a rule: name -> value
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a profile says of its cluster."""
+
+    scheduler: str = "slurm"
+    gpu_type: str = ""  # as the site calls its GPUs: h100
+    gpu_option: str = "gres"  # of sbatch; none: trainings are on CPUs
+    exclusive: bool = True  # whether the site lets a job have whole nodes
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | None) -> "Site":
+        """Return the site that a profile's `config` describes. Raises UserError for unknown keys and values."""
+        config = dict(config or {})
+        known = [field.name for field in fields(cls)]
+        if campaign := [key for key in config if key in Campaign.model_fields]:
+            raise UserError(
+                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile and no --config: write it into '
+                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
+            )
+        for key in config:
+            if key not in (*known, *OTHER_KEYS):
+                hint = nearest(key, [*known, *OTHER_KEYS])
+                allowed = ", ".join((*known, *OTHER_KEYS))
+                hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
+                raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
+        given = {key: value for key, value in config.items() if key in known and value is not None}
+        for key in ("exclusive", "anonymous"):  # true or false, which --config gives as text
+            value = config.get(key)
+            truth = "true" if value is None else str(value).lower()  # a key without a value is as good as none
+            if truth not in ("true", "false"):
+                raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
+        exclusive = str(given.get("exclusive", True)).lower()
+        texts = {key: str(value) for key, value in given.items() if key != "exclusive"}
+        site = cls(**texts, exclusive=exclusive == "true")
+        for key, value, allowed_values in (
+            ("scheduler", site.scheduler, SCHEDULERS),
+            ("gpu_option", site.gpu_option, GPU_OPTIONS),
+        ):
+            if value not in allowed_values:
+                hint = nearest(value, allowed_values)
+                raise UserError(
+                    f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed_values)}'
+                )
+        if not all(c.isalnum() or c in "_.-" for c in site.gpu_type):
+            raise UserError(
+                f'config of the profile: gpu_type is "{shortened(site.gpu_type)}"; allowed: letters, digits, "_", "." '
+                'and "-", like h100 (sinfo -o "%N %G" lists them)'
+            )
+        return site
+
+    def resources(self, request: JobRequest) -> Resources:
+        """Return a request as resources of a rule, in the words of this site and under the names of its scheduler."""
+        common: Resources = {
+            "nodes": request.nodes,
+            "cpus_per_task": request.cores,  # a task is the launcher of one node
+            "mem_mb": request.memory_mb,
+            "runtime": request.minutes,
+            "devices_per_node": request.devices,
+        }
+        if self.scheduler == "slurm":
+            gres, options = self._gpus(request.devices)
+            own = [ALWAYS, *([EXCLUSIVE] if self._whole_nodes(request) else []), *options]
+            return common | {"tasks": request.nodes, "gres": gres, "slurm_extra": " ".join(own)}
+        common["nodes"] = 1  # nothing starts the ranks of several nodes: such a run ends as `not_applicable`
+        if self.scheduler == "lsf":
+            common["lsf_extra"] = self._lsf_extra(request)
+        return common
+
+    def gpu_options(self, devices: int) -> list[str]:
+        """The options of srun or sbatch for so many GPUs on each node."""
+        gres, options = self._gpus(devices)
+        return [*([f"--gres={gres}"] if gres else []), *options]
+
+    def _gpus(self, devices: int) -> tuple[str, list[str]]:
+        """Return the generic resource and the further options by which this site's Slurm gives GPUs."""
+        if not devices or self.gpu_option == "none":
+            return "", []
+        number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)
+        return ("", [f"--gpus-per-node={number}"]) if self.gpu_option == "gpus-per-node" else (f"gpu:{number}", [])
+
+    def _whole_nodes(self, request: JobRequest) -> bool:
+        return self.exclusive and request.exclusive
+
+    def _lsf_extra(self, request: JobRequest) -> str:
+        """Return options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
+        options = []
+        if self._whole_nodes(request):
+            options.append("-x")
+        if request.devices:
+            by_type = f":gmodel={self.gpu_type}" if self.gpu_type else ""
+            options.append(f"-gpu num={request.devices}{by_type}:mode=shared")
+        return " ".join(options)
+
+    @property
+    def resource_names(self) -> list[str]:
+        """The names of `resources`, the same for every job."""
+        return list(self.resources(JobRequest(1, 0, 1, 1, 1)))

@@ -1,0 +1,208 @@
+"""Slurm: how a job is sent, how it is, and how it has ended, in Slurm's own words."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
+from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, describe, hosts, rows, run_command
+
+NAME = "scaleproof-"  # with which the names of jobs begin
+DONE = "COMPLETED"
+FAILED = (
+    *("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+)
+ORDINARY = ("None", "Priority", "Resources", "Dependency")  # reasons for which jobs wait anywhere
+# Reasons that do not end unless the job, the partition or a limit is changed.
+FOR_EVER = re.compile(
+    r"Partition(TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|AccountNotAllowed|QOSNotAllowed|Invalid(Account|QOS)"
+    r"|\w+PerJob(Limit)?$|\w*MaxWallDuration\w*|ReqNodeNotAvail\b.*(DRAINED|DOWN)"
+)
+# What sbatch says where the same job may be taken later.
+PASSING = re.compile(
+    r"job submit limit|MaxSubmit\w*|Unable to contact slurm controller|Socket timed out|temporarily unable|"
+    r"Resource temporarily unavailable|Connection refused|Zero Bytes were transmitted"
+)
+MEMORY = (
+    "It took more memory than it had asked for. Raise resources.memory_per_device in the campaign, or for a job that "
+    "makes tokens `set-resources: {corpus_tokenise: {mem_mb: ...}}` in the profile. "
+)
+OUT_OF_MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill", re.IGNORECASE)
+OF_DAEMON = re.compile(
+    r"^(?:slurmstepd|slurmd|srun): error: (.*(?:limit|oom|kill|No such file|denied).*)$", re.MULTILINE
+)
+# Resources of a rule, named as Snakemake's own Slurm plugin names them -> options of sbatch.
+OPTIONS = {
+    "slurm_partition": "partition",
+    "slurm_account": "account",
+    "constraint": "constraint",
+    "qos": "qos",
+    "nodes": "nodes",
+    "tasks": "ntasks",
+    "cpus_per_task": "cpus-per-task",
+    "mem_mb": "mem",
+    "runtime": "time",
+    "gres": "gres",
+}
+ANSWER_S = 60.0  # a busy controller takes seconds
+
+
+class Slurm:
+    """Sends jobs with sbatch; squeue, sacct and scontrol say how they are."""
+
+    name = "Slurm"
+    cancel_command = "scancel"
+
+    def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
+        """`environment`: the variables that a job gets, asked for each of them."""
+        self._environment = environment
+        self._last_shared = ""  # the last job that measures on nodes that others may use, too
+        self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
+
+    def submit(self, job: Submission) -> str:
+        """Send a job and return its number. Raises Refused with all that sbatch says."""
+        # Runs on one node would wait for each other's devices inside of their allocations, at the cost of their time.
+        shares = "devices_per_node" in job.resources and not exclusive(job.resources)
+        chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
+        command = ["sbatch", "--parsable", *_options(job), *chain, str(job.script)]
+        code, printed, errors = answer(command, self._environment())
+        number = printed.strip().rpartition("\n")[2].partition(";")[0]  # NUMBER;CLUSTER below what a site may print
+        if code == 0 and number.isdigit():
+            if shares:
+                self._last_shared = number
+            return number
+        words = in_its_words(errors + printed) or f"sbatch ended with exit code {code}"
+        raise Refused(words, passing=bool(PASSING.search(words)) or code == 124)
+
+    def would_take(self, job: Submission) -> bool:
+        """Whether there are nodes for this job."""
+        return why_refused(["sbatch", "--test-only", *_options(job), "--wrap=true"]) is None
+
+    def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
+        """Return the state of each of `jobs`; None while the controller does not answer."""
+        # With its heading, so that an empty queue is an answer.
+        table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%B|%N|%r")
+        if not table:
+            return None
+        states = {}
+        for line in table.splitlines()[1:]:
+            job, name, batch_host, nodes, reason = line.split("|", 4)
+            states[job] = state_of(name, reason)
+            if job in jobs and name == "RUNNING" and self._has_lost(job, batch_host, nodes):
+                run_command("scancel", job)
+                states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
+        if forgotten := jobs - states.keys():
+            states |= accounted(forgotten)
+        return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
+
+    def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
+        """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
+        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in hosts(nodes)
+
+    def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
+        """Return how a job has ended, as the controller describes it, else by `state`; with what slurmd has logged."""
+        facts = describe(job, patience=(0,)) or {"JobState": state.name}
+        of_daemon = OF_DAEMON.findall(log.read_text(errors="replace")) if log.is_file() else []
+        logged = of_daemon[-1].strip() if of_daemon else ""
+        short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
+        return JobEnd(
+            words="; ".join(filter(None, [state.reason or in_words(facts), logged])),
+            kind=in_words({name: value for name, value in facts.items() if name != "NodeList"}),
+            nodes=hosts(facts.get("NodeList", "")),
+            ended=facts.get("EndTime", ""),
+            by_hand=state.phase == "cancelled" and LOST_FIRST_NODE not in facts.get("Comment", ""),
+            advice=MEMORY if short_of_memory else "",
+        )
+
+    def ended_well(self) -> list[SoundJob]:
+        """Return the user's jobs that have ended well and are still in the controller's memory."""
+        table = rows("squeue", "--me", f"--states={DONE}", columns=("%e", "%N", "%i"))
+        return [SoundJob(end, hosts(nodes), job) for end, nodes, job in table]
+
+    def cancel(self, jobs: Sequence[str]) -> None:
+        """End jobs."""
+        run_command("scancel", *jobs)
+
+    def left_in(self, folder: Path) -> list[str]:
+        """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
+        queue, here = rows("squeue", "--me", columns=("%A", "%Z", "%j")), folder.resolve()
+        return [job for job, where, name in queue if name.startswith(NAME) and Path(where).resolve() == here]
+
+
+def _options(job: Submission) -> list[str]:
+    """All options of sbatch for a job."""
+    options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
+    options += [f"--chdir={job.folder}", "--no-requeue", "--export=ALL"]
+    if job.tasks > 1:
+        options.append(f"--array=1-{job.tasks}" + ("%1" if not exclusive(job.resources) else ""))
+    if job.excluded:
+        options.append(f"--exclude={','.join(sorted(job.excluded))}")
+    return options
+
+
+def exclusive(resources: Mapping[str, Any]) -> bool:
+    """Whether a job with these resources has its nodes for itself."""
+    return "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
+
+
+def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
+    """What sbatch is given for a rule's resources."""
+    options = [f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)]
+    return [*options, *shlex.split(str(resources.get("slurm_extra") or ""))]
+
+
+def state_of(name: str, reason: str = "") -> JobState:
+    """Return a state by Slurm's word for it, with the reason for which the job waits where that is out of the way."""
+    phase: Phase = "running"
+    if name == "PENDING":
+        phase = "waiting"
+    elif name == DONE:
+        phase = "done"
+    elif name == "CANCELLED":
+        phase = "cancelled"
+    elif name in FAILED:
+        phase = "failed"
+    strange = reason if phase == "waiting" and reason not in ORDINARY else ""
+    return JobState(name, phase, strange, bool(FOR_EVER.match(strange)))
+
+
+def accounted(jobs: Set[str]) -> dict[str, JobState]:
+    """Return the states that Slurm's accounting has of `jobs`; empty on a cluster that keeps none."""
+    numbers = f"--jobs={','.join(sorted(jobs))}"
+    table = run_command("sacct", "--noheader", "--allocations", "--parsable2", numbers, "--format=JobID,State")
+    entries = (line.split("|") for line in table.splitlines())
+    return {job: state_of(state.split()[0]) for job, state in entries}  # "CANCELLED by 1000"
+
+
+def in_words(facts: Mapping[str, str]) -> str:
+    """Return `facts`, Slurm's description of a job, in words: "FAILED on n1, NonZeroExitCode, exit code 1"."""
+    code, _, signal = facts.get("ExitCode", "").partition(":")
+    entries = [
+        facts.get("JobState", "no state") + (f" on {facts['NodeList']}" if facts.get("NodeList") else ""),
+        facts.get("Reason", "None").replace("None", ""),
+        f"limit {facts['TimeLimit']}" if facts.get("JobState") == "TIMEOUT" and facts.get("TimeLimit") else "",
+        f"exit code {code}" if code.strip("0") else "",
+        f"signal {signal}" if signal.strip("0") else "",
+    ]
+    return ", ".join(filter(None, entries))
+
+
+def why_refused(line: Sequence[str]) -> str | None:
+    """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return f"Slurm does not answer within {ANSWER_S:g} s"
+    if done.returncode == 0:
+        return None
+    return in_its_words(done.stderr) or f"exit code {done.returncode}"
+
+
+def in_its_words(text: str) -> str:
+    """All that sbatch or srun says, on one line: the site's own words often come first, and a general one last."""
+    prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
+    lines = [prefix.sub("", line.strip()) for line in text.splitlines()]
+    return "; ".join(dict.fromkeys(filter(None, lines)))

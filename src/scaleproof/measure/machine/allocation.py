@@ -1,0 +1,260 @@
+"""The Slurm allocation that this process is in: its nodes, its state, its steps, and what Slurm says about failures."""
+
+import getpass
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.run_sections import FailureClass
+
+PATIENCE = (0, 2, 5, 10, 20)  # seconds before each try: a controller that restarts is back by then
+# What the record says about the job: name -> Slurm's.
+RECORDED = {
+    "state": "JobState",
+    "reason": "Reason",
+    "nodelist": "NodeList",
+    "nnodes": "NumNodes",
+    "partition": "Partition",
+    "elapsed": "RunTime",
+    "time_limit": "TimeLimit",
+    "tres": "TRES",
+    "restarts": "Restarts",
+    "qos": "QOS",
+    "features": "Features",
+}
+SLURMD_PORT = 6818  # Slurm's default
+RUNNING = "RUNNING"  # the state of a job whose batch script is running
+AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
+# Of a job's variables, those that its ranks get: from all others srun would take options.
+KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
+VARIABLES = {
+    "job_id": "SLURM_JOB_ID",
+    "nodelist": "SLURM_JOB_NODELIST",
+    "nnodes": "SLURM_NNODES",
+    "procid": "SLURM_PROCID",
+    "localid": "SLURM_LOCALID",
+    "partition": "SLURM_JOB_PARTITION",
+}
+OF_QUEUES = {"pbs": "PBS_JOBID", "lsf": "LSB_JOBID", "kubernetes": "KUBERNETES_JOB"}  # with the job's id
+MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
+TIME_OVER = "Slurm's time limit came before the campaign's"
+JOB_OVER = "the job was over before the run began"
+LOST_FIRST_NODE = "scaleproof-lost-first-node"  # the comment of a job that ends itself, which nobody has cancelled
+# What srun and slurmstepd print when Slurm itself ends a run.
+VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
+    (r"Node failure on (\S+)", "node_fail", "node {0} was lost during the run"),
+    (r"NODE FAILURE", "node_fail", "a node was lost during the run"),
+    (r"srun: error: (\S+): tasks? \S+: Out Of Memory", "host_oom", f"Slurm killed the run on {{0}}: {MEMORY}"),
+    (r"[Dd]etected \d+ oom[-_]kill event", "host_oom", f"Slurm killed the run: {MEMORY}"),
+    (r"exceeded (?:job |step )?memory limit", "host_oom", f"Slurm killed the run: {MEMORY}"),
+    (r"DUE TO TIME LIMIT", "timeout", TIME_OVER),
+    (r"Job/step already completing or completed", "timeout", JOB_OVER),
+)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Nodes that Slurm has given to this job."""
+
+    job: str  # its name, as `job_name`
+    hosts: tuple[str, ...]
+    cores_per_node: int
+    devices_per_node: int = 0  # GPUs that the job asked for
+    recorded: dict[str, str] = field(default_factory=dict)  # what the record repeats of Slurm's description of the job
+
+    @property
+    def known_at_start(self) -> dict[str, str]:
+        """What the record says of the job from the beginning."""
+        return {name: value for name, value in self.recorded.items() if name not in AT_END}
+
+
+def allocation() -> Allocation | None:
+    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it."""
+    facts = own_job()
+    if facts is None:
+        return None
+    nodes = hosts(facts["NodeList"])
+    devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+    return Allocation(
+        job_name(facts),
+        tuple(nodes),
+        max(1, int(facts["NumCPUs"]) // len(nodes)),
+        int(devices[1]) if devices else 0,
+        _recorded(facts),
+    )
+
+
+def own_job() -> dict[str, str] | None:
+    """Slurm's description of the job that this process is in; None outside of one. Raises UserError without an answer.
+
+    Of the environment only the number is believed: a job that was submitted from within a task of an array has that
+    task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
+    """
+    number = os.environ.get("SLURM_JOB_ID")
+    if not number or shutil.which("srun") is None:
+        return None
+    facts = describe(number)
+    if not facts:
+        raise UserError(
+            f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
+        )
+    return facts
+
+
+def without_job(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environment`, less a job's (but for KEPT), from which srun would take options."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in KEPT or not name.startswith(("SLURM_", "SRUN_", "SBATCH_"))
+    }
+
+
+def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
+    """What the record says of the job around this process; None outside of one.
+
+    `known`: what the scheduler says of the job, where it was asked.
+    """
+    record = {name: os.environ[variable] for name, variable in VARIABLES.items() if os.environ.get(variable)}
+    if record or known:
+        return {"type": "slurm", **record, **known}
+    for kind, variable in OF_QUEUES.items():
+        if number := os.environ.get(variable):
+            return {"type": kind, "job_id": number}
+    return None
+
+
+def cancel_own_job() -> None:
+    """End the job that this process is in, and no other task of its array; nothing where Slurm does not answer."""
+    facts = describe(os.environ.get("SLURM_JOB_ID", ""))
+    if facts:
+        run_command("scontrol", "update", f"JobId={job_name(facts)}", f"Comment={LOST_FIRST_NODE}")
+        run_command("scancel", job_name(facts))
+
+
+def job_name(facts: Mapping[str, str]) -> str:
+    """A job as all of Slurm's commands take it: 25, or 25_2 for a task of an array.
+
+    The number alone will not do: that of an array's last task is the array's own, and means all of its tasks.
+    """
+    array, task = facts.get("ArrayJobId"), facts.get("ArrayTaskId", "")
+    return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
+
+
+def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
+    """Slurm's description of a job (25, or 25_2), by Slurm's names; empty where no try gives it.
+
+    `patience`: seconds before each try.
+    """
+    for seconds in patience:
+        time.sleep(seconds)
+        text = run_command("scontrol", "show", "job", "--oneliner", job)
+        # A line for each task, where the number is that of an array; each component, where it is a heterogeneous job.
+        described = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]
+        for facts in described:
+            if job in (facts.get("JobId"), job_name(facts)):
+                return facts
+    return {}
+
+
+def hosts(nodelist: str) -> list[str]:
+    """The names in a list of nodes as Slurm writes it: n[1-2]."""
+    if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
+        return []
+    if "[" not in nodelist:
+        return nodelist.split(",")
+    return run_command("scontrol", "show", "hostnames", nodelist).split()
+
+
+def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
+    """The rows of the table that squeue or sinfo prints, without its head; `columns`: as in their --format."""
+    text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
+    separators = len(columns) - 1  # at least: the last cell may be a text with others
+    return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
+
+
+def recorded_at_end(job: str) -> dict[str, str]:
+    """State, reason and elapsed time of a job, as Slurm gives them now; empty where it does not answer.
+
+    The rest stands as it was at the beginning: of a job that has lost a node, Slurm goes on to name the others only.
+    """
+    return {name: value for name, value in _recorded(describe(job, patience=(0,))).items() if name in AT_END}
+
+
+def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
+    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty where there is none."""
+    if not facts:
+        return {}
+    entries = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
+    return {"job_id": job_name(facts), **entries}
+
+
+def config() -> dict[str, str]:
+    """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
+
+
+def daemon_port() -> int:
+    """The port at which each node's Slurm daemon listens."""
+    configured = re.match(r"\d+", config().get("SlurmdPort", ""))
+    return int(configured[0]) if configured else SLURMD_PORT
+
+
+def minutes(limit: str) -> float:
+    """A time limit as Slurm writes it (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
+    if not match:
+        return float("inf")  # infinite, UNLIMITED, n/a
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is not None:  # days-hours[:minutes[:seconds]]
+        return days * 1440 + first * 60 + second + third / 60
+    if match[4] is not None:  # hours:minutes:seconds
+        return first * 60 + second + third / 60
+    return first + second / 60  # minutes[:seconds]
+
+
+def submit_limit(account: str) -> int | None:
+    """How many jobs the user may have in the queue under `account` (empty: any); None where no limit is known."""
+    chosen = [f"accounts={account}"] if account else []
+    user = f"users={getpass.getuser()}"
+    text = run_command(
+        *("sacctmgr", "--noheader", "--parsable2", "show", "associations", user, *chosen, "format=maxsubmitjobs")
+    )
+    limits = [int(line) for line in text.splitlines() if line.strip().isdigit()]
+    return min(limits) if limits else None
+
+
+def steps(job: str) -> list[str]:
+    """The ids (25.0) of the job's steps that srun has started and that still run; the batch script is none of them."""
+    ids = run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
+    return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
+
+
+def signal_steps(job: str, name: str) -> None:
+    """Send a signal to all processes of the job's steps, on all nodes; the batch script is no step."""
+    for step in steps(job):
+        run_command("scancel", f"--signal={name}", step)
+
+
+def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
+    """Class and reason of a run's end where Slurm ended it, from the `lines` of its output; None where it did not."""
+    for pattern, kind, reason in VERDICTS:
+        for line in lines:
+            match = re.search(pattern, line)
+            if match:
+                return kind, reason.format(*(group.strip(",:;") for group in match.groups()))
+    return None
+
+
+def run_command(*command: str) -> str:
+    """What a command prints; nothing where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

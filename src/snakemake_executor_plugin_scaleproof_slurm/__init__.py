@@ -1,5 +1,0 @@
-"""`snakemake --executor scaleproof-slurm`: Snakemake finds executors by the names of top-level packages."""
-
-from scaleproof.driver.slurm_executor import Executor, ExecutorSettings, common_settings
-
-__all__ = ["Executor", "ExecutorSettings", "common_settings"]

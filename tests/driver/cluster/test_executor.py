@@ -1,0 +1,268 @@
+"""`snakemake --executor scaleproof` with a Slurm that is a few lines of shell: any workflow, no campaign."""
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from scaleproof.driver.cluster.ledger import entries_of
+from scaleproof.driver.cluster.scheduler import Submission
+from scaleproof.driver.cluster.slurm import Slurm
+
+# sbatch runs its script on the spot, once for each task of an array. Jobs whose script says so fail, or wait for ever.
+SBATCH = """#!/bin/bash
+echo "$@" >> "$STUB/calls"
+[ -e "$STUB/refusal" ] && { cat "$STUB/refusal" >&2; exit 1; }
+[ -e "$STUB/full" ] && { cat "$STUB/full" >&2; rm "$STUB/full"; exit 1; }
+script=$(cat "${@: -1}") number=$((40 + $(wc -l < "$STUB/calls")))
+export SLURM_JOB_ID=$number SLURM_NTASKS=3
+words="$* " last=${words##*--array=1-}
+tasks=; [ "$last" = "$words" ] || tasks=$(seq "${last%% *}")
+for task in ${tasks:-alone}; do
+    SLURM_ARRAY_TASK_ID=$task bash -c "$script" >> "$STUB/log" 2>&1 && state=COMPLETED || state=FAILED
+    [ -e "$STUB/held" ] && state=PENDING
+    job=$number; [ "$task" = alone ] || job=${number}_$task
+    echo "$job|$state|n1|n1|$(cat "$STUB/held" 2> /dev/null || echo None)" >> "$STUB/queue"
+done
+echo "a site's own line"; echo "$number;box"
+"""
+SQUEUE = """#!/bin/bash
+case "$*" in
+*%Z*) cat "$STUB/left" 2> /dev/null ;;
+*--states=COMPLETED*) ;;
+*) echo "JOBID|STATE|EXEC_HOST|NODELIST|REASON"; cat "$STUB/queue" 2> /dev/null
+    if [ -e "$STUB/held" ] && [ -e "$STUB/looked" ]; then sed -i 's/PENDING.*/COMPLETED|n1|n1|None/' "$STUB/queue"; fi
+    touch "$STUB/looked" ;;
+esac
+"""
+SCONTROL = """#!/bin/bash
+echo "JobId=${@: -1} JobState=FAILED Reason=NonZeroExitCode ExitCode=1:0 NodeList=n1 EndTime=2026-11-23T12:00:00"
+"""
+SCANCEL = '#!/bin/sh\necho "$@" >> "$STUB/ended"\n'
+WORKFLOW = """
+rule all:
+    input: expand("out/{{k}}", k=[1, 2])
+rule make:
+    output: "out/{{k}}"
+    resources: nodes=2, tasks=2, slurm_extra="--exclusive", gres="gpu:1", mem_mb=100, runtime=5
+    shell: "{command}"
+"""
+
+RECORD = "env | grep ^SLURM_NTASKS > {output} || echo $SLURM_JOB_ID > {output}"
+
+
+@pytest.fixture
+def stub(tmp_path):
+    folder = tmp_path / "stub"
+    folder.mkdir()
+    commands = {"sbatch": SBATCH, "squeue": SQUEUE, "scontrol": SCONTROL, "scancel": SCANCEL, "sacct": "#!/bin/sh\n"}
+    for name, text in commands.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (folder / "calls").touch()
+    return folder
+
+
+def snakemake(stub: Path, *options: str, command: str = RECORD):
+    """A workflow of two jobs; what Snakemake says."""
+    folder = stub.parent
+    (folder / "Snakefile").write_text(WORKFLOW.format(command=command))
+    quick = (
+        "--scaleproof-variables",
+        "STUB",
+        "--jobs",
+        "5",
+        "--seconds-between-status-checks",
+        "1",
+        "--latency-wait",
+        "1",
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--executor",
+        "scaleproof",
+        "--scaleproof-variables",
+        "STUB",
+        *quick,
+        *options,
+    ]
+    environment = os.environ | {"PATH": f"{stub}:{os.environ['PATH']}", "STUB": str(stub)}
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_each_job_is_an_sbatch(stub):
+    done = snakemake(stub, "--default-resources", "slurm_partition=gpu", "--scaleproof-exclude-nodes", "n7,n3")
+    assert done.returncode == 0, done.stderr
+    calls = (stub / "calls").read_text().splitlines()
+    log = f"{stub.parent}/results/job-logs/scaleproof-make-1-%j.log"
+    options = "--parsable --partition=gpu --nodes=2 --ntasks=2 --cpus-per-task=1 --mem=100 --time=5 --gres=gpu:1"
+    options += (
+        f" --exclusive --job-name=scaleproof-make-1 --output={log} --chdir={stub.parent} --no-requeue --export=ALL"
+    )
+    assert f"{options} --exclude=n3,n7 {stub.parent}/results/job-logs/scaleproof-make-1.sh" in calls
+    assert len(calls) == 2
+    assert {(stub.parent / f"out/{k}").read_text() for k in (1, 2)} == {"41\n", "42\n"}, "without SLURM_NTASKS"
+    assert "Slurm job 41: scaleproof-make-" in done.stderr
+
+
+def test_an_array_is_one_sbatch(stub):
+    done = snakemake(stub, "--scaleproof-array-jobs", "make")
+    assert done.returncode == 0, done.stderr
+    (call,) = (stub / "calls").read_text().splitlines()
+    assert "--array=1-2" in call.split()
+    assert "Slurm job 41: scaleproof-make, 2 tasks" in done.stderr
+
+
+@pytest.mark.fault("sbatch refuses a job", "the console has all of Slurm's words; other jobs go on")
+def test_a_refusal_is_told_in_slurm_s_words(stub):
+    (stub / "refusal").write_text("sbatch: error: ask hpc@site\nsbatch: error: Batch job submission failed: no\n")
+    done = snakemake(stub, "out/1")
+    assert done.returncode == 1
+    assert "Slurm refuses it: ask hpc@site; Batch job submission failed: no." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.fault("a job fails before its run", "the console has Slurm's own words, and the path of the log")
+def test_a_failed_job_is_told_in_slurm_s_words(stub):
+    done = snakemake(stub, "out/1", command="exit 1")
+    assert done.returncode == 1
+    assert "Slurm says of job 41: FAILED on n1, NonZeroExitCode, exit code 1" in done.stderr
+    assert "results/job-logs/scaleproof-make-1-4" in done.stderr
+
+
+@pytest.mark.fault("a job waits for a reason that may never end", "the console says which")
+def test_a_held_job_is_told(stub):
+    (stub / "held").write_text("JobHeldUser")
+    done = snakemake(stub, "out/1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Slurm does not start job 4") == 1
+    assert ": JobHeldUser" in done.stderr
+
+
+@pytest.mark.fault("jobs of an earlier snakemake here are in the queue", "nothing is submitted; says which to end")
+def test_jobs_of_an_earlier_snakemake_here_are_ended_first(stub):
+    """They would start, or publish, behind the back of this one's."""
+    rows = (
+        f"12|{stub.parent}|scaleproof-train-x",
+        "13|/elsewhere|scaleproof-train",
+        f"14|{stub.parent}|the user's own",
+    )
+    (stub / "left").write_text("\n".join(rows))
+    done = snakemake(stub)
+    assert done.returncode == 1
+    assert "end them with `scancel 12`" in done.stderr
+    assert (stub / "calls").read_text() == ""
+
+
+LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: job submit limit\n"
+
+
+def sent(stub: Path) -> int:
+    """How often sbatch was called."""
+    return len((stub / "calls").read_text().splitlines())
+
+
+@pytest.mark.fault("the site lets a user submit no more jobs", "they wait in the driver, which says so")
+def test_a_submission_limit_is_waited_for(stub):
+    (stub / "full").write_text(LIMIT)
+    done = snakemake(stub)
+    assert done.returncode == 0, done.stderr
+    assert "Slurm takes no more jobs now, others wait here: QOSMaxSubmitJobPerUserLimit" in done.stderr
+    assert sent(stub) == 3, "one was refused; the other was not asked for meanwhile"
+
+
+@pytest.mark.fault("a job waits for what cannot end by itself", "given up after a stated time, not sent again")
+def test_a_job_that_would_wait_for_ever_is_given_up(stub):
+    (stub / "held").write_text("PartitionTimeLimit")
+    (stub / "squeue").write_text(SQUEUE.replace("sed -i", "true"))  # it never starts
+    done = snakemake(stub, "out/1", "--scaleproof-give-up-after", "0", "--retries", "3")
+    assert done.returncode == 1
+    assert "did not start job 41 in 0 minutes: PartitionTimeLimit; it was cancelled" in done.stderr
+    assert sent(stub) == 1
+    assert "41" in (stub / "ended").read_text()
+
+
+@pytest.fixture
+def cancelled(stub):
+    """Jobs that fail were cancelled."""
+    (stub / "scontrol").write_text(SCONTROL.replace("FAILED", "CANCELLED"))
+    (stub / "sbatch").write_text(SBATCH.replace("state=FAILED", "state=CANCELLED"))
+    return stub
+
+
+@pytest.mark.fault("a job is cancelled by hand", "it is not sent again")
+def test_scancel_means_it(cancelled):
+    done = snakemake(cancelled, "out/1", "--retries", "3", command="exit 1")
+    assert done.returncode == 1
+    assert "it was cancelled, and this snakemake does not send it again" in done.stderr
+    assert sent(cancelled) == 1
+
+
+def test_a_job_that_ends_itself_because_its_first_node_is_gone_is_sent_again(cancelled):
+    (cancelled / "scontrol").write_text(SCONTROL.replace("FAILED", "CANCELLED Comment=scaleproof-lost-first-node"))
+    snakemake(cancelled, "out/1", "--retries", "1", command="exit 1")
+    assert sent(cancelled) == 2
+
+
+@pytest.mark.fault("jobs in turn fail alike", "the campaign stops after a stated number, and says how they ended")
+def test_what_fails_everywhere_stops_the_campaign(stub):
+    options = ("--keep-going", "--scaleproof-same-failures", "2", "--retries", "9")
+    done = snakemake(stub, *options, command="exit 1")
+    assert done.returncode == 1
+    assert "stopped: 2 jobs in turn have ended alike (FAILED, NonZeroExitCode, exit code 1)" in done.stderr
+    assert sent(stub) <= 4
+    assert "Traceback" not in done.stderr
+
+
+def test_the_ledger_has_what_was_sent_and_how_it_ended(stub):
+    snakemake(stub, "out/1")
+    snakemake(stub, "out/2", command="exit 1")
+    entries = {entry.makes: entry for entry in entries_of(stub.parent / "results/job-logs/jobs.jsonl")}
+    assert (entries["out/1"].id, entries["out/1"].state, entries["out/1"].reason) == ("41", "COMPLETED", "")
+    assert entries["out/2"].reason == "FAILED on n1, NonZeroExitCode, exit code 1"
+    assert all(entry.ended for entry in entries.values())
+
+
+@pytest.mark.fault("Snakemake is killed, and the site rewrites what jobs carry", "the ledger knows them: none twice")
+def test_a_job_of_a_killed_snakemake_is_known_from_the_ledger(stub):
+    """squeue shows it under another name and folder."""
+    snakemake(stub, "out/1")
+    ledger = stub.parent / "results/job-logs/jobs.jsonl"
+    ledger.write_text(ledger.read_text().splitlines()[0] + "\n" + '{"id": "cut o')
+    (stub / "queue").write_text("41|RUNNING|n1|n1|None\n")
+    done = snakemake(stub, "out/2")
+    assert done.returncode == 1
+    assert "end them with `scancel 41`" in done.stderr
+    (stub / "queue").write_text("41|COMPLETED|n1|n1|None\n")
+    assert snakemake(stub, "out/2").returncode == 0
+
+
+def test_what_was_sent_can_be_read(stub):
+    snakemake(stub, "out/1")
+    text = (stub.parent / "results/job-logs/scaleproof-make-1.sh").read_text()
+    assert text.startswith("#!/bin/bash\n")
+    assert "--mode 'remote'" in text
+
+
+def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
+    """Else they would wait for each other's devices inside of their allocations."""
+    calls = []
+    slurm = Slurm(dict)
+    number = itertools.count(7)
+
+    def sbatch(command, environment):
+        calls.append([word for word in command if word.startswith("--dependency")])
+        return 0, str(next(number)), ""
+
+    with mock.patch("scaleproof.driver.cluster.slurm.answer", sbatch):
+        for devices, options in ((1, ""), (1, ""), (0, "--exclusive"), (0, "")):
+            resources = {"devices_per_node": devices, "slurm_extra": options}
+            slurm.submit(Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources))
+        slurm.submit(Submission("scaleproof-tokens", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, {}))
+    assert calls == [[], ["--dependency=afterany:7"], [], ["--dependency=afterany:8"], []]

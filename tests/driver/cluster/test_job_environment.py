@@ -1,0 +1,60 @@
+"""What of the login node's environment travels with a job."""
+
+import pytest
+
+from scaleproof.driver.cluster.environment import job_environment, withheld
+
+SENT = {
+    "PATH": "/bin",
+    "HOME": "/h",
+    "LD_LIBRARY_PATH": "/l",
+    "NCCL_DEBUG": "INFO",
+    "TOKENIZERS_PARALLELISM": "false",
+    "CUDA_VISIBLE_DEVICES": "0",
+    "SLURM_CONF": "c",
+    "MODULEPATH": "/m",
+    "LMOD_DIR": "/m",
+    "BASH_FUNC_module%%": "()",
+    "LC_ALL": "C",
+    "OMP_NUM_THREADS": "2",
+    "PYTHONPATH": "/p",
+    "HF_HOME": "/hf",
+    "SCALEPROOF_CAMPAIGNS": "demo=1",
+}
+# As seen on login nodes: those that an earlier list of bad names caught, those that it let through, and others.
+SECRET = {
+    **dict.fromkeys(("HF_TOKEN", "HF_TOKEN_PATH", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_KEY"), "s"),
+    "GPG_PASSPHRASE": "s",
+    "DATABASE_URL": "postgres://u:s@h",
+    "PIP_INDEX_URL": "https://u:s@h/simple",
+    "http_proxy": "http://u:s@h:3128",
+    "SLACK_WEBHOOK_URL": "https://h/s",
+    "MYSQL_PWD": "s",
+    "PGPASS": "s",
+    **dict.fromkeys(("CI_JOB_JWT", "BEARER", "AUTH", "MY_COOKIE", "KRB5CCNAME"), "s"),
+    **dict.fromkeys(("SSH_AUTH_SOCK", "XAUTHORITY", "github_pat", "DOCKER_AUTH_CONFIG", "SAS_URL", "MY_DSN"), "s"),
+    **dict.fromkeys(
+        ("SINGULARITY_DOCKER_PASSWORD", "APPTAINER_DOCKER_PASSWORD", "SNAKEMAKE_STORAGE_S3_SECRET_KEY"), "s"
+    ),
+    "CONDA_CHANNEL_ALIAS": "https://u:s@h",
+    "PYTHON_KEYRING_BACKEND_PASSWORD": "s",
+    "VAULT_ADDR": "https://h",
+}
+
+
+@pytest.mark.fault("secrets in the environment of the login node", "not sent along")
+def test_only_what_is_listed_travels():
+    assert job_environment(environment=SENT | SECRET) == SENT
+    assert withheld(environment=SENT | SECRET) == sorted(SECRET)
+
+
+def test_nothing_of_a_job_around_this_process_is_sent():
+    own = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "4", "SNAKEMAKE_PROFILE": "slurm"}
+    assert job_environment(environment=SENT | own) == SENT
+
+
+def test_a_profile_extends_the_list():
+    """A name in full is sent whatever it looks like; a pattern brings no secrets, and no address a password."""
+    given = SECRET | {"MY_MODE": "offline", "MY_API_KEY": "s"}
+    sent = job_environment({"MY_*", "WANDB_API_KEY", "http_proxy"}, given)
+    assert sent == {"MY_MODE": "offline", "WANDB_API_KEY": "s"} | {"MY_DSN": "s"}

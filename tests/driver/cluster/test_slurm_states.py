@@ -1,0 +1,94 @@
+"""What Slurm says of jobs: of those in the queue, of those that it has forgotten, and of those that failed."""
+
+import pytest
+
+from scaleproof.driver.cluster import slurm as slurm_module
+from scaleproof.driver.cluster.slurm import Slurm, in_words, state_of
+
+
+def job_states(jobs):
+    return Slurm(dict).states(jobs)
+
+
+HEADING = "JOBID|STATE|EXEC_HOST|NODELIST|REASON\n"
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    """What its commands print; nothing where they fail."""
+    answers = {"squeue": "", "sacct": ""}
+    monkeypatch.setattr(slurm_module, "run_command", lambda *command: answers[command[0]])
+    return answers
+
+
+def test_nothing_is_known_while_the_controller_is_away(slurm):
+    assert job_states({"7"}) is None
+
+
+def test_every_job_has_a_state(slurm):
+    slurm["squeue"] = (
+        HEADING + "7|RUNNING|n1|n1|None\n27_1|PENDING|n/a||Resources\n27_2|PENDING|n/a||PartitionTimeLimit"
+    )
+    states = job_states({"7", "27_1", "27_2"})
+    assert {job: state.name for job, state in states.items()} == {"7": "RUNNING", "27_1": "PENDING", "27_2": "PENDING"}
+    answers = [(states[job].reason, states[job].for_ever) for job in ("7", "27_1", "27_2")]
+    assert answers == [("", False), ("", False), ("PartitionTimeLimit", True)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "for_ever"),
+    [
+        ("QOSMaxMemoryPerJob", True),
+        ("AssocMaxWallDurationPerJobLimit", True),
+        ("BadConstraints", True),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("AssocGrpCpuLimit", False),
+        ("JobHeldUser", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", False),
+    ],
+)
+def test_a_reason_that_cannot_end_by_itself(reason, for_ever):
+    assert state_of("PENDING", reason).for_ever == for_ever
+
+
+@pytest.mark.fault("the cluster forgets a job before anybody looked", "the accounts say it, or its files decide")
+def test_a_job_that_the_cluster_has_forgotten(slurm):
+    slurm["squeue"] = HEADING + "8|RUNNING|n1|n1|None"
+    assert job_states({"7", "8"})["7"].name == "UNKNOWN"
+    slurm["sacct"] = "7|CANCELLED by 1000"
+    assert job_states({"7", "8"})["7"].name == "CANCELLED"
+
+
+def test_an_empty_queue_is_an_answer(slurm):
+    slurm["squeue"] = HEADING.strip()
+    assert job_states({"7"})["7"].name == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (("FAILED", "n1", "NonZeroExitCode", "1:0"), "FAILED on n1, NonZeroExitCode, exit code 1"),
+        (("FAILED", "", "JobLaunchFailure", "0:1"), "FAILED, JobLaunchFailure, signal 1"),
+        (("TIMEOUT", "n[1-2]", "TimeLimit", "0:0"), "TIMEOUT on n[1-2], TimeLimit, limit 00:01:00"),
+        (("CANCELLED", "n1", "None", "0:0"), "CANCELLED on n1"),
+        (("OUT_OF_MEMORY", "n1", "OutOfMemory", "0:125"), "OUT_OF_MEMORY on n1, OutOfMemory, signal 125"),
+    ],
+)
+def test_the_words(facts, words):
+    given = dict(zip(("JobState", "NodeList", "Reason", "ExitCode"), facts, strict=True)) | {"TimeLimit": "00:01:00"}
+    assert in_words(given) == words
+
+
+@pytest.mark.fault("the first node of a run is gone, and nobody on the others notices", "its job is ended, sent again")
+def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
+    commands = []
+    monkeypatch.setattr(slurm_module, "run_command", lambda *command: commands.append(command) or slurm[command[0]])
+    monkeypatch.setattr(slurm_module, "hosts", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
+    slurm["scancel"] = ""
+    scheduler = Slurm(dict)
+    phases = []
+    for nodes in ("n[1-2]", "n1", "n2"):  # whole; without the second node, which is a row; without the first
+        slurm["squeue"] = HEADING + f"7|RUNNING|n1|{nodes}|None"
+        phases.append(scheduler.states({"7"})["7"].phase)
+    assert phases == ["running", "running", "failed"]
+    assert commands[-1] == ("scancel", "7")

@@ -1,0 +1,153 @@
+"""The columns of a published table as arrays of intervals, whatever their headings mean."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from scaleproof.auditor.read.grids import Grid
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
+from scaleproof.auditor.read.reported_tables import TableColumn
+
+MOST_COLUMNS = 24
+MOST_ROWS = 300
+FEWEST_FILLED = 0.5  # share of the cells of a column that must be figures
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What printed figures may have been, row by row. Both arrays: (rows,), NaN where a row has no figure."""
+
+    low: Floats
+    high: Floats
+
+    def __mul__(self, other: "Figures") -> "Figures":
+        return Figures(self.low * other.low, self.high * other.high)
+
+    def __truediv__(self, other: "Figures") -> "Figures":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Figures(self.low / other.high, self.high / other.low)
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(self.low + other.low, self.high + other.high)
+
+    def __getitem__(self, rows: npt.NDArray[np.int64]) -> "Figures":
+        return Figures(self.low[rows], self.high[rows])
+
+    def scaled(self, factor: float, offset: float = 0.0) -> "Figures":
+        """factor x figures + offset; a negative factor turns the intervals round."""
+        ends = (self.low * factor + offset, self.high * factor + offset)
+        return Figures(*ends) if factor > 0 else Figures(ends[1], ends[0])
+
+    @cached_property
+    def middle(self) -> Floats:
+        return (self.low + self.high) / 2
+
+    @cached_property
+    def width(self) -> Floats:
+        """Width of the intervals, relative to their middles."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.high - self.low) / np.abs(self.middle)
+
+    def distance(self, other: "Figures") -> Floats:
+        """By how much, relative to their size, the nearest values of two intervals differ; 0 where they overlap."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = np.maximum(self.low - other.high, other.low - self.high)
+            return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
+
+
+@dataclass(frozen=True)
+class FigureColumn:
+    """A column of figures in base units: what its heading means, its figures and its cells as printed."""
+
+    meaning: TableColumn
+    figures: Figures
+    texts: list[str]
+
+    @property
+    def heading(self) -> str:
+        return self.meaning.heading
+
+    @property
+    def kind(self) -> str | None:
+        return self.meaning.kind
+
+    @property
+    def has_decimals(self) -> bool:
+        return any(re.search(r"\d\.\d", text) for text in self.texts)
+
+    @property
+    def is_in_percent(self) -> bool:
+        return "%" in self.heading or any("%" in text for text in self.texts)
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """Columns of figures, the other columns, and what the rows are called.
+
+    `names` and `lines` are those of the rows; the lines are numbers in the file.
+    """
+
+    columns: list[FigureColumn]
+    words: dict[str, list[str]]
+    names: list[str]
+    lines: list[int]
+
+
+def figure_tables(grid: Grid) -> Iterator[FigureTable]:
+    """The table of a grid, and the same table on its side; none of those with fewer than two columns of figures."""
+    lines = [line for line, _ in grid.rows[:MOST_ROWS]]
+    width = len(grid.header)
+    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in grid.rows[:MOST_ROWS]]
+    upright = _table(grid.header[:MOST_COLUMNS], cells, lines)
+    if upright is not None:
+        yield upright
+    if width > 2 and len(cells) <= MOST_COLUMNS and cells:
+        headings = [row[0] for row in cells]
+        turned = [[name, *column] for name, column in zip(grid.header[1:], zip(*(r[1:] for r in cells), strict=True), strict=True)]
+        on_side = _table(["", *headings], turned, [grid.line] * len(turned))
+        if on_side is not None:
+            yield on_side
+
+
+def _table(header: list[str], cells: list[list[str]], lines: list[int]) -> FigureTable | None:
+    """The columns of a grid of cells. `lines`: those of the rows."""
+    columns, words = [], {}
+    for k, heading in enumerate(header):
+        texts = [row[k] for row in cells]
+        figures = _figures(texts, column_of(heading).scale)
+        filled = sum(not is_nothing(text) for text in texts)
+        if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
+            columns.append(FigureColumn(column_of(heading), figures, texts))
+        else:
+            words[heading or f"column {k}"] = texts
+    if len(columns) < 2:
+        return None
+    names = [_name(row, line) for row, line in zip(cells, lines, strict=True)]
+    return FigureTable(columns, words, names, lines)
+
+
+def _name(cells: list[str], line: int) -> str:
+    """What a row is called: its first cells up to one with a letter."""
+    first = next((k for k, cell in enumerate(cells[:4]) if re.search(r"[A-Za-z]", cell)), 0)
+    return ", ".join(cell for cell in cells[: first + 1] if cell)[:60] or f"line {line}"
+
+
+def _figures(texts: list[str], scale: float) -> Figures:
+    """The figures of cells in the base unit, one unit of their last digit either way. `scale`: of the heading."""
+    european = is_european(texts)
+    low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
+    for i, text in enumerate(texts):
+        figures = figures_of(text, european)
+        if len(figures) == 1 and figures[0].bound is None:
+            unit = figures[0].unit
+            factor = unit.scale if unit is not None else scale
+            low[i] = (figures[0].value - figures[0].resolution) * factor
+            high[i] = (figures[0].value + figures[0].resolution) * factor
+    return Figures(low, high)

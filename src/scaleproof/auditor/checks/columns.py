@@ -17,6 +17,7 @@ MOST_COLUMNS = 24
 MOST_ROWS = 300
 FEWEST_FILLED = 0.5  # share of the cells of a column that must be figures
 
+Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -37,7 +38,7 @@ class Figures:
     def __add__(self, other: "Figures") -> "Figures":
         return Figures(self.low + other.low, self.high + other.high)
 
-    def __getitem__(self, rows: npt.NDArray[np.int64]) -> "Figures":
+    def __getitem__(self, rows: Rows) -> "Figures":
         return Figures(self.low[rows], self.high[rows])
 
     def scaled(self, factor: float, offset: float = 0.0) -> "Figures":

@@ -12,7 +12,7 @@ from itertools import permutations
 
 import numpy as np
 
-from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, figure_tables
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE
 from scaleproof.auditor.read.headings import NOT_FIGURES
@@ -28,6 +28,7 @@ ODD = 0.03  # the same, of a figure that does not follow
 EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 NAMED_EVIDENCE = 1.0  # the same, where the heading names one of two columns
 MOST = 2  # rows that fit, for each one that does not
+NEAR = 0.5  # relative difference of figures that may be about the same at all
 COARSE = 0.15  # relative width of figures that agree with nearly everything
 TRIVIAL = 0.02  # ratios as near to 1 prove nothing
 
@@ -35,6 +36,7 @@ RATIO = re.compile(
     r"(?i)speed[ -_]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
     r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
+SPEEDUP = re.compile(r"(?i)^(?:training |relative )?(?:speed[ -_]?up|(?:weak|strong) scaling)\b|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
 FAMILIES = {
     "time": ("time_s", "latency_s"),
@@ -73,13 +75,19 @@ class Formula:
     """What a column may follow from. `values`: of each row; `sources`: the columns that it is formed of.
 
     `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of two
-    columns is named; 2: both are.
+    columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
     """
 
     name: str
     sources: tuple[str, ...]
     values: Figures
     expected: int
+    above: list[str]
+    below: list[str]
+
+    def of(self, row: int) -> str:
+        """The formula with the figures of a row."""
+        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.values.middle[row]:.4g}"
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
@@ -88,32 +96,65 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     for above, below in permutations(sources, 2):
         if family(above) == family(below):
             name, both = f"{above.heading} / {below.heading}", (above.heading, below.heading)
-            yield Formula(name, both, above.figures / below.figures, named(target.heading, *both))
+            expected = max(named(target.heading, *both), int(len(sources) == 2))
+            yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
+    meant = the_one_measured(target, sources)
     devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), None)
     for rule, base in baselines(target, table):
-        known = base >= 0
-        usual = int(rule in USUAL_BASELINES)
         for source in sources:
-            there = source.figures[base]
-            there = Figures(np.where(known, there.low, np.nan), np.where(known, there.high, np.nan))
-            name, one = f"{source.heading} over {rule}", (source.heading,)
-            for ratio in (source.figures / there, there / source.figures):
-                yield Formula(name, one, ratio, usual)
-                if devices is not None:
-                    more = devices / devices[base]
-                    yield Formula(f"{name}, x devices", one, ratio * more, 0)
-                    yield Formula(f"{name}, / devices", one, ratio / more, usual)
+            is_meant = source is meant and rule == "the row that is 1"
+            yield from _over_rows(source, rule, base, devices, is_meant)
+
+
+def _over_rows(
+    source: FigureColumn, rule: str, base: Rows, devices: Figures | None, is_meant: bool
+) -> Iterator[Formula]:
+    """A column over that of the row `base` of each row, and the other way round; x and / devices, where known."""
+    known = base >= 0
+    there = source.figures[base]
+    there = Figures(np.where(known, there.low, np.nan), np.where(known, there.high, np.nan))
+    cells = [source.texts[i] for i in base]
+    usual = int(rule in USUAL_BASELINES)
+    name, one = f"{source.heading} over {rule}", (source.heading,)
+    for upwards in (True, False):
+        ratio = source.figures / there if upwards else there / source.figures
+        both = (source.texts, cells) if upwards else (cells, source.texts)
+        expected = 2 if is_meant and upwards == (family(source) != "time") else usual
+        yield Formula(name, one, ratio, expected, *both)
+        if devices is not None:
+            more = devices / devices[base]
+            yield Formula(f"{name}, x devices", one, ratio * more, 0, *both)
+            yield Formula(f"{name}, / devices", one, ratio / more, usual, *both)
+
+
+def the_one_measured(target: FigureColumn, sources: list[FigureColumn]) -> FigureColumn | None:
+    """The column that speed-ups must be of: the only one of rates or times, or the one whose own words they repeat."""
+    speeds = [column for column in sources if family(column) in ("rate", "time")]
+    if len(sources) == 1:
+        return sources[0]
+    if target.kind != "speedup" and not SPEEDUP.search(target.heading):
+        return None
+    if len(speeds) < 2:
+        return speeds[0] if speeds else None
+    words = {column.heading: words_of(column.heading) for column in speeds}
+    shared = set.intersection(*words.values())
+    own = [column for column in speeds if words[column.heading] - shared <= words_of(target.heading)]
+    return own[0] if len(own) == 1 and words[own[0].heading] - shared else None
+
+
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+\d*|\d+", text.lower()))
 
 
 def named(heading: str, above: str, below: str) -> int:
     """How many of two columns a heading names by the words that tell the two apart."""
-    words, first, second = (set(re.findall(r"[a-z]+\d*|\d+", text.lower())) for text in (heading, above, below))
+    words, first, second = map(words_of, (heading, above, below))
     apart, common = (first - second, second - first), first & second
     number = sum(bool(own) and own <= words for own in apart) if common else 0
     return number if common <= words else min(number, 1)
 
 
-def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, np.typing.NDArray[np.int64]]]:
+def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
     """(what it is called, the baseline row of each row): -1 where a row has none."""
     rows = len(table.lines)
     yield "the row above", np.arange(rows) - 1
@@ -159,6 +200,7 @@ class Explanation:
 
     formula: Formula
     stated: Figures
+    says_so: bool  # whether the heading calls it a speed-up, or names the columns
 
     @cached_property
     def distance(self) -> Floats:
@@ -193,18 +235,29 @@ class Explanation:
         """How much more likely it is than chance, of as many explanations as were tried, as a decimal logarithm."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
 
+    def rank(self, tried: int) -> tuple[float, int, int]:
+        """The larger, the better it explains the column."""
+        return self.weight(tried), int(self.comparable.sum()), -int(self.odd.sum())
+
     def holds(self, tried: int) -> bool:
-        """Whether the rows that fit prove that it is meant."""
+        """Whether the rows that fit, or the heading, prove that it is meant."""
         fits, odd = int(self.fits.sum()), int(self.odd.sum())
+        if self.formula.expected == 2 and fits < odd:
+            # Off by one factor, all are over another baseline.
+            factors = (self.stated.middle / self.formula.values.middle)[self.odd]
+            one_factor = odd > 1 and len(self.formula.sources) == 1 and np.ptp(factors) < ODD * factors.max()
+            return self.says_so and not one_factor and all(self.distance[self.odd] < NEAR)
         if self.formula.expected == 2:
-            return fits >= odd or fits == 0
+            return True
         if len(self.formula.sources) == 2 and self.formula.expected:
             return fits >= odd and self.evidence >= NAMED_EVIDENCE
         return fits >= MOST * odd and self.weight(tried) >= EVIDENCE
 
     def explains(self, row: int, usual: "Explanation") -> bool:
         """Whether a row that is odd by the `usual` explanation follows from this one."""
-        if usual.formula.expected == 2 or not (self.distance[row] <= FITS and self.comparable[row]):
+        if usual.formula.expected == 2 and len(usual.formula.sources) == 2:
+            return False  # the heading leaves no other meaning
+        if not (self.distance[row] <= FITS and self.comparable[row]):
             return False
         same = self.formula.sources == usual.formula.sources
         return same or bool(self.formula.expected) or int(self.fits.sum()) >= MOST
@@ -224,16 +277,20 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 def _ratios(table: ReportedTable, figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """The rows of a column of ratios that do not follow from what the others do."""
     formulas = list(formulas_of(target, figures))
-    explanations = [Explanation(formula, stated) for stated in readings(target).values() for formula in formulas]
-    usual = max(explanations, key=lambda e: (e.weight(len(explanations)), -e.odd.sum()), default=None)
+    is_speedup = SPEEDUP.search(target.heading) is not None
+    explanations = [
+        Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
+        for stated in readings(target).values()
+        for formula in formulas
+    ]
+    usual = max(explanations, key=lambda e: e.rank(len(explanations)), default=None)
     if usual is None or not usual.holds(len(explanations)):
         return
     for i in np.flatnonzero(usual.odd):
         if any(other.explains(i, usual) for other in explanations):
             continue
+        fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
-            f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.name} is "
-            f"{usual.formula.values.middle[i]:.4g}; {plural(int(usual.fits.sum()), 'other row')} of the table "
-            "follow from it",
+            f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [f"{table.file}:{figures.lines[i]}"],
         )

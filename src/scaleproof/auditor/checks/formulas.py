@@ -36,7 +36,7 @@ RATIO = re.compile(
     r"(?i)speed[ -_]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
     r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
-SPEEDUP = re.compile(r"(?i)^(?:training |relative )?(?:speed[ -_]?up|(?:weak|strong) scaling)\b|加速比")
+SPEEDUP = re.compile(r"(?i)speed[ -_]?up|(?:weak|strong) scaling|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
 FAMILIES = {
     "time": ("time_s", "latency_s"),
@@ -182,12 +182,12 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
-    figures, readings = column.figures, {}
-    scales = [1.0]
-    if column.kind != "speedup" and "%" not in "".join(column.texts):
-        scales = [0.01] if column.is_in_percent else [1.0, 0.01]
+    figures, in_cells = column.figures, any("%" in text for text in column.texts)
+    if column.kind == "speedup" or (SPEEDUP.search(column.heading) and not column.is_in_percent):
+        return {"is": figures}
+    scales = [1.0] if in_cells else [0.01] if column.is_in_percent else [1.0, 0.01]
+    readings = {}
     for scale in scales:
-        readings["is"] = readings.get("is", figures.scaled(scale))
         readings[f"{scale} of"] = figures.scaled(scale)
         readings[f"{scale} more"] = figures.scaled(scale, 1.0)
         readings[f"{scale} less"] = figures.scaled(-scale, 1.0)

@@ -1,0 +1,208 @@
+"""Products of columns that are one number in all rows: rate x time is the work, FLOP/s over rate the FLOPs of a sample.
+
+The number itself need not be known, nor what exactly a column is of: devices and batch are factors where most of the
+rows say so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.ground.findings.registry import Code, Flag
+
+CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
+ODD = 0.05  # the same, of a row that stands out
+FEWEST = 3  # rows that show what the number is
+MOST = 2  # of them for each one that stands out
+EVIDENCE = 4.0  # decimal logarithm of how unlikely it is that they agree by chance
+VARIED = 1.05  # largest over smallest figure of a column whose products say anything
+
+RATES = ("tokens_per_s", "samples_per_s", "rate")
+TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
+DEVICES = ("devices", "processes")
+BATCHES = ("global_batch", "batch", "micro_batch")
+COUNTS = ("steps", "epochs")
+# Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
+IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
+    (RATES, TIMES, 1, (DEVICES, BATCHES)),
+    (("steps_per_s",), TIMES, 1, ()),
+    (RATES, RATES, -1, (DEVICES,)),
+    (("flops_per_s",), RATES, -1, (DEVICES,)),
+    (("flops_per_s",), TIMES, 1, (DEVICES, BATCHES)),
+    (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
+    (("mfu", "hfu"), RATES, -1, (DEVICES,)),
+    (("mfu", "hfu"), TIMES, 1, (DEVICES, BATCHES)),
+    (TIMES, TIMES, -1, (COUNTS,)),
+    (("energy_j",), ("power_w",), -1, (TIMES, DEVICES)),
+    (("cost",), TIMES, -1, (DEVICES,)),
+    (("energy_j",), ("cost",), -1, ()),
+    (COUNTS, BATCHES, 1, (DEVICES,)),
+    (BATCHES, BATCHES, -1, (DEVICES, ("accumulation",))),
+)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column in a product, with its exponent."""
+
+    column: FigureColumn
+    exponent: int
+
+    @cached_property
+    def figures(self) -> Figures:
+        low, high = self.column.figures.low, self.column.figures.high
+        if self.column.kind in (*DEVICES, *BATCHES, *COUNTS, "accumulation"):
+            middle = self.column.figures.middle  # counts are no measurements: they have no rounding
+            low = high = middle
+        own = Figures(np.where(low > 0, low, np.nan), high)
+        return own if self.exponent == 1 else Figures(np.ones_like(low), np.ones_like(low)) / own
+
+    @property
+    def varies(self) -> float:
+        """Largest over smallest figure."""
+        middle = self.figures.middle[np.isfinite(self.figures.middle)]
+        return float(middle.max() / middle.min()) if middle.size else 1.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A product in a group of rows. `rows`: their indices in the table."""
+
+    factors: tuple[Factor, ...]
+    rows: list[int]
+
+    @cached_property
+    def figures(self) -> Figures:
+        value = self.factors[0].figures
+        for factor in self.factors[1:]:
+            value = value * factor.figures
+        return value[np.array(self.rows)]
+
+    @cached_property
+    def usual(self) -> Figures:
+        """The product that most of the rows have, once for each row."""
+        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        ones = np.ones(len(self.rows))
+        return Figures(self.figures.low[best] * ones, self.figures.high[best] * ones)
+
+    def _same_as(self, row: int) -> np.typing.NDArray[np.bool_]:
+        ones = np.ones(len(self.rows))
+        one = Figures(self.figures.low[row] * ones, self.figures.high[row] * ones)
+        return self.figures.distance(one) <= CONSTANT
+
+    @cached_property
+    def fits(self) -> np.typing.NDArray[np.bool_]:
+        return self.figures.distance(self.usual) <= CONSTANT
+
+    @cached_property
+    def odd(self) -> np.typing.NDArray[np.bool_]:
+        return self.figures.distance(self.usual) > ODD
+
+    @cached_property
+    def evidence(self) -> float:
+        """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
+        fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
+        if len(fitting) < FEWEST or fitting.max() < VARIED * fitting.min():
+            return 0.0
+        spread = np.log(fitting.max() / fitting.min())
+        distinct = len({f"{value:.3g}" for value in fitting})
+        width = float(np.median(self.figures.width[self.fits])) + 2 * CONSTANT
+        return -(distinct - 1) * float(np.log10(min(1.0, width / spread)))
+
+    @property
+    def holds(self) -> bool:
+        return self.evidence >= EVIDENCE and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
+
+
+@of_evidence.check(
+    Code(
+        "row-stands-out",
+        "suspect",
+        what="In one row of a table a product is another number than in all other rows: rate x time, although they "
+        "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
+        detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
+        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors.",
+        seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
+        repair="Look at the raw file of that row.",
+    )
+)
+def products_agree(context: AuditContext) -> Iterator[Flag]:
+    """Products that are one number in most rows of a table are so in all."""
+    for table in context.evidence.tables:
+        if table.grid is not None:
+            for figures in figure_tables(table.grid):
+                yield from _outliers(table, figures)
+
+
+def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
+    """The rows that stand out by any identity; each once."""
+    flagged: set[int] = set()
+    for first, second, exponent, besides in IDENTITIES:
+        for one, other in product(_of(figures, first), _of(figures, second)):
+            if one is other:
+                continue
+            candidates = [
+                Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
+                for rows in _groups(figures)
+                for more in _factors(figures, besides, (one, other))
+            ]
+            usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
+            if usual is None or not usual.holds:
+                continue
+            for i in np.flatnonzero(usual.odd):
+                row = usual.rows[i]
+                if row not in flagged and not any(_explains(other, row) for other in candidates):
+                    flagged.add(row)
+                    yield _flag(table, figures, usual, int(i))
+
+
+def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
+    return [column for column in figures.columns if column.kind in kinds]
+
+
+def _groups(figures: FigureTable) -> Iterator[list[int]]:
+    """All rows, and those that have one word in common."""
+    everything = list(range(len(figures.lines)))
+    yield everything
+    for texts in figures.words.values():
+        groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
+        yield from (rows for rows in groups.values() if FEWEST <= len(rows) < len(everything))
+
+
+def _factors(
+    figures: FigureTable, besides: tuple[tuple[str, ...], ...], used: tuple[FigureColumn, ...]
+) -> Iterator[tuple[Factor, ...]]:
+    """Each choice of further factors: of each of `besides` none, or a column, or one over it."""
+    choices: list[list[Factor | None]] = []
+    for kinds in besides:
+        columns = [column for column in _of(figures, kinds) if column not in used]
+        choices.append([None, *(Factor(column, exponent) for column in columns for exponent in (1, -1))])
+    for chosen in product(*choices):
+        yield tuple(factor for factor in chosen if factor is not None)
+
+
+def _explains(agreement: Agreement, row: int) -> bool:
+    """Whether a row follows from another product of the same columns that several rows have."""
+    if row not in agreement.rows or agreement.fits.sum() < FEWEST:
+        return False
+    return bool(agreement.fits[agreement.rows.index(row)])
+
+
+def _flag(table: ReportedTable, figures: FigureTable, usual: Agreement, i: int) -> Flag:
+    """The finding on the row at index i of an agreement."""
+    row = usual.rows[i]
+    terms = [factor.column.texts[row] for factor in usual.factors]
+    signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
+    printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
+    headings = ", ".join(factor.column.heading for factor in usual.factors)
+    return Flag(
+        f"{figures.names[row]}: {printed} = {usual.figures.middle[i]:.4g} ({headings}); in "
+        f"{usual.fits.sum()} other rows {usual.usual.middle[i]:.4g}",
+        [f"{table.file}:{figures.lines[row]}"],
+    )

@@ -12,6 +12,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import TableColumn
+from scaleproof.auditor.read.units import unit_of
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300
@@ -65,11 +66,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class FigureColumn:
-    """A column of figures in base units: what its heading means, its figures and its cells as printed."""
+    """A column of figures in base units: what its heading means, its figures and its cells as printed.
+
+    `position`: its index in the table; `line`: that of its heading in the file.
+    """
 
     meaning: TableColumn
     figures: Figures
     texts: list[str]
+    position: int
+    line: int
 
     @property
     def heading(self) -> str:
@@ -92,13 +98,15 @@ class FigureColumn:
 class FigureTable:
     """Columns of figures, the other columns, and what the rows are called.
 
-    `names` and `lines` are those of the rows; the lines are numbers in the file.
+    `names` and `lines` are those of the rows; the lines are numbers in the file. `on_side`: whether its columns are the
+    rows of the table in the file.
     """
 
     columns: list[FigureColumn]
     words: dict[str, list[str]]
     names: list[str]
     lines: list[int]
+    on_side: bool
 
 
 def figure_tables(grid: Grid) -> Iterator[FigureTable]:
@@ -106,32 +114,52 @@ def figure_tables(grid: Grid) -> Iterator[FigureTable]:
     lines = [line for line, _ in grid.rows[:MOST_ROWS]]
     width = len(grid.header)
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in grid.rows[:MOST_ROWS]]
-    upright = _table(grid.header[:MOST_COLUMNS], cells, lines)
+    upright = _table(grid.header[:MOST_COLUMNS], [grid.line] * width, cells, lines)
     if upright is not None:
         yield upright
-    if width > 2 and len(cells) <= MOST_COLUMNS and cells:
-        headings = [row[0] for row in cells]
-        turned = [[name, *column] for name, column in zip(grid.header[1:], zip(*(r[1:] for r in cells), strict=True), strict=True)]
-        on_side = _table(["", *headings], turned, [grid.line] * len(turned))
+    if width > 2 and 0 < len(cells) <= MOST_COLUMNS:
+        headings = [_name(row, line) for row, line in zip(cells, lines, strict=True)]
+        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]
+        on_side = _table(["", *headings], [grid.line, *lines], turned[1:], [grid.line] * (width - 1), on_side=True)
         if on_side is not None:
             yield on_side
 
 
-def _table(header: list[str], cells: list[list[str]], lines: list[int]) -> FigureTable | None:
-    """The columns of a grid of cells. `lines`: those of the rows."""
+def _table(
+    header: list[str], headings_at: list[int], cells: list[list[str]], lines: list[int], on_side: bool = False
+) -> FigureTable | None:
+    """The columns of a grid of cells; None where fewer than two have figures. `headings_at`, `lines`: where headings
+    and rows stand in the file.
+    """
     columns, words = [], {}
     for k, heading in enumerate(header):
         texts = [row[k] for row in cells]
-        figures = _figures(texts, column_of(heading).scale)
+        meaning = meaning_of(heading)
+        figures = _figures(texts, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
-            columns.append(FigureColumn(column_of(heading), figures, texts))
+            columns.append(FigureColumn(meaning, figures, texts, k, headings_at[k]))
         else:
             words[heading or f"column {k}"] = texts
     if len(columns) < 2:
         return None
     names = [_name(row, line) for row, line in zip(cells, lines, strict=True)]
-    return FigureTable(columns, words, names, lines)
+    return FigureTable(columns, words, names, lines, on_side)
+
+
+UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
+
+
+def meaning_of(heading: str) -> TableColumn:
+    """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit."""
+    meaning = column_of(heading)
+    match = UNIT.search(heading)
+    unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
+    if unit is None or unit.dimension not in KINDS_OF_UNITS:
+        return meaning
+    kind = KINDS_OF_UNITS[unit.dimension]
+    return TableColumn(heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
 def _name(cells: list[str], line: int) -> str:

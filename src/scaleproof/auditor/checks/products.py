@@ -18,6 +18,7 @@ from scaleproof.ground.findings.registry import Code, Flag
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
 ODD = 0.05  # the same, of a row that stands out
+ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
 EVIDENCE = 4.0  # decimal logarithm of how unlikely it is that they agree by chance
@@ -28,6 +29,9 @@ TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
 DEVICES = ("devices", "processes")
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
+# Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
+INVERTED = ((TIMES, TIMES, 1), (RATES, TIMES, -1), (RATES, RATES, 1))
+CERTAIN = 6.0  # evidence that two columns are
 # Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
 IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
     (RATES, TIMES, 1, (DEVICES, BATCHES)),
@@ -108,15 +112,22 @@ class Agreement:
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
-        if len(fitting) < FEWEST or fitting.max() < VARIED * fitting.min():
+        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self.is_one
+        varied = max(factor.varies for factor in self.factors) if self.is_one else fitting.max() / fitting.min()
+        if agreeing < 1 or varied < VARIED:
             return 0.0
-        spread = np.log(fitting.max() / fitting.min())
-        distinct = len({f"{value:.3g}" for value in fitting})
         width = float(np.median(self.figures.width[self.fits])) + 2 * CONSTANT
-        return -(distinct - 1) * float(np.log10(min(1.0, width / spread)))
+        return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the product is 1, as that of counts and of figures in base units is."""
+        return bool(np.abs(self.usual.middle[0] - 1) <= CONSTANT)
 
     @property
     def holds(self) -> bool:
+        if self.is_one:
+            return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
         return self.evidence >= EVIDENCE and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
 
@@ -138,6 +149,23 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         if table.grid is not None:
             for figures in figure_tables(table.grid):
                 yield from _outliers(table, figures)
+                yield from _inverted(table, figures)
+
+
+def _inverted(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
+    """Two times, or a time and a rate, of which one falls as the other rises, or the other way round."""
+    for first, second, exponent in INVERTED:
+        for one, other in product(_of(figures, first), _of(figures, second)):
+            agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.lines))))
+            in_order = one is not other and figures.columns.index(one) < figures.columns.index(other)
+            if (in_order or first != second) and agreement.evidence >= CERTAIN and not agreement.odd.any():
+                sign = " x " if exponent == 1 else " / "
+                examples = [f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]]
+                yield Flag(
+                    f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
+                    f"{agreement.fits.sum()} rows ({', '.join(examples)}): one of them is the inverse of what it is called",
+                    [f"{table.file}:{line}" for line in figures.lines],
+                )
 
 
 def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
@@ -145,7 +173,7 @@ def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
     flagged: set[int] = set()
     for first, second, exponent, besides in IDENTITIES:
         for one, other in product(_of(figures, first), _of(figures, second)):
-            if one is other:
+            if one is other or (first == second and _are_alike(one, other)):
                 continue
             candidates = [
                 Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
@@ -160,6 +188,12 @@ def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
                 if row not in flagged and not any(_explains(other, row) for other in candidates):
                     flagged.add(row)
                     yield _flag(table, figures, usual, int(i))
+
+
+def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
+    """Whether two columns are of one quantity, of two programs or variants: their ratio is no constant."""
+    a, b = one.meaning, other.meaning
+    return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
 
 
 def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:

@@ -61,11 +61,15 @@ class Factor:
     @cached_property
     def figures(self) -> Figures:
         low, high = self.column.figures.low, self.column.figures.high
-        if self.column.kind in (*DEVICES, *BATCHES, *COUNTS, "accumulation"):
-            middle = self.column.figures.middle  # counts are no measurements: they have no rounding
-            low = high = middle
+        if self.is_exact:
+            low = high = self.column.figures.middle
         own = Figures(np.where(low > 0, low, np.nan), high)
         return own if self.exponent == 1 else Figures(np.ones_like(low), np.ones_like(low)) / own
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its figures are counts, which have no rounding."""
+        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, "accumulation")
 
     @property
     def varies(self) -> float:
@@ -108,25 +112,31 @@ class Agreement:
     def odd(self) -> np.typing.NDArray[np.bool_]:
         return self.figures.distance(self.usual) > ODD
 
+    def is_multiple(self, i: int) -> bool:
+        """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
+        factor = float(self.figures.middle[i] / self.usual.middle[i])
+        factor = max(factor, 1 / factor)
+        return not self._is_count and abs(factor / round(factor) - 1) <= 2 * CONSTANT
+
     @cached_property
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
-        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self.is_one
-        varied = max(factor.varies for factor in self.factors) if self.is_one else fitting.max() / fitting.min()
+        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self._is_count
+        varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
         if agreeing < 1 or varied < VARIED:
             return 0.0
         width = float(np.median(self.figures.width[self.fits])) + 2 * CONSTANT
         return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
 
     @property
-    def is_one(self) -> bool:
-        """Whether the product is 1, as that of counts and of figures in base units is."""
-        return bool(np.abs(self.usual.middle[0] - 1) <= CONSTANT)
+    def _is_count(self) -> bool:
+        """Whether it is 1, and of counts alone: global batch = batch x devices x accumulated steps."""
+        return abs(self.usual.middle[0] - 1) <= CONSTANT and all(factor.is_exact for factor in self.factors)
 
     @property
     def holds(self) -> bool:
-        if self.is_one:
+        if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
         return self.evidence >= EVIDENCE and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
@@ -185,7 +195,7 @@ def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
                 continue
             for i in np.flatnonzero(usual.odd):
                 row = usual.rows[i]
-                if row not in flagged and not any(_explains(other, row) for other in candidates):
+                if row not in flagged and not usual.is_multiple(i) and not any(_explains(a, row) for a in candidates):
                     flagged.add(row)
                     yield _flag(table, figures, usual, int(i))
 
@@ -223,7 +233,7 @@ def _factors(
 
 def _explains(agreement: Agreement, row: int) -> bool:
     """Whether a row follows from another product of the same columns that several rows have."""
-    if row not in agreement.rows or agreement.fits.sum() < FEWEST:
+    if row not in agreement.rows or agreement.fits.sum() < FEWEST or not agreement.evidence:
         return False
     return bool(agreement.fits[agreement.rows.index(row)])
 

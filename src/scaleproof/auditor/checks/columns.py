@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
-from scaleproof.auditor.read.reported_tables import TableColumn
+from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
 from scaleproof.auditor.read.units import unit_of
 
 MOST_COLUMNS = 24
@@ -68,7 +67,7 @@ class Figures:
 class FigureColumn:
     """A column of figures in base units: what its heading means, its figures and its cells as printed.
 
-    `position`: its index in the table; `line`: that of its heading in the file.
+    `position`: its index in the table; `line`, `place`: where its heading stands in the file.
     """
 
     meaning: TableColumn
@@ -76,6 +75,7 @@ class FigureColumn:
     texts: list[str]
     position: int
     line: int
+    place: str
 
     @property
     def heading(self) -> str:
@@ -98,37 +98,46 @@ class FigureColumn:
 class FigureTable:
     """Columns of figures, the other columns, and what the rows are called.
 
-    `names` and `lines` are those of the rows; the lines are numbers in the file. `on_side`: whether its columns are the
+    `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
     rows of the table in the file.
     """
 
     columns: list[FigureColumn]
     words: dict[str, list[str]]
     names: list[str]
-    lines: list[int]
+    places: list[str]
     on_side: bool
 
 
-def figure_tables(grid: Grid) -> Iterator[FigureTable]:
-    """The table of a grid, and the same table on its side; none of those with fewer than two columns of figures."""
-    lines = [line for line, _ in grid.rows[:MOST_ROWS]]
+def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
+    """The columns of figures of a table, and of the same table on its side; none where there are fewer than two."""
+    grid = table.grid
+    if grid is None:
+        return
     width = len(grid.header)
-    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in grid.rows[:MOST_ROWS]]
-    upright = _table(grid.header[:MOST_COLUMNS], [grid.line] * width, cells, lines)
+    rows = grid.rows[:MOST_ROWS]
+    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
+    places = {(row.line, tuple(row.texts.values())): row.place for row in table.rows}
+    at = [(line, places.get((line, tuple(row)), f"{table.file}:{line}")) for line, row in rows]
+    head = (grid.line, table.name)
+    upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
     if upright is not None:
         yield upright
     if width > 2 and 0 < len(cells) <= MOST_COLUMNS:
-        headings = [_name(row, line) for row, line in zip(cells, lines, strict=True)]
+        headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]
-        on_side = _table(["", *headings], [grid.line, *lines], turned[1:], [grid.line] * (width - 1), on_side=True)
+        on_side = _table(["", *headings], [head, *at], turned[1:], [head] * (width - 1), on_side=True)
         if on_side is not None:
             yield on_side
 
 
+Place = tuple[int, str]  # a line of the file, and how findings name it
+
+
 def _table(
-    header: list[str], headings_at: list[int], cells: list[list[str]], lines: list[int], on_side: bool = False
+    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
-    """The columns of a grid of cells; None where fewer than two have figures. `headings_at`, `lines`: where headings
+    """The columns of a grid of cells; None where fewer than two have figures. `headings_at`, `rows_at`: where headings
     and rows stand in the file.
     """
     columns, words = [], {}
@@ -138,13 +147,13 @@ def _table(
         figures = _figures(texts, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
-            columns.append(FigureColumn(meaning, figures, texts, k, headings_at[k]))
+            columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
         else:
             words[heading or f"column {k}"] = texts
     if len(columns) < 2:
         return None
-    names = [_name(row, line) for row, line in zip(cells, lines, strict=True)]
-    return FigureTable(columns, words, names, lines, on_side)
+    names = [_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+    return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
 
 
 UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")

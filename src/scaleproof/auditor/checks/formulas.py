@@ -18,8 +18,8 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.printed_figures import is_nothing
-from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -28,15 +28,16 @@ ODD = 0.03  # the same, of a figure that does not follow
 EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 NAMED_EVIDENCE = 1.0  # the same, where the heading names one of two columns
 MOST = 2  # rows that fit, for each one that does not
-NEAR = 0.5  # relative difference of figures that may be about the same at all
+NEAR = 1.0  # relative difference of figures that may be about the same at all
 COARSE = 0.15  # relative width of figures that agree with nearly everything
 TRIVIAL = 0.02  # ratios as near to 1 prove nothing
 
 RATIO = re.compile(
-    r"(?i)speed[ -_]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
+    r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
     r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
-SPEEDUP = re.compile(r"(?i)speed[ -_]?up|(?:weak|strong) scaling|加速比")
+END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
+SPEEDUP = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
 FAMILIES = {
     "time": ("time_s", "latency_s"),
@@ -65,6 +66,8 @@ def family(column: FigureColumn) -> str | None:
 
 def is_ratio(column: FigureColumn) -> bool:
     """Whether a column is one of ratios or differences, by its kind or its heading."""
+    if END_OF_INTERVAL.search(column.heading) or column.meaning.statistic is not None:
+        return False
     if column.kind in ("speedup", "efficiency", "change"):
         return True
     return column.kind in (None, "metric", "text") and RATIO.search(column.heading) is not None
@@ -94,15 +97,15 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     """Ratios that may be those of `target`: of two columns, or of one column over its rows that are baselines."""
     sources = [column for column in table.columns if column is not target and family(column)]
     for above, below in permutations(sources, 2):
-        if family(above) == family(below):
+        if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
             name, both = f"{above.heading} / {below.heading}", (above.heading, below.heading)
             expected = max(named(target.heading, *both), int(len(sources) == 2))
             yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
-    meant = the_one_measured(target, sources)
+    meant = measured(target, sources)
     devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), None)
     for rule, base in baselines(target, table):
         for source in sources:
-            is_meant = source is meant and rule == "the row that is 1"
+            is_meant = source in meant and rule == "the row that is 1"
             yield from _over_rows(source, rule, base, devices, is_meant)
 
 
@@ -127,19 +130,16 @@ def _over_rows(
             yield Formula(f"{name}, / devices", one, ratio / more, usual, *both)
 
 
-def the_one_measured(target: FigureColumn, sources: list[FigureColumn]) -> FigureColumn | None:
-    """The column that speed-ups must be of: the only one of rates or times, or the one whose own words they repeat."""
-    speeds = [column for column in sources if family(column) in ("rate", "time")]
+def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
+    """The columns that speed-ups can be of: the one whose own words they repeat, else all of rates and times."""
     if len(sources) == 1:
-        return sources[0]
-    if target.kind != "speedup" and not SPEEDUP.search(target.heading):
-        return None
-    if len(speeds) < 2:
-        return speeds[0] if speeds else None
-    words = {column.heading: words_of(column.heading) for column in speeds}
-    shared = set.intersection(*words.values())
-    own = [column for column in speeds if words[column.heading] - shared <= words_of(target.heading)]
-    return own[0] if len(own) == 1 and words[own[0].heading] - shared else None
+        return sources
+    speeds = [column for column in sources if family(column) in ("rate", "time")]
+    if SPEEDUP.search(target.heading) is None:
+        return []
+    shared = set.intersection(*(words_of(column.heading) for column in speeds)) if speeds else set()
+    own = [c for c in speeds if set() < words_of(c.heading) - shared <= words_of(target.heading)]
+    return own if len(own) == 1 else speeds
 
 
 def words_of(text: str) -> set[str]:
@@ -156,7 +156,7 @@ def named(heading: str, above: str, below: str) -> int:
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
     """(what it is called, the baseline row of each row): -1 where a row has none."""
-    rows = len(table.lines)
+    rows = len(table.places)
     yield "the row above", np.arange(rows) - 1
     yield "the first row", np.zeros(rows, dtype=np.int64)
     yield "the last row", np.full(rows, rows - 1)
@@ -267,14 +267,13 @@ class Explanation:
 def columns_follow(context: AuditContext) -> Iterator[Flag]:
     """A column of ratios that follows from others in most rows does so in all."""
     for table in context.evidence.tables:
-        if table.grid is not None:
-            for figures in figure_tables(table.grid):
+        for figures in figure_tables(table):
                 for target in figures.columns:
                     if is_ratio(target):
-                        yield from _ratios(table, figures, target)
+                        yield from _ratios(figures, target)
 
 
-def _ratios(table: ReportedTable, figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
+def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """The rows of a column of ratios that do not follow from what the others do."""
     formulas = list(formulas_of(target, figures))
     is_speedup = SPEEDUP.search(target.heading) is not None
@@ -292,5 +291,16 @@ def _ratios(table: ReportedTable, figures: FigureTable, target: FigureColumn) ->
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
-            [f"{table.file}:{figures.lines[i]}"],
+            [figures.places[i]],
+            corrected=_corrected(i, usual, explanations),
         )
+
+
+def _corrected(row: int, usual: Explanation, explanations: list[Explanation]) -> Correction | None:
+    """The speed-up that the row should have; None where it may be of another column, or is stated in another way."""
+    rivals = [e for e in explanations if e.formula.expected == usual.formula.expected == 2]
+    values = [float(e.formula.values.middle[row]) for e in rivals if np.isfinite(e.formula.values.middle[row])]
+    if not usual.says_so or not usual.fits.any() or not values or max(values) > (1 + ODD) * min(values):
+        return None
+    right = float(usual.formula.values.middle[row])
+    return Correction(value=round(right, 4), unit="x", derivation=usual.formula.of(row))

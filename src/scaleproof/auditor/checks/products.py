@@ -15,13 +15,14 @@ from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
 ODD = 0.05  # the same, of a row that stands out
 ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
-EVIDENCE = 4.0  # decimal logarithm of how unlikely it is that they agree by chance
+EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; for each further factor 1 more
 VARIED = 1.05  # largest over smallest figure of a column whose products say anything
 
 RATES = ("tokens_per_s", "samples_per_s", "rate")
@@ -138,7 +139,8 @@ class Agreement:
     def holds(self) -> bool:
         if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
-        return self.evidence >= EVIDENCE and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
+        enough = EVIDENCE + len(self.factors) - 2
+        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
 
 @of_evidence.check(
@@ -156,8 +158,7 @@ class Agreement:
 def products_agree(context: AuditContext) -> Iterator[Flag]:
     """Products that are one number in most rows of a table are so in all."""
     for table in context.evidence.tables:
-        if table.grid is not None:
-            for figures in figure_tables(table.grid):
+        for figures in figure_tables(table):
                 yield from _outliers(table, figures)
                 yield from _inverted(table, figures)
 
@@ -166,7 +167,7 @@ def _inverted(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
     """Two times, or a time and a rate, of which one falls as the other rises, or the other way round."""
     for first, second, exponent in INVERTED:
         for one, other in product(_of(figures, first), _of(figures, second)):
-            agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.lines))))
+            agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.places))))
             in_order = one is not other and figures.columns.index(one) < figures.columns.index(other)
             if (in_order or first != second) and agreement.evidence >= CERTAIN and not agreement.odd.any():
                 sign = " x " if exponent == 1 else " / "
@@ -174,7 +175,7 @@ def _inverted(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
                 yield Flag(
                     f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
                     f"{agreement.fits.sum()} rows ({', '.join(examples)}): one of them is the inverse of what it is called",
-                    [f"{table.file}:{line}" for line in figures.lines],
+                    figures.places,
                 )
 
 
@@ -195,7 +196,9 @@ def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
                 continue
             for i in np.flatnonzero(usual.odd):
                 row = usual.rows[i]
-                if row not in flagged and not usual.is_multiple(i) and not any(_explains(a, row) for a in candidates):
+                if row in flagged or usual.is_multiple(i) or not _is_alike(figures, usual, row):
+                    continue
+                if not any(_explains(a, row) for a in candidates):
                     flagged.add(row)
                     yield _flag(table, figures, usual, int(i))
 
@@ -207,12 +210,13 @@ def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
 
 
 def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
-    return [column for column in figures.columns if column.kind in kinds]
+    usable = (column for column in figures.columns if column.meaning.statistic in (None, "mean"))
+    return [column for column in usable if column.kind in kinds]
 
 
 def _groups(figures: FigureTable) -> Iterator[list[int]]:
     """All rows, and those that have one word in common."""
-    everything = list(range(len(figures.lines)))
+    everything = list(range(len(figures.places)))
     yield everything
     for texts in figures.words.values():
         groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
@@ -231,6 +235,16 @@ def _factors(
         yield tuple(factor for factor in chosen if factor is not None)
 
 
+def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
+    """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
+    fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
+    for texts in figures.words.values():
+        theirs = [texts[i] for i in fitting]
+        if texts[row] not in theirs and (len(set(theirs)) < len(theirs) or texts.count(texts[row]) > 1):
+            return False
+    return True
+
+
 def _explains(agreement: Agreement, row: int) -> bool:
     """Whether a row follows from another product of the same columns that several rows have."""
     if row not in agreement.rows or agreement.fits.sum() < FEWEST or not agreement.evidence:
@@ -246,7 +260,7 @@ def _flag(table: ReportedTable, figures: FigureTable, usual: Agreement, i: int) 
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in usual.factors)
     return Flag(
-        f"{figures.names[row]}: {printed} = {usual.figures.middle[i]:.4g} ({headings}); in "
-        f"{usual.fits.sum()} other rows {usual.usual.middle[i]:.4g}",
-        [f"{table.file}:{figures.lines[row]}"],
+        f"{figures.names[row]}: {printed} = {number(float(usual.figures.middle[i]), 4)} ({headings}); in "
+        f"{usual.fits.sum()} other rows {number(float(usual.usual.middle[i]), 4)}",
+        [figures.places[row]],
     )

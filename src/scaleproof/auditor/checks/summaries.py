@@ -80,8 +80,7 @@ class Summary:
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
     for table in context.evidence.tables:
-        if table.grid is not None and not table.cut_off:
-            for figures in figure_tables(table.grid):
+        for figures in figure_tables(table) if not table.cut_off else ():
                 for k, column in enumerate(figures.columns):
                     yield from _of_column(table, figures, k, column)
 
@@ -134,11 +133,11 @@ def _flag(table: ReportedTable, figures: FigureTable, one: Summary, corrected: b
     parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])
     more = ", ..." if len(one.parts) > FIRST else ""
     name, heading = (one.column.heading, one.name) if figures.on_side else (one.name, one.column.heading)
-    text, line = one.column.texts[one.row], one.column.line if figures.on_side else figures.lines[one.row]
+    text, place = one.column.texts[one.row], one.column.place if figures.on_side else figures.places[one.row]
     printed = figures_of(text)[0].value * one.right / float(one.column.figures.middle[one.row])
     correction = Correction(value=float(f"{printed:.5g}"), unit="", derivation=f"{what} of {parts}{more}")
     return Flag(
         f"{name}: {heading} {text} is given as {what} of {parts}{more}",
-        [f"{table.file}:{line}"],
+        [place],
         corrected=correction if corrected else None,
     )

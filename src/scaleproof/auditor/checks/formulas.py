@@ -36,6 +36,10 @@ RATIO = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
     r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
+PLAIN = set(
+    "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
+    "relative factor ratio to the of 加速比".split()
+)
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
 SPEEDUP = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
@@ -137,6 +141,8 @@ def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureCo
     speeds = [column for column in sources if family(column) in ("rate", "time")]
     if SPEEDUP.search(target.heading) is None:
         return []
+    if words_of(target.heading) - PLAIN - set().union(*(words_of(column.heading) for column in speeds)):
+        return []  # of something that is not in the table
     shared = set.intersection(*(words_of(column.heading) for column in speeds)) if speeds else set()
     own = [c for c in speeds if set() < words_of(c.heading) - shared <= words_of(target.heading)]
     return own if len(own) == 1 else speeds
@@ -285,6 +291,7 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     usual = max(explanations, key=lambda e: e.rank(len(explanations)), default=None)
     if usual is None or not usual.holds(len(explanations)):
         return
+    devices = any(column.kind in ("devices", "processes") for column in figures.columns)
     for i in np.flatnonzero(usual.odd):
         if any(other.explains(i, usual) for other in explanations):
             continue
@@ -292,7 +299,7 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
-            corrected=_corrected(i, usual, explanations),
+            corrected=_corrected(i, usual, explanations) if devices else None,
         )
 
 

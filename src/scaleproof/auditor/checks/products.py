@@ -22,7 +22,7 @@ ODD = 0.05  # the same, of a row that stands out
 ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
-EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; for each further factor 1 more
+EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; twice that for all but rate x time
 VARIED = 1.05  # largest over smallest figure of a column whose products say anything
 
 RATES = ("tokens_per_s", "samples_per_s", "rate")
@@ -41,8 +41,7 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     (("flops_per_s",), RATES, -1, (DEVICES,)),
     (("flops_per_s",), TIMES, 1, (DEVICES, BATCHES)),
     (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
-    (("mfu", "hfu"), RATES, -1, (DEVICES,)),
-    (("mfu", "hfu"), TIMES, 1, (DEVICES, BATCHES)),
+    (("mfu", "hfu"), RATES, -1, ()),
     (TIMES, TIMES, -1, (COUNTS,)),
     (("energy_j",), ("power_w",), -1, (TIMES, DEVICES)),
     (("cost",), TIMES, -1, (DEVICES,)),
@@ -139,7 +138,9 @@ class Agreement:
     def holds(self) -> bool:
         if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
-        enough = EVIDENCE + len(self.factors) - 2
+        kinds = {factor.column.kind for factor in self.factors}
+        certain = len(self.factors) == 2 and bool(kinds & {*RATES}) and bool(kinds & {*TIMES})
+        enough = EVIDENCE if certain else 2 * EVIDENCE
         return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
 

@@ -52,7 +52,7 @@ def test_a_sound_table_is_not_accused(tmp_path):
 
 # code -> (what is changed, severity, part of the evidence, right figure or None)
 FAULTS = {
-    "speedup-not-in-table": ([("3.57 | 89%", "2.80 | 70%")], "suspect", "Speedup 2.80", 3.571),
+    "speedup-not-in-table": ([("3.57 | 89%", "2.80 | 70%")], "suspect", "speed-up 2.80", 3.571),
     "efficiency-not-in-table": ([("3.57 | 89%", "3.57 | 71%")], "suspect", "efficiency 71%", 89.3),
     "rate-of-one-rank": ([("36571", "9143")], "invalid", "1/4 of it", 36572),
     "rate-multiplied": ([("36571", "146284")], "invalid", "4 times of it", 36571),

@@ -14,12 +14,10 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE
+from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
-from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -32,13 +30,20 @@ NEAR = 1.0  # relative difference of figures that may be about the same at all
 COARSE = 0.15  # relative width of figures that agree with nearly everything
 TRIVIAL = 0.02  # ratios as near to 1 prove nothing
 
+
+def words_of(text: str) -> set[str]:
+    """The words of a heading, in lower case; numbers are words, too."""
+    return set(re.findall(r"[a-z]+\d*|\d+", text.lower()))
+
+
 RATIO = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
     r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
-PLAIN = set(
+# What the heading of a speed-up may say besides the columns that it is of.
+PLAIN = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
-    "relative factor ratio to the of 加速比".split()
+    "relative factor ratio to the of"
 )
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
 SPEEDUP = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
@@ -81,8 +86,8 @@ def is_ratio(column: FigureColumn) -> bool:
 class Formula:
     """What a column may follow from. `values`: of each row; `sources`: the columns that it is formed of.
 
-    `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of two
-    columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
+    `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of
+    two columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
     """
 
     name: str
@@ -146,10 +151,6 @@ def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureCo
     shared = set.intersection(*(words_of(column.heading) for column in speeds)) if speeds else set()
     own = [c for c in speeds if set() < words_of(c.heading) - shared <= words_of(target.heading)]
     return own if len(own) == 1 else speeds
-
-
-def words_of(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]+\d*|\d+", text.lower()))
 
 
 def named(heading: str, above: str, below: str) -> int:
@@ -236,7 +237,6 @@ class Explanation:
         chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FITS) for i in distinct.values()]
         return -float(np.sum(np.log10(chance))) if chance else 0.0
 
-
     def weight(self, tried: int) -> float:
         """How much more likely it is than chance, of as many explanations as were tried, as a decimal logarithm."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
@@ -272,11 +272,11 @@ class Explanation:
 @of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def columns_follow(context: AuditContext) -> Iterator[Flag]:
     """A column of ratios that follows from others in most rows does so in all."""
+    known = {place for finding in speedups_follow(context) for place in finding.runs}
     for table in context.evidence.tables:
         for figures in figure_tables(table):
-                for target in figures.columns:
-                    if is_ratio(target):
-                        yield from _ratios(figures, target)
+            for target in filter(is_ratio, figures.columns):
+                yield from (flag for flag in _ratios(figures, target) if not known & set(flag.about))
 
 
 def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
@@ -291,23 +291,11 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     usual = max(explanations, key=lambda e: e.rank(len(explanations)), default=None)
     if usual is None or not usual.holds(len(explanations)):
         return
-    devices = any(column.kind in ("devices", "processes") for column in figures.columns)
-    for i in np.flatnonzero(usual.odd):
+    for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
-            corrected=_corrected(i, usual, explanations) if devices else None,
         )
-
-
-def _corrected(row: int, usual: Explanation, explanations: list[Explanation]) -> Correction | None:
-    """The speed-up that the row should have; None where it may be of another column, or is stated in another way."""
-    rivals = [e for e in explanations if e.formula.expected == usual.formula.expected == 2]
-    values = [float(e.formula.values.middle[row]) for e in rivals if np.isfinite(e.formula.values.middle[row])]
-    if not usual.says_so or not usual.fits.any() or not values or max(values) > (1 + ODD) * min(values):
-        return None
-    right = float(usual.formula.values.middle[row])
-    return Correction(value=round(right, 4), unit="x", derivation=usual.formula.of(row))

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
-from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed, work_of
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.ground.facts.peaks import TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag

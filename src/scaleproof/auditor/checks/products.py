@@ -13,7 +13,6 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import number
 
@@ -160,11 +159,11 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     """Products that are one number in most rows of a table are so in all."""
     for table in context.evidence.tables:
         for figures in figure_tables(table):
-                yield from _outliers(table, figures)
-                yield from _inverted(table, figures)
+            yield from _outliers(figures)
+            yield from _inverted(figures)
 
 
-def _inverted(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
+def _inverted(figures: FigureTable) -> Iterator[Flag]:
     """Two times, or a time and a rate, of which one falls as the other rises, or the other way round."""
     for first, second, exponent in INVERTED:
         for one, other in product(_of(figures, first), _of(figures, second)):
@@ -175,12 +174,13 @@ def _inverted(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
                 examples = [f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]]
                 yield Flag(
                     f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
-                    f"{agreement.fits.sum()} rows ({', '.join(examples)}): one of them is the inverse of what it is called",
+                    f"{agreement.fits.sum()} rows ({', '.join(examples)}): one of the two is the inverse "
+                    "of what it is called",
                     figures.places,
                 )
 
 
-def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
+def _outliers(figures: FigureTable) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
     for first, second, exponent, besides in IDENTITIES:
@@ -195,13 +195,13 @@ def _outliers(table: ReportedTable, figures: FigureTable) -> Iterator[Flag]:
             usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
             if usual is None or not usual.holds:
                 continue
-            for i in np.flatnonzero(usual.odd):
+            for i in np.flatnonzero(usual.odd).tolist():
                 row = usual.rows[i]
                 if row in flagged or usual.is_multiple(i) or not _is_alike(figures, usual, row):
                     continue
                 if not any(_explains(a, row) for a in candidates):
                     flagged.add(row)
-                    yield _flag(table, figures, usual, int(i))
+                    yield _flag(figures, usual, i)
 
 
 def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
@@ -240,8 +240,8 @@ def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
     """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
     for texts in figures.words.values():
-        theirs = [texts[i] for i in fitting]
-        if texts[row] not in theirs and (len(set(theirs)) < len(theirs) or texts.count(texts[row]) > 1):
+        others = [texts[i] for i in fitting]
+        if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
             return False
     return True
 
@@ -253,7 +253,7 @@ def _explains(agreement: Agreement, row: int) -> bool:
     return bool(agreement.fits[agreement.rows.index(row)])
 
 
-def _flag(table: ReportedTable, figures: FigureTable, usual: Agreement, i: int) -> Flag:
+def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
     """The finding on the row at index i of an agreement."""
     row = usual.rows[i]
     terms = [factor.column.texts[row] for factor in usual.factors]

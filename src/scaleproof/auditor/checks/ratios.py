@@ -45,6 +45,15 @@ SPEEDUP_NOT_IN_TABLE = Code(
 )
 
 
+@of_evidence.check(SPEEDUP_NOT_IN_TABLE)
+def speedups_follow(context: AuditContext) -> Iterator[Flag]:
+    """A printed speed-up follows from a rate or a time of its own table."""
+    for table in context.tables:
+        for series in series_of(table):
+            if _is_over_fewest(series, "speedup") and not unequal_work(series.rows):
+                yield from _speedups(series)
+
+
 def _is_over_fewest(series: RowSeries, kind: str) -> bool:
     """Whether printed ratios ("speedup" or "efficiency") are over the rows with the fewest devices, all marked 1.
 
@@ -54,6 +63,32 @@ def _is_over_fewest(series: RowSeries, kind: str) -> bool:
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
         return False
     return kind != "speedup" or all((row.value(kind) or 0) != 1 for row, _ in series.larger())
+
+
+def _speedups(series: RowSeries) -> Iterator[Flag]:
+    """Printed speed-ups of a series that no rate and no time of its rows gives."""
+    for row, devices in series.larger():
+        stated = figure(row, "speedup")
+        ratios = series.ratios(row, devices)
+        if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
+            continue
+        follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
+        if any(ratio.gives(interval(stated) / PERCENT, APART) for ratio in ratios):
+            follows += "; the figure is in percent"
+        yield Flag(
+            f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}",
+            [place(row)],
+            corrected=_speedup_of(row, series, devices),
+        )
+
+
+def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
+    """The speed-up by the rates, else by the steady times, else by any; None where these do not agree on one figure."""
+    for kinds in (RATES, STEADY, MEASURED):
+        ratios = series.ratios(row, devices, kinds)
+        if ratios:
+            return _one_figure(ratios, f"against {_over(series)}")
+    return None
 
 
 def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:

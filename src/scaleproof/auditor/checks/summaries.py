@@ -5,19 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
-import numpy as np
-
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import TOTALS_DISAGREE
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
-from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 SUMMARY = re.compile(
-    r"(?i)(?:overall |grand |arithmetic )?(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
+    r"(?i)(?:overall |grand |arithmetic )?"
+    r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)| (?:time|throughput|speed|rate|latency)(?: ?\([^)]{1,30}\))?)?"
 )
 NEAR = 3.0  # factor beyond which a figure is of something else
@@ -25,7 +23,18 @@ ROUNDING = 0.005
 APART = 0.02  # from every mean that there is
 FEWEST = 2
 FIRST = 6  # of the figures that a sentence lists
-NEVER_SUMMED = ("_per_s", "rate", "mfu", "hfu", "utilization", "speedup", "efficiency", "accuracy", "loss", "perplexity")
+NEVER_SUMMED = (
+    "_per_s",
+    "rate",
+    "mfu",
+    "hfu",
+    "utilization",
+    "speedup",
+    "efficiency",
+    "accuracy",
+    "loss",
+    "perplexity",
+)
 NEVER_AVERAGED = ("devices", "nodes", "batch", "steps", "epochs", "step", "epoch", "seq_len", "samples", "tokens")
 MEANS: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
 
@@ -81,11 +90,11 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
     for table in context.evidence.tables:
         for figures in figure_tables(table) if not table.cut_off else ():
-                for k, column in enumerate(figures.columns):
-                    yield from _of_column(table, figures, k, column)
+            for k, column in enumerate(figures.columns):
+                yield from _of_column(figures, k, column)
 
 
-def _of_column(table: ReportedTable, figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
+def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
     """The wrong figures of a column of means or totals; in a table on its side that is a row."""
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
@@ -101,7 +110,7 @@ def _of_column(table: ReportedTable, figures: FigureTable, k: int, column: Figur
     for one in summaries:
         wrong = not one.is_any and exemplary and len(one.parts) + exemplary > FEWEST + 1
         if (one.is_impossible and (exemplary or figures.on_side)) or wrong:
-            yield _flag(table, figures, one, corrected=bool(exemplary))
+            yield _flag(figures, one, corrected=bool(exemplary))
 
 
 def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
@@ -127,7 +136,7 @@ def _can_be(summary: Summary, figures: FigureTable) -> bool:
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 
-def _flag(table: ReportedTable, figures: FigureTable, one: Summary, corrected: bool) -> Flag:
+def _flag(figures: FigureTable, one: Summary, corrected: bool) -> Flag:
     """The finding on one figure. `corrected`: whether other figures show which mean or total is meant."""
     what = "the total" if one.is_total else "the mean"
     parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])

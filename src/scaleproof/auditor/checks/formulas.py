@@ -155,7 +155,8 @@ def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureCo
 
 def named(heading: str, above: str, below: str) -> int:
     """How many of two columns a heading names by the words that tell the two apart."""
-    words, first, second = map(words_of, (heading, above, below))
+    words = words_of(heading)
+    first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # units tell nothing apart
     apart, common = (first - second, second - first), first & second
     number = sum(bool(own) and own <= words for own in apart) if common else 0
     return number if common <= words else min(number, 1)

@@ -2,25 +2,26 @@
 
     python benchmarks/coverage.py [--trials 1000] [--tables false-claims ...] > table.md
 
-Prints the tables of docs/statistics.md: an hour on one core with 1,000 trials. tests/conclude/analysis/test_coverage.py
-runs a small part of it.
+Prints the tables of docs/statistics.md: a quarter of an hour on one core with 1,000 trials. The first two tables come
+from arrays (many_campaigns.py), with four times as many trials; of each row some campaigns are printed as well, and the
+exit code is 1 where a page says something else. tests/conclude/analysis/test_coverage.py runs a small part of it.
 """
 
 import argparse
 import math
 import re
+import sys
 from collections.abc import Mapping
 
 import numpy as np
-from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name
+from many_campaigns import drawn, families, rate_halves, speed_up_halves, values
+from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name, family
 
 from scaleproof.conclude.analysis.paired_test import compare, detectable, pairs_needed
 from scaleproof.conclude.analysis.simultaneous import (
     MOST_REPEATS,
     MOST_TIMES,
     ROUND_CONFIDENCE,
-    Family,
-    compare_all,
     resolution,
 )
 from scaleproof.conclude.analysis.stopping import confidence_at, resolved
@@ -35,6 +36,10 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 CLAIM = re.compile(r"; next is |Slower than |\b(is|are) (faster|slower)\b|pays off|one device is faster|, the fastest")
 RATIO = re.compile(r"(\S+) at [\d.]+x(?: its rate)? \(([\d.]+)-([\d.]+)\)")
 IN_TABLE = re.compile(r"\[([\d.,]+),\s([\d.,]+)\]")
+CELLS = (2, 5, 10, 30)
+REPEATS = (3, 4, 5, 6, 7, 8)  # two repeats are compared with nothing
+AT_ONCE = 1000  # campaigns in an array
+PAGES = 8  # of each row of the arrays that are printed as well
 RECOMMENDED = re.compile(r"Recommended: (\S+), the (?:fastest|simplest)")
 
 
@@ -98,15 +103,6 @@ def _half_width(ratio: Estimated) -> float:
     """Of the logarithm."""
     low, high = ratio.bounds or (math.nan, math.nan)
     return math.log(high / low) / 2
-
-
-def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:
-    """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
-    offset = 0 if matched else logs.shape[1]
-    rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
-    compared = compare_all(rates, confidence=confidence)
-    assert compared is not None
-    return compared
 
 
 def stopped(
@@ -253,22 +249,60 @@ def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, 
 
 
 def false_claims_table(random: Random, trials: int) -> None:
-    sizes = [(k, n) for k in (2, 5, 10, 30) for n in (3, 5, 10)]
     print("### False claims of a page: equal cells and one equal device, any two told apart\n")
-    _head(["noise", *(f"{k}/{n}" for k, n in sizes)])
+    _head(["noise", "cells", *(f"n={n}" for n in REPEATS)])
     for name, draw in ALL_NOISE.items():
-        row = [false_claims(random, draw, k, n, max(1, trials // (1 if k < 30 else 4))) for k, n in sizes]
-        print(f"| {name} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
+        for k in CELLS:
+            row = [_false_claims_at_once(random, draw, k, n, 4 * trials) for n in REPEATS]
+            print(f"| {name} | {k} | " + " | ".join(f"{100 * x:.1f}" for x in row) + " |", flush=True)
+
+
+def _false_claims_at_once(random: Random, draw: Draw, k: int, n: int, trials: int) -> float:
+    """As `false_claims`, by arrays. Ends the program where a page disagrees."""
+    false = 0
+    for first in range(0, trials, AT_ONCE):
+        logs = drawn(random, draw, k, n, min(AT_ONCE, trials - first))
+        claims = families(logs).misses.any(axis=(1, 2))
+        false += int(claims.sum())
+        if first == 0:
+            for campaign, claimed in zip(logs[:PAGES], claims, strict=False):
+                if claims_a_difference(*answered(campaign)) != claimed:
+                    sys.exit(f"a page of {k} cells and {n} repeats does not say what the arrays say")
+    return false / trials
 
 
 def coverage_table(random: Random, trials: int) -> None:
-    print("### Printed intervals that hold the truth: 5 cells on two devices and one device\n")
-    _head(["noise", "n", "rate", "speed-up", "fastest", "together", "half-width", "by the pair alone"])
+    print("### Printed intervals that hold the truth\n")
+    quantities = ("rate", "speed-up", "together", "half-width")
+    _head(["noise", "cells", *(f"{name}, n={n}" if n == 3 else f"{n}" for name in quantities for n in (3, 5, 8))])
     for name, draw in ALL_NOISE.items():
-        for n in (3, 5, 10):
-            row = printed_coverage(random, draw, 5, n, trials)
-            shares = " | ".join(f"{100 * row[key]:.1f}" for key in ("rate", "speed-up", "fastest", "together"))
-            print(f"| {name} | {n} | {shares} | {100 * row['half']:.1f} | {100 * row['half alone']:.1f} |", flush=True)
+        for k in CELLS:
+            rows = [_coverage_at_once(random, draw, k, n, 4 * trials if k < 30 else trials) for n in (3, 5, 8)]
+            shares = " | ".join(f"{100 * row[quantity]:.1f}" for quantity in quantities for row in rows)
+            print(f"| {name} | {k} | {shares} |", flush=True)
+
+
+def _coverage_at_once(random: Random, draw: Draw, k: int, n: int, trials: int) -> dict[str, float]:
+    """As `printed_coverage`, by arrays. Ends the program where a page disagrees."""
+    logs = drawn(random, draw, k, n, trials)
+    of_rate, of_speed_up = rate_halves(logs), speed_up_halves(logs)
+    compared = families(logs)
+    campaigns = np.arange(trials)
+    fastest = values(logs)[:, 1:].argmax(axis=1) + 1
+    missed = compared.misses[campaigns, fastest].any(axis=1) | compared.misses[:, 0].any(axis=1)
+    for campaign, *halves in zip(logs[:PAGES], of_rate, of_speed_up, strict=False):
+        report, _ = answered(campaign)
+        point = next(point for point in report.points if point.cell == cell_name(1))
+        assert point.speedup
+        printed = [_half_width(estimate) for estimate in (point.tokens_per_sec_global, point.speedup)]
+        if not np.allclose(printed, halves):
+            sys.exit(f"a page of {k} cells and {n} repeats does not have the intervals of the arrays")
+    return {
+        "rate": float(np.mean(np.abs(logs[:, 1].mean(axis=1) - logs.mean()) <= of_rate)),
+        "speed-up": float(np.mean(np.abs(compared.log_ratio[:, 1, 0]) <= of_speed_up)),
+        "together": float(1 - missed.mean()),
+        "half-width": float(np.median(of_speed_up)),
+    }
 
 
 def stopping_table(random: Random, trials: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.conclude.analysis.simultaneous import Family, compare_all
 from scaleproof.conclude.checks.comparability import runs_stay_together
 from scaleproof.conclude.checks.repeats import (
     machine_did_not_drift,
@@ -15,6 +16,7 @@ from scaleproof.conclude.checks.repeats import (
     repeats_do_not_resemble_the_one_before,
 )
 from scaleproof.conclude.report.sentences.answer import Answer, conclude
+from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport
@@ -132,3 +134,12 @@ def answered(logs: np.ndarray) -> tuple[ScalingReport, Answer]:
     findings = Findings(campaign="demo", checks=[check.name for check in CHECKS], findings=seen)
     report = scaling_report("demo", "Simulated", runs, findings)
     return report, conclude(report)
+
+
+def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:
+    """The comparison of cells with these logarithms of rates; repeats that do not match have numbers of their own."""
+    offset = 0 if matched else logs.shape[1]
+    rates = {str(i): {i * offset + j: math.exp(value) for j, value in enumerate(row)} for i, row in enumerate(logs)}
+    compared = compare_all(rates, confidence=confidence)
+    assert compared is not None
+    return compared

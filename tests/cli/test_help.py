@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import parser
+from scaleproof.ground.campaign.config import Work
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -78,3 +79,19 @@ def test_a_closed_pipe_ends_quietly(repository):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=repository)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_a_default_that_help_repeats_is_that_of_a_campaign():
+    default = Work.model_fields["warmup_steps"].default
+    assert f"first steps that do not count (default: {default})" in COMMANDS["scaleproof ab"].format_help()
+
+
+def test_shells_can_complete_what_shtab_makes_of_the_parser():
+    results = {action.dest: action for action in COMMANDS["scaleproof verify"]._actions}["results"]
+    assert results.complete["bash"] == "_shtab_compgen_files"
+    for name, one in COMMANDS.items():
+        for action in one._actions:
+            is_group = isinstance(action, argparse._SubParsersAction)
+            assert is_group or not isinstance(action.choices, dict), (
+                f"{name} {action.dest}: shtab takes a mapping for commands"
+            )

@@ -7,6 +7,7 @@ import pytest
 from scaleproof.conclude.forecast import requirements
 from scaleproof.driver import campaign_preview
 from scaleproof.driver.campaign_preview import show
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.measure.machine.gpus import Gpu, LostDevice
 
@@ -149,3 +150,17 @@ def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
     )
     line = next(line for line in show(LoadedCampaign(path)).splitlines() if line.startswith("dp-n1x2"))
     assert line.split()[-3] == "1"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "runs", "text"),
+    [
+        (1, 60, "time limit 1 minute per run, so at most 1 hour in all"),
+        (10, 2, "time limit 10 minutes per run, so at most 0.333 hours in all"),
+    ],
+)
+def test_one_hour_is_no_hours(minutes, runs, text):
+    campaign = Campaign.model_validate({"title": "t", "resources": {"time_limit": minutes}})
+    assert campaign_preview._limits(campaign, runs) == text
+    assert campaign_preview._runs(1, 1) == "1 run"
+    assert campaign_preview._runs(6, 24) == "6 to 24 runs"

@@ -148,3 +148,8 @@ def test_a_profile_that_gives_too_little_time(monkeypatch, tmp_path):
     assert len(lines) == 2, "one for each size"
     for sound in ("{train: {runtime: 16}}", "{corpus_tokenise: {runtime: 1}}"):
         assert failed(site(monkeypatch, tmp_path, sinfo, f"{PROFILE}set-resources: {sound}\n")) == []
+
+
+def test_a_greeting_in_braces_is_no_answer_of_a_node():
+    output = '{welcome to the cluster}\n{"host": "n1", "python": "3.11"}\n{"motd": "be kind"}\n'
+    assert cluster_check._answers(output) == [{"host": "n1", "python": "3.11"}]

@@ -10,12 +10,14 @@ def test_a_site_is_what_its_profile_says():
     site = Site.of({"gpu_type": "h100", "exclusive": "False", "container": "scaleproof.sif"})
     assert site == Site(gpu_type="h100", exclusive=False)
     assert Site.of(None) == Site()
+    assert Site.of({"exclusive": None, "anonymous": None, "gpu_type": None}) == Site(), "keys without a value"
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ({"gpu_typ": "h100"}, 'unknown key "gpu_typ" under config of the profile. Did you mean "gpu_type"?'),
+        ({"gpu_typ": None}, 'unknown key "gpu_typ"'),
         ({"anonymus": True}, 'Did you mean "anonymous"?'),
         ({"repeats": 5}, "write it into config/campaigns/NAME.yaml"),
         ({"scheduler": "slrm"}, 'scheduler is "slrm". Did you mean "slurm"?'),

@@ -54,7 +54,11 @@ def test_a_campaign_comes_to_its_report_below_the_prefix(foreign):
     said = foreign.build()
     assert "Train tiny ddp-n1x2, repeat 1" in said
     results = foreign.root / "bench/results/tiny"
-    assert "<h1>Does it scale?</h1>" in (results / "report.html").read_text()
+    page = (results / "report.html").read_text()
+    assert "<h1>Does it scale?</h1>" in page
+    assert "<code>snakemake --cores 2 bench/results/tiny/report.html</code>" in page
+    assert "scaleproof verify bench/results/tiny" in page
+    assert " results/tiny" not in page, "no command without the prefix"
     assert {path.name for path in foreign.root.iterdir()} == {"Snakefile", "config", "prose.txt", "bench", ".snakemake"}
     verified = foreign.command("scaleproof", "verify", str(results))
     assert verified.returncode == 0, verified.stdout[-2000:]

@@ -26,6 +26,10 @@ OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
 QUIET = ("claim-unverifiable", "spread-missing")  # notes that are true of most publications: shown on request
 
 
+class NoResult(UserError):
+    """None of the files that were audited has a result."""
+
+
 class FigureCount(BaseModel):
     """How many figures of tables were understood, and under which headings others stand."""
 
@@ -82,15 +86,11 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
 
     Raises UserError where none of it is a result.
     """
-    own_names, own_findings, formats = _audit_own_runs(evidence)
+    # Runs that this program measured are judged by checks of their own, which know more.
+    own_names, own_findings, own_formats = _audit_own_runs(evidence)
     if not own_names and not evidence.anything:
         raise _no_result(evidence, source)
-    formats += Counter(run.format for run in evidence.runs)
-    formats += Counter(table.form for table in evidence.tables)
-    formats["profiler table"] += len(evidence.operator_tables)
-    formats["nvidia-smi log"] += len(evidence.gpu_logs)
-    formats["scaling report"] += len(evidence.scaling_reports)
-    formats["sentence with a figure"] += len(evidence.stated_figures)
+    formats = own_formats + _count_formats(evidence)
     context = AuditContext(evidence)
     findings = by_severity([*own_findings, *audit_context(context)])
     return Audit(
@@ -111,7 +111,18 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     )
 
 
-def _no_result(evidence: Evidence, source: str) -> UserError:
+def _count_formats(evidence: Evidence) -> Counter[str]:
+    """Return how many results there are of each format; those that this program measured are not among them."""
+    formats = Counter(run.format for run in evidence.runs)
+    formats += Counter(table.form for table in evidence.tables)
+    formats["profiler table"] += len(evidence.operator_tables)
+    formats["nvidia-smi log"] += len(evidence.gpu_logs)
+    formats["scaling report"] += len(evidence.scaling_reports)
+    formats["sentence with a figure"] += len(evidence.stated_figures)
+    return formats
+
+
+def _no_result(evidence: Evidence, source: str) -> NoResult:
     """The error for files without a result: how many there are, and why the first three were not read."""
     details = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
@@ -119,7 +130,7 @@ def _no_result(evidence: Evidence, source: str) -> UserError:
         details += f"; not read: {'; '.join(reasons[:3])}"
     details += "; docs/audit.md lists what is recognised"
     files = len(evidence.ignored) + len(evidence.traces)
-    return UserError(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
+    return NoResult(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

@@ -75,7 +75,7 @@ def analyse(args: argparse.Namespace) -> None:
     from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import timed
     from scaleproof.ground.records.series import read_series
-    from scaleproof.ground.snakemake_command import options_for
+    from scaleproof.ground.snakemake_command import as_target, options_for
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
@@ -89,6 +89,7 @@ def analyse(args: argparse.Namespace) -> None:
         repeat_until=campaign.repeat_until,
         snakemake=options_for(folder),
     )
+    report.results = as_target(args.results)
     write_json(folder / "scaling_report.json", report)
     _write_tables(folder, runs, all_findings, campaign.target_loss)
 
@@ -197,19 +198,16 @@ def loss_charts(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
-    from scaleproof.conclude.report.page import write_page
-    from scaleproof.conclude.report.sentences.answer import conclude
+    from scaleproof.conclude.report.campaign_page import write_campaign_page
     from scaleproof.ground.files import sha256_of
-    from scaleproof.ground.number_format import in_unit
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-    inputs = _page_inputs(args, loaded, planned)
-    write_page(inputs, page)
+    answer = write_campaign_page(_page_inputs(args, loaded, planned), loaded, args.results, page)
     write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
-    print(in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit))
+    print(answer)
 
 
 def pdf(args: argparse.Namespace) -> None:
@@ -396,5 +394,4 @@ def add_stages(stages: Group) -> None:
         sub = command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
-            bands = "forecast.json: its forecasts are drawn as bands"
-            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help=bands)
+            sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help="forecast.json, drawn as bands")

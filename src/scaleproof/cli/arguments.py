@@ -6,13 +6,17 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from scaleproof.cli.values import RESULTS, path, results_folder
+from scaleproof.cli.values import RESULTS, file_to_read, file_to_write, folder, path, results_folder
 from scaleproof.ground.errors import nearest, shortened
 
 Group = argparse._SubParsersAction
 
 # Words for what the workflow does.
 WORKFLOW_WORDS = ("run", "start", "execute", "bench", "benchmark", "report", "build", "submit", "plot", "charts")
+
+
+# What shtab asks for where the name of a file or folder belongs: by shell, its function for that.
+OF_FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 class _Once(argparse._StoreAction):
@@ -40,6 +44,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **options)
         for name in (None, "store"):
             self.register("action", name, _Once)
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        """Add an argument as ArgumentParser does; shells complete the names of files, where it takes one."""
+        action = super().add_argument(*names, **options)
+        if action.type in (path, folder, file_to_read, file_to_write, results_folder):
+            action.complete = OF_FILES  # type: ignore[attr-defined]  # shtab's own attribute
+        return action
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Check that `value` is one of the choices. Raises ArgumentError, with the nearest one."""

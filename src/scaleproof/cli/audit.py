@@ -7,10 +7,11 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import file_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 # Packages are imported inside the commands, as in analyse.py.
 
 STANDARD_INPUT = Path("-")
+FORMATS = ("text", "json", "markdown", "sarif", "github")
+SEVERITIES = ("invalid", "suspect", "note")  # the most severe first
 
 
 def audit_results(args: argparse.Namespace) -> None:
     """Audit files and folders, and print the findings.
 
-    Raises SystemExit: 0 without findings above a note, 1 with some, 2 where nothing could be read.
+    Raises SystemExit: 0 without findings of the severity of `--fail-on` or above, 1 with some, 2 where nothing could be
+    read.
     """
-    from scaleproof.auditor.audit import audit_paths
+    from scaleproof.auditor.audit import NoResult, audit_paths
+    from scaleproof.auditor.waivers import FILE, read_waivers, without_waived
 
     given: dict[str, dict[str, int]] = {}  # part of a run's name -> what the user says of such runs
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
@@ -38,33 +43,49 @@ def audit_results(args: argparse.Namespace) -> None:
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
+    waivers = read_waivers(FILE) if FILE.exists() else []
     with _standard_input(args.paths) as paths:
-        result = audit_paths(paths, given)
+        try:
+            result = audit_paths(paths, given)
+        except NoResult as error:
+            if not args.allow_empty:
+                raise
+            print(f"scaleproof: {error}", file=sys.stderr)
+            raise SystemExit(0) from None
     for name in filter(None, given):
         if not any(name in run for run in result.runs):
             hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
             raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
-    _show(args, result)
+    waived = without_waived(result, waivers, args.paths, date.today())
+    for remark in waived.remarks:
+        print(f"{FILE}: {remark}", file=sys.stderr)
+    _show(args, waived.audit)
     if not result.formats:
         raise SystemExit(2)
-    raise SystemExit(0 if result.clean else 1)
+    counted = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
+    raise SystemExit(1 if any(waived.audit.count(severity) for severity in counted) else 0)
 
 
 def _show(args: argparse.Namespace, result: "Audit") -> None:
     """Print the audit in the form that was asked for, and write the page. JSON has all notes."""
-    printed = result if args.notes else result.with_findings_that_matter()
+    printed = result if args.notes or args.fail_on == "note" else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
         from scaleproof.ground.files import write_atomic
 
         write_atomic(args.html, audit_page(printed, datetime.now().date().isoformat(), args.link or ""))
-    if args.json:
+    if args.format == "json":
         print(result.model_dump_json(indent=2))
-        return
-    from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
+    elif args.format in ("sarif", "github"):
+        from scaleproof.auditor.annotations import github, sarif
 
-    width = shutil.get_terminal_size((WIDTH, 24)).columns
-    print(audit_markdown(printed) if args.markdown else audit_text(printed, width))
+        text = sarif(printed, args.paths, __version__) if args.format == "sarif" else github(printed, args.paths)
+        print(text, end="\n" if text else "")
+    else:
+        from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
+
+        width = shutil.get_terminal_size((WIDTH, 24)).columns
+        print(audit_markdown(printed) if args.format == "markdown" else audit_text(printed, width))
 
 
 @contextmanager
@@ -154,8 +175,15 @@ def add(commands: Group) -> None:
     sub = command(commands, "audit", audit_results, doc, example)
     text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
     sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
-    sub.add_argument("--json", action="store_true", help="print JSON instead of text")
-    sub.add_argument("--markdown", action="store_true", help="print Markdown, for an issue")
+    text = "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
+    sub.add_argument("--format", choices=FORMATS, default="text", help=text)
+    for name in ("json", "markdown"):
+        text = f"the same as --format {name}"
+        sub.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+    text = "the least severity for which the exit code is 1 (default: suspect)"
+    sub.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
+    text = "exit code 0 where no file has a result, as of a change that touches none"
+    sub.add_argument("--allow-empty", action="store_true", help=text)
     text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
     sub.add_argument("--notes", action="store_true", help=text)
     sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")

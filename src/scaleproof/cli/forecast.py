@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option
-from scaleproof.cli.prepare import drawn
+from scaleproof.cli.prepare import better_splits, drawn
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scaleproof.ground.errors import UserError
@@ -74,12 +74,17 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
-    from scaleproof.conclude.forecast.text import forecasts_text
+    from scaleproof.conclude.forecast.plan import pilots
+    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = evidence_of(args.campaign, args.results)
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
+    shorter = pilots(evidence, run_times(args.results, evidence.loaded.name))
+    if shorter:
+        print(f"\n{pilots_text(shorter)}")
     print(f"\nwritten before its runs: {written}")
     _score(evidence, args.results)
 
@@ -149,6 +154,8 @@ def plan(args: argparse.Namespace) -> None:
     made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
     print(plan_text(evidence.loaded, made))
+    for line in better_splits(evidence.loaded, args.results):
+        print(line)
     print(f"all of the campaign: {planned_work(evidence.loaded, args.results, drawn(evidence.loaded)).text}")
     result = spent(folder, evidence.runs)
     if result:

@@ -1,6 +1,7 @@
 """Before anything is measured: look at a campaign, look at the corpora, make tokens."""
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -56,6 +57,30 @@ def campaign_show(args: argparse.Namespace) -> None:
     loaded = _checked(args.campaign)
     print(show(loaded))
     print(f"\n{planned_work(loaded, args.results, drawn(loaded)).text}")
+    for line in better_splits(loaded, args.results):
+        print(line)
+
+
+def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
+    """Return lines on other splits of the same time into repeats and steps, or pairs and steps, that would show more.
+
+    By the runs so far; none without any. What is damaged is left out: the report names it.
+    """
+    folder = results / loaded.name
+    if not (folder / "runs").is_dir():
+        return []
+    from scaleproof.conclude.analysis.ab_comparison import read_pairs
+    from scaleproof.conclude.analysis.design import best_split, best_split_of_pairs
+    from scaleproof.conclude.forecast.campaign_forecast import read_measured
+    from scaleproof.conclude.forecast.text import split_text
+
+    splits = {"repeats": best_split(read_measured(loaded, results))}
+    for name, (_, a, b) in loaded.comparisons.items():
+        pairs = folder / "compare" / name / "pairs.json"
+        if pairs.is_file():
+            with contextlib.suppress(UserError):
+                splits[f"pairs of {name}"] = best_split_of_pairs(read_pairs(pairs, a, b))
+    return [split_text(what, *split) for what, split in splits.items() if split]
 
 
 def drawn(loaded: "LoadedCampaign") -> int:
@@ -215,7 +240,7 @@ def add(commands: Group) -> None:
     )
     schema = command(campaign, "schema", campaign_schema, doc, example)
     text = f"{', '.join(MODELS)} (default: campaign)"
-    schema.add_argument("what", choices=MODELS, nargs="?", default="campaign", metavar="FILE", help=text)
+    schema.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
 
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"

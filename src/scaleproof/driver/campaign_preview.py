@@ -6,6 +6,7 @@ from collections import defaultdict
 from tabulate import tabulate
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import repeats_text
 from scaleproof.ground.cores import available_cores
@@ -43,8 +44,7 @@ def show(loaded: LoadedCampaign) -> str:
         )
     fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
     gpus, lost = usable(cuda_devices)
-    # A pair is two runs.
-    hours = (runs + sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)) * campaign.resources.time_limit / 60
+    in_pairs = sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [
         "cell",
@@ -59,9 +59,9 @@ def show(loaded: LoadedCampaign) -> str:
     table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
     tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
-        f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_span(fewest, runs)} runs, "
-        f"{tokens_text} timed tokens; time limit {campaign.resources.time_limit:g} minutes per run, "
-        f"so at most {hours:.3g} hours in all{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
+        f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
+        f"{tokens_text} timed tokens; {_limits(campaign, runs + in_pairs)}"
+        f"{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
     )
@@ -78,14 +78,30 @@ def _show_commands(loaded: LoadedCampaign) -> str:
         rows, ["cell", "devices", f"{unit}/step", "command"], missingval="by its log", disable_numparse=True
     )
     fewest, most = (len(rows) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
-    hours = most * campaign.resources.time_limit / 60
     figures = campaign.workload.figures
     reader = figures if isinstance(figures, str) else "patterns"
     return (
         f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
-        f"{_span(fewest, most)} runs; time limit {campaign.resources.time_limit:g} minutes per run, so at most "
-        f"{hours:.3g} hours in all\nFigures: {reader}. Evidence: printed: {MEANING['printed']}."
+        f"{_runs(fewest, most)}; {_limits(campaign, most)}\nFigures: {reader}. "
+        f"Evidence: printed: {MEANING['printed']}."
     )
+
+
+def _limits(campaign: Campaign, runs: int) -> str:
+    """What so many `runs` take at most, by the time limit of each."""
+    minutes = campaign.resources.time_limit
+    return f"time limit {_amount(minutes, 'minute')} per run, so at most {_amount(runs * minutes / 60, 'hour')} in all"
+
+
+def _amount(number: float, noun: str) -> str:
+    """ "1 hour", "0.333 hours"."""
+    digits = f"{number:.3g}"
+    return f"{digits} {noun if digits == '1' else noun + 's'}"
+
+
+def _runs(fewest: int, most: int) -> str:
+    """ "1 run", or "6 to 24 runs" where results decide how many."""
+    return f"{_span(fewest, most)} run{'s' if most > 1 else ''}"
 
 
 def _span(fewest: int, most: int) -> str:

@@ -1,5 +1,6 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
+import contextlib
 import json
 import re
 import subprocess
@@ -220,7 +221,7 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
     finally:
         for path in results.glob(f"{token.name}*"):
             path.unlink()
-    answers = [json.loads(line) for line in re.findall(r"^\{.*\}$", output, re.MULTILINE)]
+    answers = _answers(output)
     if len(answers) < count:
         words = in_its_words(errors) or "they said nothing"
         fix = "try the same by hand, and see that this folder and this Python are on a shared file system: "
@@ -229,6 +230,15 @@ def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequenc
     else:
         others = _network(answers)
     return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + others
+
+
+def _answers(output: str) -> list[dict[str, Any]]:
+    """What each node said of itself; a site's own greeting may be among it, in braces as well."""
+    answers = []
+    for line in re.findall(r"^\{.*\}$", output, re.MULTILINE):
+        with contextlib.suppress(ValueError):
+            answers.append(json.loads(line))
+    return [answer for answer in answers if "host" in answer]
 
 
 def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:

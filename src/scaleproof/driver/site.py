@@ -60,7 +60,8 @@ class Site:
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
         given = {key: value for key, value in config.items() if key in known and value is not None}
         for key in ("exclusive", "anonymous"):  # true or false, which --config gives as text
-            truth = str(config.get(key, True)).lower()
+            value = config.get(key)
+            truth = "true" if value is None else str(value).lower()  # a key without a value is as good as none
             if truth not in ("true", "false"):
                 raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
         exclusive = str(given.get("exclusive", True)).lower()

@@ -10,7 +10,7 @@ from scipy.special import chdtrc, fdtrc, stdtrit  # scipy.stats takes a second t
 CONFIDENCE = 0.95
 FEWEST_REPEATS = 3  # of which a ratio has an interval
 UNEQUAL_NOISE = 0.1  # level at which cells are taken not to be equally noisy
-OWN_NOISE = 0.2  # and at which one of them is taken to be noisier than the others
+OWN_NOISE = 0.3  # and at which one of them is taken to be noisier than the others
 
 
 @dataclass(frozen=True)

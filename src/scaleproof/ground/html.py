@@ -62,7 +62,8 @@ def bounded(text: str) -> Markup:
 CODE = re.compile(
     r'"(?P<quoted>repeats: [^"]+)"'
     r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
-    r"|scaleproof explain [\w-]+|scaleproof retry \S+ --cell [\w.-]*\w|results/[\w-]+/(?:runs|looks)\b)"
+    r"|scaleproof (?:explain [\w-]+|plan \S+|retry [^\s;]+(?: --cell [\w.-]*\w)*(?: --results \S*\w)?)"
+    r"|results/[\w-]+/(?:runs|looks)\b)"
 )
 
 

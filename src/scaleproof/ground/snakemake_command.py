@@ -23,9 +23,14 @@ def snakemake_command(target: Path | str) -> str:
     return f"snakemake {options_for(Path(target))} {target}"
 
 
-def where(results: Path) -> str:
+def as_target(results: Path) -> str:
+    """The folder of all results as a target of the workflow begins with it; no result says where it lies on a disk."""
+    return str(USUAL if results.is_absolute() else results)
+
+
+def where(results: Path | str) -> str:
     """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
-    return "" if results == USUAL else f" --results {results}"
+    return "" if Path(results) == USUAL else f" --results {results}"
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:

@@ -45,6 +45,13 @@ ANSWERS: Words = {
     "with one gives no answer.",
     "suspect": "A finding by which the number may be wrong. It stays in the answers, which say so.",
     "note": "A finding worth knowing that puts no number in doubt.",
+    "disturbed": "Something beside the training took part of the machine while a cell ran, so its rate is too low. "
+    "Measure all disturbed cells again when the machine is quiet.",
+    "decided": "An interval excludes the other answer; further repeats would make it narrower, not different.",
+    "failed, not applicable": "A run without numbers: it crashed, hung, ran out of memory or time; or cannot run here, "
+    "with the reason beside it.",
+    "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
+    "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
     "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
     "recommended, for now": "The simplest cell of those that are as fast as the fastest, as far as the margin of the "
     "campaign allows. For now: its intervals do not confirm that yet.",

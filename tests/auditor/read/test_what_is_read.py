@@ -86,6 +86,15 @@ def test_archives_are_opened_one_level_deep(tmp_path):
     assert "cannot be opened" in reasons["broken.zip"]
 
 
+def test_why_a_member_of_an_archive_is_left_out(tmp_path):
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        archive.writestr("train.log", LOG)
+        archive.writestr("d/" * 50 + "train.log", LOG)
+    (reason,) = (u.reason for u in gather([tmp_path]).unread)
+    assert "more than 40 folders deep" in reason
+    assert "leads out" not in reason
+
+
 def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
     from scaleproof.auditor.read import archives
 

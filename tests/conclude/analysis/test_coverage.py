@@ -77,7 +77,7 @@ def test_printed_intervals_hold_the_truth(coverage, random, noise, least):
 
 
 def test_the_noise_of_all_cells_narrows_a_speed_up(coverage, random):
-    held = coverage.printed_coverage(random, coverage.NOISE["normal 3 %"], 5, 3, 100)
+    held = coverage.printed_coverage(random, coverage.NOISE["normal 3 %"], 5, 3, 300)
     assert held["half alone"] > 1.3 * held["half"]
 
 

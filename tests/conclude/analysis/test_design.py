@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from synthetic import cells, write_run
 
-from scaleproof.conclude.analysis.design import best_split, variance_parts
+from scaleproof.conclude.analysis.ab_comparison import Pair
+from scaleproof.conclude.analysis.design import best_split, best_split_of_pairs, variance_parts
+from scaleproof.conclude.analysis.scaling import scaling_report
+from scaleproof.ground.findings.finding import Findings
 
 
 @pytest.fixture
@@ -49,3 +52,38 @@ def test_of_one_cell_or_of_two_repeats_nothing_is_known(measured):
     runs = measured(run_sd=0.05, step_sd=0.02)
     assert variance_parts(dict(list(runs.items())[:1])) is None
     assert best_split({cell: of_cell[:2] for cell, of_cell in runs.items()}) is None
+
+
+def test_a_split_shows_what_the_report_says_that_the_runs_show(measured):
+    cells_ = measured(run_sd=0.08, step_sd=0.02)
+    none = Findings(campaign="demo", checks=[], findings=[])
+    report = scaling_report("demo", "Demo", [run for runs in cells_.values() for run in runs], none)
+    now, _ = best_split(cells_)
+    assert now.difference == pytest.approx(report.ranking[-1].resolve.detectable, rel=1e-9)
+
+
+def _pairs(tmp_path, run_sd, step_sd):
+    """Four pairs of A and B and two of A and A, 30 steps each."""
+    random = np.random.default_rng(5)
+    (cell,) = cells(vary={"strategy": ["ddp"], "geometry": ["1x2"]})
+
+    def run(k):
+        return write_run(tmp_path, cell, k, 0.1 * np.exp(run_sd * random.standard_normal()), seed=k, spread=step_sd)
+
+    return [Pair(null=k > 3, a=run(2 * k + 1), b=run(2 * k + 2)) for k in range(6)]
+
+
+def test_pairs_of_runs_that_scatter_ask_for_more_and_shorter_ones(tmp_path):
+    now, better = best_split_of_pairs(_pairs(tmp_path, run_sd=0.08, step_sd=0.02))
+    assert (now.repeats, now.steps) == (4, 30)
+    assert better.repeats > 4
+    assert better.steps < 30
+
+
+def test_where_steps_scatter_pairs_stay_as_they_are(tmp_path):
+    assert best_split_of_pairs(_pairs(tmp_path, run_sd=0.0, step_sd=0.5)) is None
+
+
+def test_of_two_pairs_nothing_is_known(tmp_path):
+    pairs = _pairs(tmp_path, run_sd=0.08, step_sd=0.02)
+    assert best_split_of_pairs([*pairs[:2], *pairs[4:]]) is None

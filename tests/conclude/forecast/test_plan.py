@@ -1,18 +1,21 @@
 """What a plan says before anything is measured, and of how many repeats."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from conclude.forecast.weak_campaign import WEAK, evidence, loaded, make_runs
 from synthetic import write_run
 
+from scaleproof.cli.prepare import better_splits
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
-from scaleproof.conclude.forecast.plan import make_plan
+from scaleproof.conclude.forecast.plan import make_plan, pilots
 from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.run_times import RunTimes
-from scaleproof.conclude.forecast.text import plan_text
+from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
+from scaleproof.conclude.forecast.text import pilots_text, plan_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.findings.finding import Findings
 
@@ -70,6 +73,45 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
     assert resolve.repeats > 5
     text = plan_text(made, plan)
     assert f"{resolve.repeats} repeats of each cell reliably show differences of 5 % (7 to 9 times in 10" in text
+
+
+def test_a_better_split_of_the_time_is_said_where_runs_scatter_more_than_steps(tmp_path):
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.format(forecast="{}").replace("repeats: 2", "repeats: 3"))
+    made, random = LoadedCampaign(path), np.random.default_rng(3)
+    assert better_splits(made, tmp_path) == []
+    for cell in made.cells:
+        for repeat in (1, 2, 3):
+            seconds = 0.1 * float(np.exp(random.normal(0, 0.08)))
+            write_run(tmp_path / "weak/runs", cell, repeat, step_time=seconds, spread=0.003, seed=repeat)
+    (line,) = better_splits(made, tmp_path)
+    assert re.match(r"in the same time [4-9] repeats of \d+ steps would show \d+ %, the 3 of 30 steps show \d+ %", line)
+
+
+def _swept(devices):
+    """A sweep of one node with so many devices."""
+    calls = [Calls(collective="all_reduce", nbytes=1024, seconds=[1e-5])]
+    launch = Launch(made_utc="2026-11-21T10:00:00Z", ranks=[], calls=calls)
+    return Sweep(nodes=1, devices_per_node=devices, backend="gloo", device="cpu", launches=[launch])
+
+
+@pytest.mark.parametrize(
+    ("forecast", "swept", "cells"),
+    [
+        ("{}", 4, ["ddp-n1x4", "fsdp-n1x4"]),
+        ("{}", 2, []),  # measured already
+        ("{hold_out: [1x4]}", 4, []),  # they run anyway
+    ],
+)
+def test_where_the_links_were_swept_a_pilot_is_proposed_with_its_price(tmp_path, forecast, swept, cells):
+    made = loaded(tmp_path, forecast)
+    make_runs(made, tmp_path)
+    times = RunTimes((), ())
+    short = pilots(evidence(made, tmp_path, sweeps=[_swept(swept)]), times)
+    assert [pilot.cell for pilot in short] == cells
+    assert all(pilot.run_seconds < times.seconds(made.cell(pilot.cell)) for pilot in short)
+    assert all(pilot.device_hours == pytest.approx(4 * pilot.run_seconds / 3600) for pilot in short)
+    assert pilots_text(short).count("a pilot, this cell alone with steps: 10, takes about ") == len(cells)
 
 
 def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():

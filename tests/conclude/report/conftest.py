@@ -43,6 +43,24 @@ def browser(chromium):
         browser.close()
 
 
+@pytest.fixture
+def show(browser):
+    """Open a page at a given width; fails the test on any error or request that the page makes."""
+    opened = []
+
+    def run(path, width=1100, height=900):
+        page = browser.new_page(viewport={"width": width, "height": height})
+        opened.append(page)
+        page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
+        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else pytest.fail(r.url))
+        page.goto(f"file://{path}")
+        return page
+
+    yield run
+    for page in opened:
+        page.close()
+
+
 class Results:
     """The files of a campaign in `folder`, and what they were made from."""
 

@@ -190,8 +190,10 @@ def undrawn(monkeypatch):
 
 def test_the_whole_campaign_has_every_section(tmp_path):
     html = report_of(whole(tmp_path), tmp_path / "out")
-    sections = ("cells", "strong", "lost", "forecast", "pairs", "charts", "step", "findings", "failed", "sources")
+    sections = ("cells", "lost", "forecast", "pairs", "charts", "step", "findings", "failed")
     assert [name for name in sections if f'<section id="{name}">' not in html] == []
+    folded = ("strong", "protocol", "environment", "definitions", "sources")
+    assert [name for name in folded if f'<div id="{name}">' not in html] == []
     placed = ("waterfall", "forecast", "comparison", "energy", "trace-steps")
     assert [name for name in placed if f'<figure id="chart-{name}">' not in html] == []
 

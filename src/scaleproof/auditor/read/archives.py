@@ -14,6 +14,7 @@ from scaleproof.auditor.read.text_files import UnreadableFile
 
 MOST_MEMBERS = 10_000
 LARGEST_MEMBER = 256 << 20
+DEEPEST = 40  # folders
 LARGEST_WHOLE = 1 << 30
 CHUNK = 1 << 20
 BROKEN = (
@@ -38,10 +39,10 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             if count >= MOST_MEMBERS:
                 left_out.append(f"more than {MOST_MEMBERS:,} files; the rest was left out")
                 break
-            target = _target(folder, name)
-            if target is None:
-                left_out.append(f"{name[:100]}: its path leads out of the archive")
+            if fault := _fault_of_path(name):
+                left_out.append(f"{name[:100]}: {fault}")
                 continue
+            target = folder.joinpath(*_safe_parts(name))
             if size > LARGEST_MEMBER:
                 left_out.append(f"{name[:100]}: larger than {LARGEST_MEMBER >> 20} MiB")
                 continue
@@ -90,13 +91,20 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
             yield archive.name[: -len(".gz")] or "contents", 0, stream  # type: ignore[misc]  # GzipFile reads like IO[bytes]
 
 
-def _target(folder: Path, name: str) -> Path | None:
-    """Return where a member goes: below `folder`, whatever its `name` says; None where its path climbs out."""
+def _fault_of_path(name: str) -> str:
+    """Why the member `name` is not copied, in words; "" where its path is sound."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
-    if ".." in parts or name.startswith("/") or any("\0" in p for p in parts):
-        return None
-    safe = [re.sub(r"[^\w.+=@,()# -]", "_", part)[:120] for part in parts if part not in ("", ".")]
-    return folder.joinpath(*safe) if safe and len(safe) < 40 else None
+    if ".." in parts or name.startswith(("/", "\\")):
+        return "its path leads out of the archive"
+    if "\0" in name or not _safe_parts(name):
+        return "its name is none that a file can have"
+    return f"it lies more than {DEEPEST} folders deep" if len(parts) > DEEPEST else ""
+
+
+def _safe_parts(name: str) -> list[str]:
+    """The parts of a member's path, without characters that mean something to a shell or a file system."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return [re.sub(r"[^\w.+=@,()# -]", "_", part)[:120] for part in parts if part != "."]
 
 
 def _copy(stream: IO[bytes], target: Path, most: int) -> int:

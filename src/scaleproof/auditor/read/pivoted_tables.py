@@ -72,7 +72,9 @@ def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Descript
     distinct = {setting.numbers.get("devices") for setting in settings.values()}
     two_sizes = len(distinct) == 2 and None not in distinct
     for line, cells in grid.rows:
-        own = column_of(cells[0]) if cells else TableColumn("")
+        if not cells:
+            continue
+        own = column_of(cells[0])
         shared = _shared_row(line, cells, table.columns, settings, place)
         for k, description in settings.items():
             cell = cells[k] if k < len(cells) else ""

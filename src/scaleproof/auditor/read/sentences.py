@@ -267,8 +267,6 @@ def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
         figure.devices = following[0]
     elif len(anywhere) == 1:
         figure.devices = anywhere.pop()
-    if figure.devices == figure.over_devices:
-        figure.devices = None if figure.over_devices is None else figure.devices
 
 
 def _count(text: str) -> int:

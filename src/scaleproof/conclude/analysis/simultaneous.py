@@ -24,7 +24,14 @@ from scipy.special import chdtri, fdtri, stdtrit
 
 from scaleproof.conclude.analysis.studentized_range import largest_of_others, studentized_range
 from scaleproof.ground.campaign.repeats import GROWTH, rounds
-from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, Estimate, are_unequal
+from scaleproof.ground.confidence import (
+    CONFIDENCE,
+    FEWEST_REPEATS,
+    OWN_NOISE,
+    UNEQUAL_NOISE,
+    Estimate,
+    are_unequal,
+)
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 POWER = 0.8
@@ -37,7 +44,6 @@ MOST_TIMES = 5  # as many repeats as were made: more of them are not advised
 # Level of a look after a further round, at least (stopping.py): the last round spends this part of 5 % or more.
 ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - GROWTH**-SPENDING_POWER)
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
-UNEQUAL_NOISE = 0.05  # level of the test that cells are equally noisy
 
 
 @dataclass(frozen=True)
@@ -270,11 +276,13 @@ def detectable(
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
     residual = (k - 1) * (n - 1)
-    claims = k * (k - 1) // 2 if unequal else 1
-    threshold = float(stdtrit(n - 1, 1 - (1 - confidence) / 2 / claims)) * np.sqrt(own / (n - 1))
+    own_sd = np.sqrt(own / (n - 1))
+    alone, among_all = (float(stdtrit(n - 1, 1 - (1 - confidence) / 2 / pairs)) for pairs in (1, k * (k - 1) // 2))
+    threshold = among_all * own_sd
     if not unequal:
         tukey = studentized_range(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + others) / residual)
-        threshold = np.maximum(tukey, threshold)
+        taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)
+        threshold = np.where(taken_for_unequal, threshold, np.maximum(tukey, alone * own_sd))
     effects = threshold - z
     if freedom is not None:
         effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.design import Split, best_split
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
@@ -38,6 +37,7 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.scaling_report import Resolution
 
+PILOT_STEPS = 10
 ONE_RUN_SPREAD = 0.10  # of a step's time, where a cell was run once and nothing says how runs differ
 
 
@@ -73,7 +73,6 @@ class Plan:
     leave_out: tuple[str, ...]
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
-    split: tuple[Split, Split] | None  # repeats and steps as they are, and a split of the same time that shows more
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
     estimate: str | None = None  # what the time of the rows that are estimated rests on
@@ -172,7 +171,6 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         leave_out=leave_out,
         measure_next=next_measurement(candidates),
         resolve=_resolve(evidence),
-        split=best_split(evidence.runs),
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=_kwh(rows),
     )
@@ -198,6 +196,23 @@ def _resolve(evidence: ForecastEvidence) -> Resolution | None:
     series = next((one for one in report.series if len(one.runs) > 1), None)
     compared = report.question or largest_group(report.ranking) or series
     return compared.resolve if compared else None
+
+
+def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
+    """A short run of each cell that was not measured, where its devices can be had, since their links were swept.
+
+    Of steps on the very devices a few say more than any law. Held-out cells, which run anyway, have none. `times`: for
+    how long a run takes.
+    """
+    swept = {sweep.group for sweep in evidence.sweeps}
+    held_out = evidence.loaded.campaign.forecast.hold_out
+    planned = []
+    for cell in evidence.loaded.cells:
+        measured = cell.slug in evidence.runs
+        if group_of(cell) in swept and not measured and not cell.is_open and cell.execution.geometry not in held_out:
+            short = replace(cell, work=cell.work.model_copy(update={"steps": PILOT_STEPS}))
+            planned.append(CellPlan(cell.slug, group_of(cell).size, 1, times.seconds(short)))
+    return planned
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:

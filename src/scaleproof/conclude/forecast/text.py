@@ -1,6 +1,6 @@
 """Sweeps, forecasts and plans as text for a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tabulate import tabulate
@@ -11,7 +11,8 @@ from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
-from scaleproof.conclude.forecast.plan import Plan, PlanRow
+from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
+from scaleproof.conclude.forecast.planner import CellPlan
 from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import (
     UNSTABLE,
@@ -114,6 +115,15 @@ def forecasts_text(forecasts: Forecasts) -> str:
     return "\n".join([*parts, *refused])
 
 
+def pilots_text(pilots: Sequence[CellPlan]) -> str:
+    """A line for each pilot with its price."""
+    return "\n".join(
+        f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
+        f"{_duration(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a forecast"
+        for pilot in pilots
+    )
+
+
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     """The plan: a row a cell, totals, and what follows."""
     headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
@@ -154,8 +164,6 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
     if plan.resolve:
         lines.append(_resolve(plan.resolve))
-    if plan.split:
-        lines.append(_split(*plan.split))
     if plan.beyond_budget:
         lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
     return "\n".join(lines)
@@ -171,10 +179,10 @@ def _resolve(resolve: Resolution) -> str:
     )
 
 
-def _split(now: Split, better: Split) -> str:
-    """A sentence about another number of repeats and steps in the same time."""
+def split_text(what: str, now: Split, better: Split) -> str:
+    """A sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
     return (
-        f"in the same time {better.repeats} repeats of {better.steps} steps would show "
+        f"in the same time {better.repeats} {what} of {better.steps} steps would show "
         f"{significant(100 * better.difference, 2)} %, the {now.repeats} of {now.steps} steps show "
         f"{significant(100 * now.difference, 2)} % (by how much whole runs and single steps scatter)"
     )
@@ -200,7 +208,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
         head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {size(frontier.limit)}"
         head += {
             "ran out of memory": "; the next one ran out of memory",
-            "largest allowed": "; the corpus allows no larger one",
+            "largest allowed": "; the batch or the corpus allows no larger one",
             "a larger one ran out of memory": f"; {frontier.failed} ran out of memory, those between were not tried",
             "none": "; the search ended before a larger one failed",
         }[frontier.certificate]

@@ -124,6 +124,12 @@ CATALOG = {
         has_content=_measured,
         row=0.4,
     ),
+    "job_time": Chart(
+        "Time of a whole run",
+        "Median over runs. Rates are of the timed window alone.",
+        has_content=_measured,
+        row=0.3,
+    ),
     "loss_step": Chart(
         "Loss and steps",
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
@@ -138,12 +144,6 @@ CATALOG = {
         has_content=_measured,
         rule="loss_charts",
     ),
-    "job_time": Chart(
-        "Time of a whole run",
-        "Median over runs. Rates are of the timed window alone.",
-        has_content=_measured,
-        row=0.3,
-    ),
     "memory": Chart(
         "Memory",
         "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
@@ -156,7 +156,7 @@ CATALOG = {
         "Utilization",
         "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
         _trained,
-        has_content=_has("device_load"),
+        has_content=_has("max_cuda_mem_allocated_bytes"),  # a process on a CPU is busy whenever it runs
         row=0.3,
     ),
     "energy": Chart(

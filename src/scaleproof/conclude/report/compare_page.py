@@ -8,7 +8,7 @@ from pathlib import Path
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.charts.ratios import draw_ratios
 from scaleproof.conclude.report.inline_svg import inline_svg
-from scaleproof.conclude.report.page_facts import environment_facts, protocol, when
+from scaleproof.conclude.report.page_facts import environment_facts, machine, protocol, when
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 from scaleproof.ground.comparison import Compared, claim
 from scaleproof.ground.html import environment
@@ -23,6 +23,12 @@ class Side:
 
     path: str
     runs: Sequence[Run]
+
+    @property
+    def about(self) -> str:
+        """When and on what it was measured, with a leading separator; "" where that is not known."""
+        runs = list(self.runs)
+        return f", {when(runs)}, on {machine(runs)}" if runs else ""
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
         environment(HOUSE)
         .get_template("compare.html.j2")
         .render(
-            a=a.path,
-            b=b.path,
+            a=a,
+            b=b,
             verdict=compared_verdict(compared) or compared_sentence(compared[0]),
             rows=rows,
             intervals=intervals_note(compared),

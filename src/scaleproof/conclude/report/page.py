@@ -1,12 +1,13 @@
 """report.html: one page that needs nothing but itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.chart_catalog import CATALOG, COMPARISON
 from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
@@ -20,7 +21,7 @@ from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
 from scaleproof.conclude.report.sentences.drift import drift_sentences
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
-from scaleproof.conclude.report.sentences.next_step import command
+from scaleproof.conclude.report.sentences.next_step import beyond, command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
 from scaleproof.conclude.report.sentences.trace import sentences
@@ -43,7 +44,7 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 SEVERITIES = ("invalid", "suspect", "note")
-MOST_FOOTNOTES = 5
+FIRST_CHARTS = 4  # that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
 # What the checks on runs of an evidence level look at.
@@ -77,13 +78,17 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings of one code and severity; `where`: the cells or comparisons and the number of runs."""
+    """Findings of one code and severity; `where`: the cells or comparisons and the number of runs.
+
+    `in_rows`: whether a cell of the table has one.
+    """
 
     code: str
     severity: str
     where: str
     advice: list[str]
     occurrences: list[Occurrence]
+    in_rows: bool
 
 
 def write_page(inputs: PageInputs, out: Path) -> None:
@@ -129,12 +134,36 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row to link to."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
+    bullets = list(conclusion.bullets)
+    if not any(bullet.topic == "next" for bullet in bullets):
+        bullets.append(Bullet("next", "Next", *beyond(inputs.report)))
+    severities = _severities(inputs.findings.findings)
     return {
         "verdict": conclusion.verdict,
-        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.bullets],
+        "whole_job": _whole_job(inputs.report),
+        "bullets": [_with_rows(bullet, slugs) for bullet in bullets],
         "trust": trust,
-        "trust_text": with_findings(trust.text, _severities(inputs.findings.findings)) if trust else "",
+        "trust_text": with_findings(trust.text, severities) if trust else "",
+        "trust_elsewhere": with_findings(trust.elsewhere, severities) if trust else "",
     }
+
+
+def _whole_job(report: ScalingReport) -> PageFigure | None:
+    """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
+
+    None where the verdict is about another ratio, or nothing of whole jobs is known.
+    """
+    if report.question or report.status != "ok":
+        return None
+    group = largest_group(report.ranking)
+    cell = (group.advice.cell or group.comparable[0].cell) if group else None
+    for series in report.series:
+        last = series.points[-1]
+        is_meant = last.cell == cell and last.best_single == series.baseline if group else len(series.runs) > 1
+        if is_meant and last.speedup_by_job_wall_time:
+            job = series_figure(last, "speedup_by_job_wall_time", last.speedup_by_job_wall_time)
+            return replace(job, source=series.baseline, undecided=last.speedup_by_job_wall_time.spans())
+    return None
 
 
 def _scaling(inputs: PageInputs) -> dict[str, Any]:
@@ -144,6 +173,7 @@ def _scaling(inputs: PageInputs) -> dict[str, Any]:
         "restated": restated(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
         "singles": _single_devices(report),
+        "curved": [s.kind for s in report.series if len(s.runs) > 2],
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": _without_baseline(report),
@@ -157,6 +187,7 @@ def _drawings(inputs: PageInputs) -> dict[str, Any]:
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],
         "placed": dict.fromkeys(PLACED) | {chart.name: chart for chart in charts if chart.name in PLACED},
+        "first_charts": FIRST_CHARTS,
         "trace_charts": _trace_charts(inputs),
     }
 
@@ -167,12 +198,11 @@ def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     `slugs`: the cells that have a row to link to.
     """
     findings = inputs.findings.findings
-    footnotes = [finding for finding in findings if finding.severity != "note"]
+    groups = _grouped(findings, slugs)
     return {
-        "footnotes": [(slugs & set(f.cells), f) for f in footnotes[:MOST_FOOTNOTES]],
-        "more_footnotes": max(0, len(footnotes) - MOST_FOOTNOTES),
+        "footnotes": [group for group in groups if group.severity != "note"],
         "checks": len(inputs.findings.checks),
-        "groups": _grouped(findings),
+        "groups": groups,
         "severities": {s: sum(finding.severity == s for finding in findings) for s in SEVERITIES},
         "severity_of": _severities(findings),
     }
@@ -274,13 +304,19 @@ def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing
     return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
 
 
-def _grouped(findings: list[Finding]) -> list[FindingGroup]:
-    """Group findings by code and severity, in the order in which they come: the most severe first."""
+def _grouped(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
+    """Group findings by code and severity, in the order in which they come: the most severe first.
+
+    `slugs`: the cells of the table.
+    """
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.code, finding.severity), []).append(finding)
     return [
-        FindingGroup(code, severity, _where(group), list(dict.fromkeys(f.advice for f in group)), _occurrences(group))
+        FindingGroup(
+            *(code, severity, _where(group), list(dict.fromkeys(f.advice for f in group)), _occurrences(group)),
+            in_rows=any(slugs & set(finding.cells) for finding in group),
+        )
         for (code, severity), group in groups.items()
     ]
 

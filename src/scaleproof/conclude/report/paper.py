@@ -59,6 +59,7 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     return {
         "title": inputs.report.title,
         "campaign": inputs.report.campaign,
+        "folder": inputs.report.folder,
         "verdict": conclusion.verdict,
         "bullets": [bullet.sentence for bullet in conclusion.bullets],
         "when": facts.when,

@@ -1,4 +1,4 @@
-"""`scaling_report.json`, schema 5.1: scaling series, the ranking of each size, the formal question of a campaign."""
+"""`scaling_report.json`, schema 5.2: scaling series, the ranking of each size, the formal question of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "5.1"
+SCHEMA_VERSION = "5.2"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
 Method = Literal["tukey-blocks", "tukey-kramer"]
@@ -217,10 +217,16 @@ class ScalingReport(ResultPart):
     mismatches: list[str]
     seconds_per_repeat: float | None = None
     snakemake: str | None = None
+    results: str = Field("results", description="The folder of all results, as the target of Snakemake has it.")
     series: list[ScalingSeries]
     question: AnsweredQuestion | None = None
     ranking: list[SizeRanking]
     repeats: LookTaken | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of the campaign, as commands take it: results/demo, or bench/results/demo below a prefix."""
+        return f"{self.results}/{self.campaign}"
 
     @property
     def points(self) -> list[ScalingPoint]:

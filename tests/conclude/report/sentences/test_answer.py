@@ -61,6 +61,14 @@ def test_noise_is_not_rewarded_with_a_recommendation(campaign):
     assert text.endswith("(simplest first: ddp, zero2; 95 % bounds on the loss against the best, n=5)")
 
 
+def test_a_margin_that_no_interval_reaches_still_has_a_nearest_rival(campaign):
+    """Of a report whose margin was raised after its candidate was chosen."""
+    noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
+    report = campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06})
+    report.ranking[-1].advice.margin = 9.0
+    assert "not confirmed: ddp-n1x2 may be up to " in text_of(conclude(report), "recommended")
+
+
 def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(campaign):
     times = {("ddp", "1x2"): tuple(1.02 * t for t in UNEVEN), ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
     text = text_of(conclude(campaign(times)), "recommended")

@@ -29,7 +29,7 @@ def finding(severity, concerns="runs", run="ddp-n1x2/rep1", code="run-stands-out
 
 def trust(*found, report=RANKED, lost=0):
     result = trust_in(Findings(campaign="c", checks=["a", "b"], findings=list(found)), report, lost)
-    return f"{result.word}{result.text}"
+    return f"{result.word}{result.text} {result.elsewhere}".rstrip()
 
 
 def test_no_finding_above_a_note_is_a_yes():

@@ -26,7 +26,6 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw tokens/s of all `cells`, the fastest first: over devices, cells of one size lie on each other."""
     cells, title = fastest_cells(cells)
-    cells = cells.sort_values("tokens_per_s", ascending=False).reset_index(drop=True)
     if cells.empty:
         empty(axes, "no measured runs")
         return

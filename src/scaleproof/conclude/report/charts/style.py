@@ -66,9 +66,11 @@ def style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that a chart has room for, in order, and what its title says of n and the others."""
+    """Return the measured cells that a chart has room for, the fastest first, and what its title says of n and of the
+    others.
+    """
     measured = cells[cells["n"] > 0]
-    drawn = measured.loc[measured["tokens_per_s"].nlargest(MOST_ROWS).index.sort_values()].reset_index(drop=True)
+    drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
     return drawn, count(drawn) + more
 

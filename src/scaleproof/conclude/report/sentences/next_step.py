@@ -7,7 +7,7 @@ from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
-from scaleproof.ground.snakemake_command import HERE
+from scaleproof.ground.snakemake_command import HERE, where
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 
@@ -38,13 +38,33 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     return _further(report, series.resolve, min(point.n for point in series.points))
 
 
+def beyond(report: ScalingReport) -> Step:
+    """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
+    if report.status == "invalid_comparison":
+        cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
+        again = f"scaleproof retry {_file(report)} {_cells(sorted(cells))}{where(report.results)}"
+        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
+    if not report.series:
+        again = f"scaleproof retry {_file(report)}{where(report.results)}"
+        return f"mend what made the runs fail; then {again}, and {command(report)}", None
+    if report.repeats and report.repeats.goes_on:
+        return f"{command(report)} goes on with it", None
+    text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
+    return text, f"scaleproof plan {_file(report)} says what it costs"
+
+
+def _cells(names: list[str]) -> str:
+    """The options of `scaleproof retry` for these cells."""
+    return " ".join(f"--cell {name}" for name in names)
+
+
 def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
     """Return how to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
 
     All disturbed cells are named: a comparison with one that stays as it is would be no better.
     """
-    cells = " ".join(f"--cell {cell}" for cell in disturbed)
-    return f"on a quiet machine, scaleproof retry {_file(report)} {cells}, then {command(report)}", None
+    again = f"scaleproof retry {_file(report)} {_cells(disturbed)}{where(report.results)}"
+    return f"on a quiet machine, {again}, then {command(report)}", None
 
 
 def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
@@ -105,7 +125,7 @@ def _time(report: ScalingReport, repeats: int) -> str:
 
 def command(report: ScalingReport) -> str:
     """The command that makes the report again, with further runs where the campaign asks for some."""
-    return f"snakemake {report.snakemake or HERE} results/{report.campaign}/report.html"
+    return f"snakemake {report.snakemake or HERE} {report.folder}/report.html"
 
 
 def _file(report: ScalingReport) -> str:

@@ -28,7 +28,8 @@ def recommendation(group: SizeRanking) -> tuple[str, str | None, tuple[str, ...]
     if candidate := advice.candidate:
         first, *others = group.comparable
         if candidate == first.cell:
-            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin]
+            nearest = max(others, key=lambda entry: entry.ratio.high or 0)
+            rivals = [entry for entry in others if (entry.ratio.high or 0) > 1 + advice.margin] or [nearest]
             simplest = " and the simplest candidate" if _simplest(group) else ""
             text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
             text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"

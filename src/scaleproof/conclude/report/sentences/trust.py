@@ -22,11 +22,13 @@ ABOVE_NOTE = ("invalid", "suspect")
 class Trust:
     """Two questions, because sound runs may be too few: `word` and `text` on the measurements, then `precision`.
 
-    `word`: the verdict, first; `text` goes on from it. `precision`: a sentence; empty where nothing is compared.
+    `word`: the verdict, first; `text` goes on from it. `elsewhere`: findings in runs that the answer does not use.
+    `precision`: a sentence; empty where nothing is compared.
     """
 
     word: str
     text: str
+    elsewhere: str = ""
     precision: str = ""
 
 
@@ -46,19 +48,19 @@ def trust_in(
     others = _others([finding for finding in serious if finding.concerns not in concerns])
     precision = _precision(report, comparisons)
     if lost:
-        text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed{others}"
-        return Trust("not fully", text, precision)
+        text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed."
+        return Trust("not fully", text, others, precision)
     runs = {f"{point.cell}/rep{repeat}" for point in report.points for repeat in point.repeats}
     compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
     invalid = [finding for finding in used if finding.severity == "invalid"]
     if invalid:
-        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part(invalid, runs)} {compared}{others}")
+        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part(invalid, runs)} {compared}.", others)
     if used:
-        text = f": {_codes(used)} in {_part(used, runs)} {compared}{others}"
-        return Trust("with reservations", text, precision)
+        text = f": {_codes(used)} in {_part(used, runs)} {compared}."
+        return Trust("with reservations", text, others, precision)
     checks = plural(len(findings.checks), "check")
-    text = f": {checks} found nothing worse than a note in {compared}{others}"
-    return Trust("yes", text, precision)
+    text = f": {checks} found nothing worse than a note in {compared}."
+    return Trust("yes", text, others, precision)
 
 
 def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
@@ -92,14 +94,14 @@ def _concerns_of_answer(report: ScalingReport) -> set[str]:
 
 
 def _others(findings: Sequence[Finding]) -> str:
-    """Return a sentence on findings in runs that the answer does not use, with a leading separator."""
+    """Return a sentence on findings in runs that the answer does not use; "" where there are none."""
     parts = []
     for concern, place in ELSEWHERE.items():
         own = [finding for finding in findings if finding.concerns == concern]
         if own:
             verb = "is" if _number(own) == 1 else "are"
             parts.append(f"{_subjects(own)} ({_codes(own)}) {verb} in {place} alone, which the answer does not use")
-    return f". {'; '.join(parts)}." if parts else "."
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _codes(findings: Sequence[Finding]) -> str:

@@ -182,6 +182,7 @@ def _note(report: ScalingReport) -> str:
         "tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
         "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
-        "for all pairs together (3 repeats or more). Vs fastest: relative to the fastest cell of that size, with "
-        "these intervals; vs fastest 1-device: in one family with them, so that both hold together."
+        "for all pairs of a size together, each size for itself (3 repeats or more). Vs fastest: relative to the "
+        "fastest cell of that size, with these intervals; vs fastest 1-device: in one family with them, so that both "
+        "hold together."
     )

@@ -27,6 +27,29 @@ for (const table of document.querySelectorAll("table.data")) {
     });
   });
 }
+// A field above every table of many rows: rows without its text are left out.
+for (const table of document.querySelectorAll("table.data")) {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length < 8) continue;
+  const field = document.createElement("input");
+  field.type = "search";
+  field.className = "filter";
+  field.placeholder = "filter rows";
+  field.setAttribute("aria-label", "filter rows");
+  field.addEventListener("input", () => {
+    const text = field.value.trim().toLowerCase();
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(text);
+  });
+  table.closest(".wide").before(field);
+}
+// What is folded opens where a link leads into it, and on paper.
+const reveal = () => {
+  let part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  while ((part = part?.closest("details:not([open])"))) part.open = true;
+};
+addEventListener("hashchange", reveal);
+reveal();
+addEventListener("beforeprint", () => document.querySelectorAll(".fold").forEach((part) => (part.open = true)));
 // A line above every table that goes on beside its box, and is not wholly in view.
 for (const box of document.querySelectorAll(".wide")) {
   const hint = document.createElement("p");

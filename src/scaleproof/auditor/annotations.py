@@ -1,0 +1,72 @@
+"""An audit for machines that show it beside the lines of a change: SARIF 2.1.0, and the commands of GitHub Actions."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scaleproof.auditor.audit import Audit
+from scaleproof.auditor.locations import Location, located
+from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.finding import Finding
+
+LEVELS = {"invalid": "error", "suspect": "warning", "note": "note"}
+GITHUB_LEVELS = {"invalid": "error", "suspect": "warning", "note": "notice"}
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(audit: Audit, paths: Sequence[Path], version: str) -> str:
+    """Return the findings as a SARIF log. `paths`: what was audited; `version`: of this program."""
+    codes = list(dict.fromkeys(finding.code for finding in audit.findings))
+    rules = [
+        {"id": code, "shortDescription": {"text": pages()[code].what if code in pages() else code}} for code in codes
+    ]
+    driver = {"name": "scaleproof", "version": version, "rules": rules}
+    results = [_result(finding, codes.index(finding.code), paths) for finding in audit.findings]
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=2)
+
+
+def _result(finding: Finding, rule: int, paths: Sequence[Path]) -> dict[str, Any]:
+    """Return a finding as a result of SARIF. `rule`: its index among the rules."""
+    places = finding.runs or finding.cells
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": rule,
+        "level": LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "locations": [_physical(located(place, paths)) for place in places],
+    }
+
+
+def _physical(spot: Location) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": spot.file.as_posix()}}
+    if spot.line is not None:
+        place["region"] = {"startLine": spot.line}
+    return {"physicalLocation": place}
+
+
+def github(audit: Audit, paths: Sequence[Path]) -> str:
+    """Return the findings as workflow commands, a line each, at the first place of each."""
+    return "\n".join(_command(finding, paths) for finding in audit.findings)
+
+
+def _command(finding: Finding, paths: Sequence[Path]) -> str:
+    places = finding.runs or finding.cells
+    properties = {"title": finding.code}
+    if places:
+        spot = located(places[0], paths)
+        properties = {"file": spot.file.as_posix(), "line": str(spot.line or 1)} | properties
+    listed = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+    return f"::{GITHUB_LEVELS[finding.severity]} {listed}::{_escaped(_message(finding))}"
+
+
+def _message(finding: Finding) -> str:
+    """What was found, what it should be, and what to do, in one paragraph."""
+    corrected = f" Corrected: {finding.corrected}." if finding.corrected else ""
+    return f"{finding.evidence}.{corrected} {finding.advice}".strip()
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """`text` as GitHub reads it: control characters, % and each character of `more` as its code."""
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)

@@ -1,0 +1,100 @@
+"""Findings that a project lives with: `scaleproof.toml`, each with its place, its reason and its last day."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from scaleproof.auditor.audit import Audit
+from scaleproof.auditor.locations import located
+from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.files import read_regular
+from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.finding import Finding
+
+FILE = Path("scaleproof.toml")
+
+
+class Waiver(BaseModel):
+    """A finding that is known and accepted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code: str
+    place: str = Field(description="A file, with or without its line, or a pattern of files: docs/*.md.", min_length=1)
+    reason: str = Field(min_length=1)
+    until: date = Field(description="The last day on which it holds.")
+
+    def covers(self, finding: Finding, paths: Sequence[Path]) -> bool:
+        """Whether it is of this code, and all places of the finding are its own. `paths`: what was audited."""
+        places = finding.runs or finding.cells
+        return finding.code == self.code and bool(places) and all(self._has(place, paths) for place in places)
+
+    def _has(self, place: str, paths: Sequence[Path]) -> bool:
+        spot = located(place, paths)
+        names = (place, str(spot.file), f"{spot.file}:{spot.line}")
+        return any(fnmatchcase(name, self.place) for name in names)
+
+    def __str__(self) -> str:
+        return f"{self.code} in {self.place} (until {self.until}: {self.reason})"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    waived: list[Waiver] = []
+
+
+@dataclass(frozen=True)
+class Waived:
+    """An audit without its waived findings, and what there is to say of waivers."""
+
+    audit: Audit
+    findings: list[Finding]
+    remarks: list[str]
+
+
+def read_waivers(file: Path) -> list[Waiver]:
+    """Return the waivers of `file`. Raises UserError where it is damaged, or names a code that does not exist."""
+    try:
+        waivers = _File.model_validate(tomllib.loads(read_regular(file).decode())).waived
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is no TOML: {error}") from None
+    except ValidationError as error:
+        raise UserError(f"{file}: {_fault(error)}") from None
+    for waiver in waivers:
+        if waiver.code not in pages():
+            hint = nearest(waiver.code, pages())
+            raise UserError(f'{file}: there is no finding "{waiver.code}".{hint} `scaleproof explain` lists them.')
+    return waivers
+
+
+def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path], today: date) -> Waived:
+    """Take the findings out of `audit` that a waiver covers which has not ended. `paths`: what was audited."""
+    holding = [waiver for waiver in waivers if waiver.until >= today]
+    by_waiver = {waiver: [f for f in audit.findings if waiver.covers(f, paths)] for waiver in holding}
+    waived = [finding for finding in audit.findings if any(finding in group for group in by_waiver.values())]
+    remarks = [f"waived: {waiver}" for waiver, group in by_waiver.items() if group]
+    remarks += [f"covers nothing, and can go: {waiver}" for waiver, group in by_waiver.items() if not group]
+    remarks += [f"has ended, and waives nothing: {waiver}" for waiver in waivers if waiver.until < today]
+    left = [finding for finding in audit.findings if finding not in waived]
+    return Waived(audit.model_copy(update={"findings": left}), waived, remarks)
+
+
+def _fault(error: ValidationError) -> str:
+    """What is wrong with the file, by its first fault: the place, and what is allowed there."""
+    first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt key is missing too
+    place = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
+    known = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
+    if first["type"] == "extra_forbidden":
+        name = str(first["loc"][-1])
+        return f'unknown key "{name}".{nearest(name, known)} Allowed: {", ".join(known)}'
+    if first["type"] == "missing":
+        return f"{place} is missing; a waiver has {', '.join(known)}"
+    if "date" in first["type"]:
+        return f"{place} is no date; write it as 2027-01-31, without quotes"
+    return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(known)}"

@@ -1,0 +1,156 @@
+"""What CI and editors get of an audit: waived findings, annotations, SARIF, exit codes, and the files to copy."""
+
+import json
+import re
+import shlex
+import subprocess
+from datetime import date, timedelta
+
+import pytest
+import yaml
+from command_line import scaleproof
+
+TABLE = "# Results\n\n| GPUs | tokens/s | speedup | efficiency |\n|---|---|---|---|\n"
+FAULTY = TABLE + "| 1 | 1000 | 1.0 | 100% |\n| 4 | 3600 | 3.6 | 50% |\n"
+SOUND = FAULTY.replace("50%", "90%")
+WAIVER = '[[waived]]\ncode = "{code}"\nplace = "{place}"\nreason = "known"\nuntil = {until}\n'
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A repository whose docs/results.md has one wrong efficiency, in line 6."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/results.md").write_text(FAULTY)
+    return tmp_path
+
+
+def waive(project, code="efficiency-not-in-table", place="docs/*.md", days=1):
+    until = date.today() + timedelta(days=days)
+    (project / "scaleproof.toml").write_text(WAIVER.format(code=code, place=place, until=until))
+
+
+@pytest.mark.parametrize("place", ["docs/*.md", "docs/results.md:6", "docs/results.md", "results.md:6"])
+def test_a_waived_finding_is_left_out_and_named(project, place):
+    assert scaleproof("audit", "docs", cwd=project).returncode == 1
+    waive(project, place=place)
+    done = scaleproof("audit", "docs", cwd=project)
+    assert done.returncode == 0
+    assert "waived: efficiency-not-in-table in" in done.stderr
+    assert "suspect efficiency-not-in-table" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        ({"days": -1}, "has ended, and waives nothing"),
+        ({"place": "other/*.md"}, "covers nothing, and can go"),
+        ({"place": "docs/results.md:5"}, "covers nothing, and can go"),
+        ({"code": "super-linear"}, "covers nothing, and can go"),
+    ],
+)
+def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
+    waive(project, **change)
+    done = scaleproof("audit", "docs", cwd=project)
+    assert done.returncode == 1
+    assert remark in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("code", "cdoe", 'unknown key "cdoe". Did you mean "code"?'),
+        ("efficiency-not", "efficency-not", 'Did you mean "efficiency-not-in-table"?'),
+        ('reason = "known"\n', "", "waived.1.reason is missing"),
+        ("until = 2", 'until = "x" # 2', "is no date; write it as 2027-01-31"),
+        ("[[waived]]", "[[waved]]", 'unknown key "waved". Did you mean "waived"?'),
+        ("[[waived]]", "[waived", "is no TOML"),
+    ],
+)
+def test_a_damaged_file_of_waivers_is_one_message(project, before, after, message):
+    waive(project)
+    file = project / "scaleproof.toml"
+    file.write_text(file.read_text().replace(before, after))
+    done = scaleproof("audit", "docs", cwd=project)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_annotations_of_github_stand_at_file_and_line(project):
+    done = scaleproof("audit", "docs", "--format", "github", cwd=project)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("::warning file=docs/results.md,line=6,title=efficiency-not-in-table::")
+    assert "50%25" in line
+    (project / "docs/results.md").write_text(SOUND)
+    assert scaleproof("audit", "docs", "--format", "github", cwd=project).stdout == ""
+
+
+def test_sarif_names_rule_level_file_and_line(project):
+    log = json.loads(scaleproof("audit", "docs/results.md", "--format", "sarif", cwd=project).stdout)
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "efficiency-not-in-table"
+    assert result["level"] == "warning"
+    place = result["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "docs/results.md"}, "region": {"startLine": 6}}
+
+
+@pytest.mark.parametrize(("least", "code"), [("invalid", 0), ("suspect", 1), ("note", 1)])
+def test_the_severity_that_fails_can_be_chosen(project, least, code):
+    assert scaleproof("audit", "docs", "--fail-on", least, cwd=project).returncode == code
+
+
+def test_a_change_without_results_passes_where_that_is_allowed(tmp_path):
+    (tmp_path / "README.md").write_text("# A project\n")
+    assert scaleproof("audit", "README.md", cwd=tmp_path).returncode == 2
+    assert scaleproof("audit", "README.md", "--allow-empty", cwd=tmp_path).returncode == 0
+    assert scaleproof("audit", "nothing.md", "--allow-empty", cwd=tmp_path).returncode == 2, "a typo stays one"
+
+
+def test_the_hook_fails_on_a_faulty_table_alone(project, repository):
+    (hook,) = yaml.safe_load((repository / ".pre-commit-hooks.yaml").read_text())
+    command = [*shlex.split(hook["entry"])[1:], "docs/results.md"]
+    assert scaleproof(*command, cwd=project).returncode == 1
+    (project / "docs/results.md").write_text(SOUND)
+    assert scaleproof(*command, cwd=project).returncode == 0
+
+
+def test_the_workflow_to_copy_fails_on_a_faulty_table_alone(project, repository):
+    (project / "README.md").write_text("# A project\n")
+    (project / "results").mkdir()
+    workflow = yaml.safe_load((repository / ".github/examples/audit.yml").read_text())
+    (command,) = _commands(workflow["jobs"]["audit"]["steps"])
+    assert scaleproof(*command, cwd=project).returncode == 1
+    (project / "docs/results.md").write_text(SOUND)
+    assert scaleproof(*command, cwd=project).returncode == 0
+
+
+def test_the_action_is_the_command_of_the_workflow(project, repository):
+    steps = yaml.safe_load((repository / "action.yml").read_text())["runs"]["steps"]
+    environment = {"PATHS": "docs", "FAIL_ON": "suspect"}
+    for text, code in ((FAULTY, 1), (SOUND, 0)):
+        (project / "docs/results.md").write_text(text)
+        command = re.sub(r'"?\$(\w+)"?', lambda m: environment[m[1]], steps[-1]["run"])
+        assert scaleproof(*shlex.split(command)[1:], cwd=project).returncode == code
+
+
+def test_the_gate_to_copy_has_commands_that_parse(repository):
+    steps = yaml.safe_load((repository / ".github/examples/gate.yml").read_text())["jobs"]["gate"]["steps"]
+    published = "results/published/" + next((repository / "results/published").glob("demo_*")).name
+    by_name = {words[0]: words for words in _commands(steps)}
+    assert list(by_name) == ["verify", "audit", "gate"]
+    for words in by_name.values():
+        words[words.index("results/demo")] = published
+    assert scaleproof(*by_name["verify"], cwd=repository).returncode == 0
+    assert scaleproof(*by_name["audit"], cwd=repository).returncode == 0
+    (place,) = (k for k, word in enumerate(by_name["gate"]) if "*" in word)
+    done = scaleproof(*by_name["gate"][:place], published, cwd=repository)
+    assert done.returncode == 2, "one result is not three"
+    assert "three" in done.stderr or "3" in done.stderr
+    subprocess.run(["bash", "-n", "-c", "\n".join(step["run"] for step in steps if "run" in step)], check=True)
+
+
+def _commands(steps):
+    """The words of each command of scaleproof among the steps of a job, without its name."""
+    texts = [step["run"] for step in steps if step.get("run", "").startswith("scaleproof ")]
+    return [shlex.split(text, comments=True)[1:] for text in texts]

@@ -1,0 +1,56 @@
+"""The published demo for other programs: gauges of Prometheus, and Parquet."""
+
+import re
+
+import pandas as pd
+import pytest
+from command_line import scaleproof
+
+from scaleproof import to_frame
+from scaleproof.conclude.report.prometheus import prometheus
+from scaleproof.conclude.report.read_results import read_inputs
+
+LINE = re.compile(r'scaleproof_[a-z0-9_]+\{campaign="[^"\\]*",cell="[^"\\]*"\} [-+0-9.e]+')
+
+
+@pytest.fixture
+def demo(repository):
+    return next((repository / "results/published").glob("demo_*"))
+
+
+def test_every_gauge_has_help_a_type_and_the_figures_of_cells_csv(demo, tmp_path):
+    out = tmp_path / "demo.prom"
+    assert scaleproof("export", demo, out, cwd=tmp_path).returncode == 0
+    text = out.read_text()
+    assert text.endswith("\n")
+    lines = text.splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert all(LINE.fullmatch(line) for line in samples)
+    names = [line.split("{")[0] for line in samples]
+    assert {line.split()[2] for line in lines if line.startswith("# HELP")} == set(names)
+    assert [line.split()[2] for line in lines if line.startswith("# TYPE")] == list(dict.fromkeys(names))
+    cells = read_inputs(demo)[1].set_index("cell")
+    for name in ("tokens_per_s", "tokens_per_s_low", "step_time_p50_s"):
+        expected = cells.loc["ddp-n1x2", name]
+        assert f'scaleproof_{name}{{campaign="demo",cell="ddp-n1x2"}} {float(expected)!r}' in samples
+
+
+def test_what_was_not_measured_has_no_gauge():
+    cells = pd.DataFrame(
+        {"cell": ['a"b', "c"], "tokens_per_s": [2.0, None], "mfu": [None, None], "strategy": ["ddp"] * 2}
+    )
+    samples = [line for line in prometheus("x", cells).splitlines() if not line.startswith("#")]
+    assert samples == [r'scaleproof_tokens_per_s{campaign="x",cell="a\"b"} 2.0']
+
+
+def test_parquet_is_the_frame_of_all_runs(demo, tmp_path):
+    to_frame(demo).to_parquet(tmp_path / "demo.parquet")
+    frame = pd.read_parquet(tmp_path / "demo.parquet")
+    assert set(frame["comparison"].dropna()) == {"accumulation"}
+    assert frame["comparison"].isna().sum() == 18
+
+
+def test_another_ending_is_refused(demo, tmp_path):
+    done = scaleproof("export", demo, "demo.txt", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "demo.txt must end in .prom" in done.stderr

@@ -1,0 +1,68 @@
+"""What report.html says at first sight: trust, next step, few screens, charts that can be read, the rest folded."""
+
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.findings.finding import Finding
+
+
+def test_a_decided_answer_says_what_to_do_next(results, show):
+    assert conclude(results.report, []).decided
+    decided = show(results.page(names=[])).inner_text(".answer")
+    assert "Next: more devices, a larger model or another machine may answer otherwise: vary them in" in decided
+
+
+def test_an_answer_without_numbers_says_what_to_do_next(nothing, show):
+    failed = show(nothing.page(names=[])).inner_text(".answer")
+    assert "Next: mend what made the runs fail; then scaleproof retry config/campaigns/synthetic.yaml" in failed
+
+
+def test_commands_of_a_report_below_a_prefix_name_it(results, show):
+    results.report.results = "bench/results"
+    page = show(results.page(names=[]))
+    assert "snakemake --cores 2 bench/results/synthetic/report.html" in page.inner_text("header")
+    assert "scaleproof verify bench/results/synthetic" in page.text_content("#sources")
+    assert page.get_attribute("body", "data-folder") == "bench/results/synthetic"
+
+
+def test_a_page_opens_short_and_a_link_opens_what_is_folded(results, show):
+    page = show(results.page(names=[]), 1280, 800)
+    assert page.evaluate("document.documentElement.scrollHeight") < 5 * 800
+    folded = page.locator("#definitions")
+    assert not folded.is_visible()
+    page.click("nav a[href='#definitions']")
+    assert folded.is_visible()
+
+
+def test_a_long_table_can_be_filtered(results, show):
+    page = show(results.page(names=[]))
+    page.click("nav a[href='#sources']")
+    assert page.locator(".filter").count() == 1, "a table of four rows needs none"
+    page.fill(".filter", "n1x4/rep2")
+    assert page.locator("#sources tbody tr:visible").count() == 1
+    page.fill(".filter", "")
+    assert page.locator("#sources tbody tr:visible").count() == 10
+
+
+def test_smallest_text_of_charts_is_twelve_pixels(results, show):
+    page = show(results.page(), 1280)
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('#charts > .charts svg')].map("
+        "drawing => 9 * drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width)"
+    )
+    assert sizes
+    assert min(sizes) >= 11.9, "nine points are the smallest"
+
+
+def test_repeated_findings_are_one_line_below_the_table(results, show):
+    busy = [
+        Finding(
+            code="machine-busy", severity="suspect", cells=[cell], runs=[f"{cell}/rep{k}"], evidence=f"{k} %", advice=""
+        )
+        for cell in ("ddp-n1x1", "ddp-n1x2")
+        for k in (1, 2, 3)
+    ]
+    results.findings = results.findings.model_copy(update={"findings": busy})
+    notes = show(results.page(names=[])).locator("#footnotes li")
+    assert notes.count() == 1
+    assert "(suspect) in ddp-n1x1, ddp-n1x2 (6 runs): 1 %; 2 more" in " ".join(
+        notes.inner_text().replace("\u00a0", " ").split()
+    )

@@ -116,6 +116,18 @@ SOUND = {
         "Method | tokens/s | Speedup",
         ("A | 1000 | 1.00x", "B | 1250 | 1.50x", "C | 1500 | 1.80x", "D | 2000 | 2.40x"),
     ),
+    "a speed-up in percent of the time of something else": (
+        "Method | Retrieve (ms) | Speedup %",
+        ("none | 0.0477 | 0", "kv | 0.0380 | 14.02", "tiered | 0.0383 | 13.79", "overlap | 0.0529 | 15.05"),
+    ),
+    "a network called faster": (
+        "Source | Mask R-CNN R-50 | Mask R-CNN X-101 | Faster R-CNN R-50",
+        (
+            "step time P100 (s) | 0.620 | 0.961 | 0.566",
+            "step time V100 (s) | 0.4 | 0.8 | 0.5",
+            "train time (h) | 8 | 16 | 9",
+        ),
+    ),
     "rows of means of several figures": (
         "Figure | ours | others",
         ("runs | 10 | 13", "steps | 1385 | 1398", "mean val_loss | 3.2785 | 3.2789", "step time (ms) | 51 | 53"),

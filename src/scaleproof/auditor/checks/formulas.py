@@ -37,8 +37,8 @@ def words_of(text: str) -> set[str]:
 
 
 RATIO = re.compile(
-    r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|faster|slower|\bgains?\b|improve|reduc|overhead|saving|"
-    r"relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
+    r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
+    r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
 # What the heading of a speed-up may say besides the columns that it is of.
 PLAIN = words_of(
@@ -277,13 +277,15 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     for table in context.evidence.tables:
         for figures in figure_tables(table):
             for target in filter(is_ratio, figures.columns):
+                if figures.on_side and SPEEDUP.search(target.heading) is None:
+                    continue  # names of rows are of anything
                 yield from (flag for flag in _ratios(figures, target) if not known & set(flag.about))
 
 
 def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """The rows of a column of ratios that do not follow from what the others do."""
     formulas = list(formulas_of(target, figures))
-    is_speedup = SPEEDUP.search(target.heading) is not None
+    is_speedup = SPEEDUP.search(target.heading) is not None and not target.is_in_percent
     explanations = [
         Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
         for stated in readings(target).values()

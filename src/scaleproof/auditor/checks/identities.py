@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
-from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed, work_of
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.ground.facts.peaks import TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
@@ -20,64 +19,6 @@ SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than th
 OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
 ROWS = 4  # rows that are needed to say that one of them stands out
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
-
-
-@of_evidence.check(
-    Code(
-        "row-stands-out",
-        "suspect",
-        what="In one row of a table rate x time is another number than in all other rows, although they did the same "
-        "work: one of its two figures is wrong.",
-        detected="Four rows or more of the same configuration and batch, whose products agree within 1 %; one is more "
-        "than 5 % off.",
-        seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
-        repair="Look at the raw file of that row.",
-    )
-)
-def products_agree(context: AuditContext) -> Iterator[Flag]:
-    """rate x time of rows that did the same work is one number."""
-    for table in context.tables:
-        for rate_kind in ("tokens_per_s", "samples_per_s"):
-            for time_kind in ("epoch_time_s", "step_time_s"):
-                for rows in _rows_of_same_work(table, time_kind):
-                    yield from _outlier(rows, rate_kind, time_kind)
-
-
-def _rows_of_same_work(table: ReportedTable, time_kind: str) -> list[list[ReportedRow]]:
-    """Groups of ROWS measured rows or more with the same work in an epoch or step, whichever `time_kind` is of.
-
-    The work of an epoch is the configuration's; that of a step is known where rows state one global batch, too.
-    """
-    groups: dict[object, list[ReportedRow]] = {}
-    for row in table.rows:
-        batch = row.value("global_batch")
-        if row.measured and (time_kind == "epoch_time_s" or batch):
-            key = (work_of(row, table), batch if time_kind == "step_time_s" else None)
-            groups.setdefault(key, []).append(row)
-    return [rows for rows in groups.values() if len(rows) >= ROWS]
-
-
-def _outlier(rows: list[ReportedRow], rate_kind: str, time_kind: str) -> Iterator[Flag]:
-    """The one row whose rate x time is off, where those of all other rows agree within CONSTANT."""
-    usable = []
-    for row in rows:
-        rate, time = known(row, rate_kind), known(row, time_kind)
-        if rate is not None and time is not None and rate.per_device is not True and multiplies(rate, time):
-            usable.append((row, rate, time, interval(rate) * interval(time)))
-    if len(usable) < ROWS:
-        return
-    middle = median(product.middle for *_, product in usable)
-    off = [one for one in usable if not one[-1].contains(middle, 0.05)]
-    others = [product for *_, product in usable if product.contains(middle, 0.05)]
-    if len(off) != 1 or any(not product.contains(middle, CONSTANT) for product in others):
-        return
-    row, rate, time, product = off[0]
-    middles = [other.middle for other in others]
-    yield Flag(
-        f"{describe(row)}: {printed(rate)} x {printed(time)} = {integer(product.middle)}; in the "
-        f"{len(others)} other rows {integer(min(middles))} to {integer(max(middles))}",
-        [place(row)],
-    )
 
 
 TOTALS_DISAGREE = Code(

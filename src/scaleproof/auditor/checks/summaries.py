@@ -1,129 +1,152 @@
-"""Rows that sum up others: a mean lies between what it is the mean of, a total is no less than its largest part."""
+"""Rows and columns that sum up others: a mean lies between its parts, a total is no less than its largest part."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
-from typing import NamedTuple
 
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import TOTALS_DISAGREE
-from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
-from scaleproof.auditor.checks.rows import MEASURED, TIMES, describe, place, printed
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
-SUMMARY = re.compile(r"(?i)(?:overall |grand )?(?:(avg\.?|average|mean|median|geomean)|(total|sum))(?: [^\d]{0,20})?")
+SUMMARY = re.compile(
+    r"(?i)(?:overall |grand |arithmetic )?"
+    r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
+    r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)| (?:time|throughput|speed|rate|latency)(?: ?\([^)]{1,30}\))?)?"
+)
+NEAR = 3.0  # factor beyond which a figure is of something else
 ROUNDING = 0.005
 APART = 0.02  # from every mean that there is
 FEWEST = 2
-AVERAGED = (*MEASURED, "mfu", "memory_bytes", "power_w", "energy_j", "utilization", "speedup", "efficiency")
-SUMMED = (*TIMES, "energy_j", "cost", "communication_time_s", "compute_time_s", "data_time_s")
 FIRST = 6  # of the figures that a sentence lists
-MEANS: tuple[Callable[[Sequence[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
+NEVER_SUMMED = (
+    "_per_s",
+    "rate",
+    "mfu",
+    "hfu",
+    "utilization",
+    "speedup",
+    "efficiency",
+    "accuracy",
+    "loss",
+    "perplexity",
+)
+NEVER_AVERAGED = ("devices", "nodes", "batch", "steps", "epochs", "step", "epoch", "seq_len", "samples", "tokens")
+MEANS: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
 
 
-class _Column(NamedTuple):
-    """A figure of a summary row, and those of its column that it sums up."""
+@dataclass(frozen=True)
+class Summary:
+    """One figure that sums up others. `stated`: lowest and highest value that it may be."""
 
-    summary: Quantity
-    parts: list[Quantity]
+    row: int
+    name: str
+    column: FigureColumn
+    parts: list[FigureColumn]
+    is_total: bool
+
+    @property
+    def stated(self) -> tuple[float, float]:
+        figures = self.column.figures
+        return float(figures.low[self.row]), float(figures.high[self.row])
 
     @property
     def values(self) -> list[float]:
-        return [quantity.value for quantity in self.parts]
+        return [float(part.figures.middle[self.row]) for part in self.parts]
+
+    def is_near(self, value: float, relative: float = ROUNDING) -> bool:
+        low, high = self.stated
+        return low * (1 - relative) <= value <= high * (1 + relative)
 
     @property
-    def span(self) -> PrintedInterval:
-        return hull(interval(quantity) for quantity in self.parts)
+    def right(self) -> float:
+        return sum(self.values) if self.is_total else fmean(self.values)
 
-    def is_near(self, value: float) -> bool:
-        return interval(self.summary).contains(value, ROUNDING)
+    @property
+    def is_impossible(self) -> bool:
+        """Whether no mean and no total of these parts can be as small or as large."""
+        low, high = self.stated
+        if not 1 / NEAR < (low + high) / 2 / self.right < NEAR:
+            return False
+        lows = [float(part.figures.low[self.row]) for part in self.parts]
+        highs = [float(part.figures.high[self.row]) for part in self.parts]
+        if self.is_total:
+            return high < max(lows) * (1 - ROUNDING)
+        return high < min(lows) * (1 - ROUNDING) or low > max(highs) * (1 + ROUNDING)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it is the total, or a mean of any kind."""
+        means = [self.right] if self.is_total else [mean(self.values) for mean in MEANS]
+        return any(self.is_near(value, APART) for value in means)
 
 
 @of_evidence.check(TOTALS_DISAGREE)
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
-    """A row called mean, average or total is the mean or the total of the rows above it."""
-    for table in context.tables:
-        for row, above, is_total in _summary_rows(table):
-            columns = _columns(row, above, SUMMED if is_total else AVERAGED)
-            yield from _totals(row, columns) if is_total else _means(row, columns)
+    """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
+    for table in context.evidence.tables:
+        for figures in figure_tables(table) if not table.cut_off else ():
+            for k, column in enumerate(figures.columns):
+                yield from _of_column(figures, k, column)
 
 
-def _summary_rows(table: ReportedTable) -> Iterator[tuple[ReportedRow, list[ReportedRow], bool]]:
-    """(row, the measured rows above that it sums up, whether as a total) for each mean and total of a table.
-
-    Left out are those with lines between them that are not in the table: they may be of more rows than were read.
-    """
-    above: list[ReportedRow] = []
-    for row in table.rows:
-        name = next((text for text in row.texts.values() if re.search(r"[A-Za-z]", text)), "")
-        summary = SUMMARY.fullmatch(name.strip(" *_:"))
-        if summary is None:
-            above.append(row)
-            continue
-        complete = not above or table.form == "JSON" or row.line - above[0].line == len(above)
-        if complete and len(above) >= FEWEST and all(one.measured for one in above):
-            is_total = summary[2] is not None
-            yield row, above, is_total
-        above = []
-
-
-def _columns(row: ReportedRow, above: list[ReportedRow], kinds: Sequence[str]) -> list[_Column]:
-    """The columns of some kinds in which the row and all rows above it have a positive figure without a bound."""
-    columns = []
-    for quantity in row.figures:
-        parts = [q for one in above for q in one.figures if (q.heading, q.kind) == (quantity.heading, quantity.kind)]
-        usable = quantity.kind in kinds and not quantity.bound and all(q.value > 0 and not q.bound for q in parts)
-        if usable and len(parts) == len(above):
-            columns.append(_Column(quantity, parts))
-    return columns
+def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
+    """The wrong figures of a column of means or totals; in a table on its side that is a row."""
+    match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
+    if match is None:
+        return
+    parts = _parts(figures, k)
+    summaries = [
+        Summary(i, name, column, parts, match["total"] is not None)
+        for i, name in enumerate(figures.names)
+        if len(parts) >= FEWEST and all(part.figures.low[i] > 0 for part in (*parts, column))
+    ]
+    summaries = [one for one in summaries if _can_be(one, figures)]
+    exemplary = sum(one.is_near(one.right) for one in summaries)
+    for one in summaries:
+        wrong = not one.is_any and exemplary and len(one.parts) + exemplary > FEWEST + 1
+        if (one.is_impossible and (exemplary or figures.on_side)) or wrong:
+            yield _flag(figures, one, corrected=bool(exemplary))
 
 
-def _means(row: ReportedRow, columns: list[_Column]) -> Iterator[Flag]:
-    """Means outside of the range of their rows; and those that no kind of mean gives.
-
-    The latter only where another column is the arithmetic mean: it shows that the row is meant as one of these rows.
-    """
-    exemplary = any(column.is_near(fmean(column.values)) for column in columns)
-    for column in columns:
-        span, stated = column.span.widened(ROUNDING), interval(column.summary)
-        outside = stated.high < span.low or stated.low > span.high
-        is_a_mean = any(stated.contains(mean(column.values), APART) for mean in MEANS)
-        checkable = exemplary and column.summary.kind in MEASURED and len(column.parts) > FEWEST
-        if outside or (checkable and not is_a_mean):
-            yield _flag(row, column, "the mean", fmean(column.values))
-
-
-def _totals(row: ReportedRow, columns: list[_Column]) -> Iterator[Flag]:
-    """Totals below their largest part; and those that are no sum, where another column of the row is one."""
-    exemplary = any(column.is_near(sum(column.values)) for column in columns)
-    for column in columns:
-        stated, total = interval(column.summary), sum(column.values)
-        below = stated.high < max(interval(part).low for part in column.parts) * (1 - ROUNDING)
-        if below or (exemplary and not stated.contains(total, APART)):
-            yield _flag(row, column, "the total", total)
+def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
+    """The columns right before the k-th, up to the summary before it; of an upright table those of one unit."""
+    parts: list[FigureColumn] = []
+    after = figures.columns[k]
+    for column in reversed(figures.columns[:k]):
+        ends = [(one.kind or "")[-6:] for one in (column, *parts[:1])]  # "time_s": the times of phases are added up
+        same = figures.on_side or len(set(ends)) == 1
+        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not same:
+            break
+        if column.position != after.position - 1 or (figures.on_side and column.line != after.line - 1):
+            return []  # there are rows between that were not read
+        parts.insert(0, column)
+        after = column
+    return parts
 
 
-def _flag(row: ReportedRow, column: _Column, what: str, value: float) -> Flag:
-    """The finding on one figure of a summary row.
+def _can_be(summary: Summary, figures: FigureTable) -> bool:
+    """Whether figures of this kind are added up, or averaged."""
+    heading = summary.name if figures.on_side else summary.column.heading
+    kind = column_of(heading).kind or ""
+    return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
-    `what`: "the mean" or "the total"; `value`: what the rows give for it, in the base unit of the column.
-    """
-    summary = column.summary
-    parts = ", ".join(printed(quantity) for quantity in column.parts[:FIRST])
-    more = ", ..." if len(column.parts) > FIRST else ""
-    factor = value / summary.value  # the same in the base unit and in the printed one
+
+def _flag(figures: FigureTable, one: Summary, corrected: bool) -> Flag:
+    """The finding on one figure. `corrected`: whether other figures show which mean or total is meant."""
+    what = "the total" if one.is_total else "the mean"
+    parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])
+    more = ", ..." if len(one.parts) > FIRST else ""
+    name, heading = (one.column.heading, one.name) if figures.on_side else (one.name, one.column.heading)
+    text, place = one.column.texts[one.row], one.column.place if figures.on_side else figures.places[one.row]
+    printed = figures_of(text)[0].value * one.right / float(one.column.figures.middle[one.row])
+    correction = Correction(value=float(f"{printed:.5g}"), unit="", derivation=f"{what} of {parts}{more}")
     return Flag(
-        f"{describe(row)}: {summary.heading} {printed(summary)} is given as {what} of {parts}{more}",
-        [place(row)],
-        corrected=Correction(
-            value=float(f"{_as_printed(summary) * factor:.5g}"), unit="", derivation=f"{what} of the rows above it"
-        ),
+        f"{name}: {heading} {text} is given as {what} of {parts}{more}",
+        [place],
+        corrected=correction if corrected else None,
     )
-
-
-def _as_printed(quantity: Quantity) -> float:
-    """The number as its cell has it, in the unit of the column."""
-    digits = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
-    return float(digits[0].replace(",", "")) if digits else quantity.value

@@ -2,12 +2,15 @@
 
 __all__ = [
     "discover",
+    "headings",
     "kinds",
     "logged_steps",
     "logs",
+    "printed_figures",
     "printed_log",
     "reported",
     "reported_tables",
     "text_files",
+    "units",
     "walk",
 ]

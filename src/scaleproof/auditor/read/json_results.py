@@ -63,6 +63,8 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
         number = row.line  # of the record
         row.line = lines[number]
         row.part = "" if has_own_lines else records[number].path
+    if table.grid is not None:
+        table.grid.rows = [(lines[number], cells) for number, cells in table.grid.rows]
     kinds = table.kinds()
     return table if kinds & STRONG or len(kinds & WEAK) >= 2 else None
 

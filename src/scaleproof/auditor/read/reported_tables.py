@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scaleproof.auditor.read.grids import Grid
+
 # Kinds whose value is a word.
 WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status")
 
@@ -128,6 +130,7 @@ class ReportedTable:
     checked: bool = True  # False: its headings are not understood, only the units in its cells
     states_spread: bool = False  # how far its figures scatter, or how often they were measured
     cut_off: bool = False  # more rows stand in the file than were read
+    grid: Grid | None = None  # its cells as printed
 
     @property
     def name(self) -> str:

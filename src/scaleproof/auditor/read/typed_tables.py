@@ -56,7 +56,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         heading=grid.section[-1] if grid.section else "",
         section=grid.section,
     )
-    table.cut_off = grid.cut_off
+    table.cut_off, table.grid = grid.cut_off, grid
     _read_grid(grid, table, place)
     if not table.kinds() & RESULTS and (typed := columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []

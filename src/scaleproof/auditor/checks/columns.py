@@ -1,0 +1,191 @@
+"""The columns of a published table as arrays of intervals, whatever their headings mean."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
+from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
+from scaleproof.auditor.read.units import unit_of
+
+MOST_COLUMNS = 24
+MOST_ROWS = 300
+FEWEST_FILLED = 0.5  # share of the cells of a column that must be figures
+
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What printed figures may have been, row by row. Both arrays: (rows,), NaN where a row has no figure."""
+
+    low: Floats
+    high: Floats
+
+    def __mul__(self, other: "Figures") -> "Figures":
+        return Figures(self.low * other.low, self.high * other.high)
+
+    def __truediv__(self, other: "Figures") -> "Figures":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Figures(self.low / other.high, self.high / other.low)
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(self.low + other.low, self.high + other.high)
+
+    def __getitem__(self, rows: Rows) -> "Figures":
+        return Figures(self.low[rows], self.high[rows])
+
+    def scaled(self, factor: float, offset: float = 0.0) -> "Figures":
+        """factor x figures + offset; a negative factor turns the intervals round."""
+        ends = (self.low * factor + offset, self.high * factor + offset)
+        return Figures(*ends) if factor > 0 else Figures(ends[1], ends[0])
+
+    @cached_property
+    def middle(self) -> Floats:
+        return (self.low + self.high) / 2
+
+    @cached_property
+    def width(self) -> Floats:
+        """Width of the intervals, relative to their middles."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.high - self.low) / np.abs(self.middle)
+
+    def distance(self, other: "Figures") -> Floats:
+        """By how much, relative to their size, the nearest values of two intervals differ; 0 where they overlap."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = np.maximum(self.low - other.high, other.low - self.high)
+            return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
+
+
+@dataclass(frozen=True)
+class FigureColumn:
+    """A column of figures in base units: what its heading means, its figures and its cells as printed.
+
+    `position`: its index in the table; `line`, `place`: where its heading stands in the file.
+    """
+
+    meaning: TableColumn
+    figures: Figures
+    texts: list[str]
+    position: int
+    line: int
+    place: str
+
+    @property
+    def heading(self) -> str:
+        return self.meaning.heading
+
+    @property
+    def kind(self) -> str | None:
+        return self.meaning.kind
+
+    @property
+    def has_decimals(self) -> bool:
+        return any(re.search(r"\d\.\d", text) for text in self.texts)
+
+    @property
+    def is_in_percent(self) -> bool:
+        return "%" in self.heading or any("%" in text for text in self.texts)
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """Columns of figures, the other columns, and what the rows are called.
+
+    `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
+    rows of the table in the file.
+    """
+
+    columns: list[FigureColumn]
+    words: dict[str, list[str]]
+    names: list[str]
+    places: list[str]
+    on_side: bool
+
+
+def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
+    """The columns of figures of a table, and of the same table on its side; none where there are fewer than two."""
+    grid = table.grid
+    if grid is None:
+        return
+    width = len(grid.header)
+    rows = grid.rows[:MOST_ROWS]
+    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
+    places = {(row.line, tuple(row.texts.values())): row.place for row in table.rows}
+    at = [(line, places.get((line, tuple(row)), f"{table.file}:{line}")) for line, row in rows]
+    head = (grid.line, table.name)
+    upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
+    if upright is not None:
+        yield upright
+    if width > 2 and 0 < len(cells) <= MOST_COLUMNS:
+        headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
+        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]
+        on_side = _table(["", *headings], [head, *at], turned[1:], [head] * (width - 1), on_side=True)
+        if on_side is not None:
+            yield on_side
+
+
+Place = tuple[int, str]  # a line of the file, and how findings name it
+
+
+def _table(
+    header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
+) -> FigureTable | None:
+    """The columns of a grid of cells; None where fewer than two have figures. `headings_at`, `rows_at`: where headings
+    and rows stand in the file.
+    """
+    columns, words = [], {}
+    for k, heading in enumerate(header):
+        texts = [row[k] for row in cells]
+        meaning = meaning_of(heading)
+        figures = _figures(texts, meaning.scale)
+        filled = sum(not is_nothing(text) for text in texts)
+        if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
+            columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
+        else:
+            words[heading or f"column {k}"] = texts
+    if len(columns) < 2:
+        return None
+    names = [_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+    return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
+
+
+UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
+
+
+def meaning_of(heading: str) -> TableColumn:
+    """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit."""
+    meaning = column_of(heading)
+    match = UNIT.search(heading)
+    unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
+    if unit is None or unit.dimension not in KINDS_OF_UNITS:
+        return meaning
+    kind = KINDS_OF_UNITS[unit.dimension]
+    return TableColumn(heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
+
+
+def _name(cells: list[str], line: int) -> str:
+    """What a row is called: its first cells up to one with a letter."""
+    first = next((k for k, cell in enumerate(cells[:4]) if re.search(r"[A-Za-z]", cell)), 0)
+    return ", ".join(cell for cell in cells[: first + 1] if cell)[:60] or f"line {line}"
+
+
+def _figures(texts: list[str], scale: float) -> Figures:
+    """The figures of cells in the base unit, one unit of their last digit either way. `scale`: of the heading."""
+    european = is_european(texts)
+    low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
+    for i, text in enumerate(texts):
+        figures = figures_of(text, european)
+        if len(figures) == 1 and figures[0].bound is None:
+            unit = figures[0].unit
+            factor = unit.scale if unit is not None else scale
+            low[i] = (figures[0].value - figures[0].resolution) * factor
+            high[i] = (figures[0].value + figures[0].resolution) * factor
+    return Figures(low, high)

@@ -1,0 +1,267 @@
+"""Products of columns that are one number in all rows: rate x time is the work, FLOP/s over rate the FLOPs of a sample.
+
+The number itself need not be known, nor what exactly a column is of: devices and batch are factors where most of the
+rows say so.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
+from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.number_format import number
+
+CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
+ODD = 0.05  # the same, of a row that stands out
+ONE = 1.5  # the same, of a product that is 1
+FEWEST = 3  # rows that show what the number is
+MOST = 2  # of them for each one that stands out
+EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; twice that for all but rate x time
+VARIED = 1.05  # largest over smallest figure of a column whose products say anything
+
+RATES = ("tokens_per_s", "samples_per_s", "rate")
+TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
+DEVICES = ("devices", "processes")
+BATCHES = ("global_batch", "batch", "micro_batch")
+COUNTS = ("steps", "epochs")
+# Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
+INVERTED = ((TIMES, TIMES, 1), (RATES, TIMES, -1), (RATES, RATES, 1))
+CERTAIN = 6.0  # evidence that two columns are
+# Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
+IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
+    (RATES, TIMES, 1, (DEVICES, BATCHES)),
+    (("steps_per_s",), TIMES, 1, ()),
+    (RATES, RATES, -1, (DEVICES,)),
+    (("flops_per_s",), RATES, -1, (DEVICES,)),
+    (("flops_per_s",), TIMES, 1, (DEVICES, BATCHES)),
+    (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
+    (("mfu", "hfu"), RATES, -1, ()),
+    (TIMES, TIMES, -1, (COUNTS,)),
+    (("energy_j",), ("power_w",), -1, (TIMES, DEVICES)),
+    (("cost",), TIMES, -1, (DEVICES,)),
+    (("energy_j",), ("cost",), -1, ()),
+    (COUNTS, BATCHES, 1, (DEVICES,)),
+    (BATCHES, BATCHES, -1, (DEVICES, ("accumulation",))),
+)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column in a product, with its exponent."""
+
+    column: FigureColumn
+    exponent: int
+
+    @cached_property
+    def figures(self) -> Figures:
+        low, high = self.column.figures.low, self.column.figures.high
+        if self.is_exact:
+            low = high = self.column.figures.middle
+        own = Figures(np.where(low > 0, low, np.nan), high)
+        return own if self.exponent == 1 else Figures(np.ones_like(low), np.ones_like(low)) / own
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its figures are counts, which have no rounding."""
+        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, "accumulation")
+
+    @property
+    def varies(self) -> float:
+        """Largest over smallest figure."""
+        middle = self.figures.middle[np.isfinite(self.figures.middle)]
+        return float(middle.max() / middle.min()) if middle.size else 1.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A product in a group of rows. `rows`: their indices in the table."""
+
+    factors: tuple[Factor, ...]
+    rows: list[int]
+
+    @cached_property
+    def figures(self) -> Figures:
+        value = self.factors[0].figures
+        for factor in self.factors[1:]:
+            value = value * factor.figures
+        return value[np.array(self.rows)]
+
+    @cached_property
+    def usual(self) -> Figures:
+        """The product that most of the rows have, once for each row."""
+        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        ones = np.ones(len(self.rows))
+        return Figures(self.figures.low[best] * ones, self.figures.high[best] * ones)
+
+    def _same_as(self, row: int) -> np.typing.NDArray[np.bool_]:
+        ones = np.ones(len(self.rows))
+        one = Figures(self.figures.low[row] * ones, self.figures.high[row] * ones)
+        return self.figures.distance(one) <= CONSTANT
+
+    @cached_property
+    def fits(self) -> np.typing.NDArray[np.bool_]:
+        return self.figures.distance(self.usual) <= CONSTANT
+
+    @cached_property
+    def odd(self) -> np.typing.NDArray[np.bool_]:
+        return self.figures.distance(self.usual) > ODD
+
+    def is_multiple(self, i: int) -> bool:
+        """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
+        factor = float(self.figures.middle[i] / self.usual.middle[i])
+        factor = max(factor, 1 / factor)
+        return not self._is_count and abs(factor / round(factor) - 1) <= 2 * CONSTANT
+
+    @cached_property
+    def evidence(self) -> float:
+        """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
+        fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
+        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self._is_count
+        varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
+        if agreeing < 1 or varied < VARIED:
+            return 0.0
+        width = float(np.median(self.figures.width[self.fits])) + 2 * CONSTANT
+        return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
+
+    @property
+    def _is_count(self) -> bool:
+        """Whether it is 1, and of counts alone: global batch = batch x devices x accumulated steps."""
+        return abs(self.usual.middle[0] - 1) <= CONSTANT and all(factor.is_exact for factor in self.factors)
+
+    @property
+    def holds(self) -> bool:
+        if self._is_count:
+            return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
+        kinds = {factor.column.kind for factor in self.factors}
+        certain = len(self.factors) == 2 and bool(kinds & {*RATES}) and bool(kinds & {*TIMES})
+        enough = EVIDENCE if certain else 2 * EVIDENCE
+        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
+
+
+@of_evidence.check(
+    Code(
+        "row-stands-out",
+        "suspect",
+        what="In one row of a table a product is another number than in all other rows: rate x time, although they "
+        "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
+        detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
+        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors.",
+        seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
+        repair="Look at the raw file of that row.",
+    )
+)
+def products_agree(context: AuditContext) -> Iterator[Flag]:
+    """Products that are one number in most rows of a table are so in all."""
+    for table in context.evidence.tables:
+        for figures in figure_tables(table):
+            yield from _outliers(figures)
+            yield from _inverted(figures)
+
+
+def _inverted(figures: FigureTable) -> Iterator[Flag]:
+    """Two times, or a time and a rate, of which one falls as the other rises, or the other way round."""
+    for first, second, exponent in INVERTED:
+        for one, other in product(_of(figures, first), _of(figures, second)):
+            agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.places))))
+            in_order = one is not other and figures.columns.index(one) < figures.columns.index(other)
+            if (in_order or first != second) and agreement.evidence >= CERTAIN and not agreement.odd.any():
+                sign = " x " if exponent == 1 else " / "
+                examples = [f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]]
+                yield Flag(
+                    f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
+                    f"{agreement.fits.sum()} rows ({', '.join(examples)}): one of the two is the inverse "
+                    "of what it is called",
+                    figures.places,
+                )
+
+
+def _outliers(figures: FigureTable) -> Iterator[Flag]:
+    """The rows that stand out by any identity; each once."""
+    flagged: set[int] = set()
+    for first, second, exponent, besides in IDENTITIES:
+        for one, other in product(_of(figures, first), _of(figures, second)):
+            if one is other or (first == second and _are_alike(one, other)):
+                continue
+            candidates = [
+                Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
+                for rows in _groups(figures)
+                for more in _factors(figures, besides, (one, other))
+            ]
+            usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
+            if usual is None or not usual.holds:
+                continue
+            for i in np.flatnonzero(usual.odd).tolist():
+                row = usual.rows[i]
+                if row in flagged or usual.is_multiple(i) or not _is_alike(figures, usual, row):
+                    continue
+                if not any(_explains(a, row) for a in candidates):
+                    flagged.add(row)
+                    yield _flag(figures, usual, i)
+
+
+def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
+    """Whether two columns are of one quantity, of two programs or variants: their ratio is no constant."""
+    a, b = one.meaning, other.meaning
+    return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
+
+
+def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
+    usable = (column for column in figures.columns if column.meaning.statistic in (None, "mean"))
+    return [column for column in usable if column.kind in kinds]
+
+
+def _groups(figures: FigureTable) -> Iterator[list[int]]:
+    """All rows, and those that have one word in common."""
+    everything = list(range(len(figures.places)))
+    yield everything
+    for texts in figures.words.values():
+        groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
+        yield from (rows for rows in groups.values() if FEWEST <= len(rows) < len(everything))
+
+
+def _factors(
+    figures: FigureTable, besides: tuple[tuple[str, ...], ...], used: tuple[FigureColumn, ...]
+) -> Iterator[tuple[Factor, ...]]:
+    """Each choice of further factors: of each of `besides` none, or a column, or one over it."""
+    choices: list[list[Factor | None]] = []
+    for kinds in besides:
+        columns = [column for column in _of(figures, kinds) if column not in used]
+        choices.append([None, *(Factor(column, exponent) for column in columns for exponent in (1, -1))])
+    for chosen in product(*choices):
+        yield tuple(factor for factor in chosen if factor is not None)
+
+
+def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
+    """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
+    fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
+    for texts in figures.words.values():
+        others = [texts[i] for i in fitting]
+        if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
+            return False
+    return True
+
+
+def _explains(agreement: Agreement, row: int) -> bool:
+    """Whether a row follows from another product of the same columns that several rows have."""
+    if row not in agreement.rows or agreement.fits.sum() < FEWEST or not agreement.evidence:
+        return False
+    return bool(agreement.fits[agreement.rows.index(row)])
+
+
+def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
+    """The finding on the row at index i of an agreement."""
+    row = usual.rows[i]
+    terms = [factor.column.texts[row] for factor in usual.factors]
+    signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
+    printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
+    headings = ", ".join(factor.column.heading for factor in usual.factors)
+    return Flag(
+        f"{figures.names[row]}: {printed} = {number(float(usual.figures.middle[i]), 4)} ({headings}); in "
+        f"{usual.fits.sum()} other rows {number(float(usual.usual.middle[i]), 4)}",
+        [figures.places[row]],
+    )

@@ -1,0 +1,149 @@
+"""Columns that follow from others: a figure that breaks the formula of its table is named, a sound one is not."""
+
+from pathlib import Path
+
+import pytest
+
+from scaleproof.auditor.audit import audit_paths
+from scaleproof.ground.findings.finding import Finding
+
+
+def accusations(folder: Path, head: str, *lines: str) -> list[Finding]:
+    """What the audit of a table says above a note; its cells are separated by bars."""
+    rule = "|".join(["---"] * len(head.split("|")))
+    table = "\n".join(f"| {line} |" for line in (head, rule, *lines))
+    (folder / "README.md").write_text(f"# Results\n\n{table}\n")
+    return [finding for finding in audit_paths([folder]).findings if finding.severity != "note"]
+
+
+# name -> (heading, lines, the wrong cell, the right one, code, what the finding says)
+FORMS = {
+    "methods over the row that is 1": (
+        "Method | Time (s) | Speedup",
+        ("Baseline | 102.2 | 1.0x", "Compiled | 80.1 | 1.28x", "Compiled + AMP | 51.0 | {}"),
+        ("2.4x", "2.00x", "speedup-not-in-table", "102.2 / 51.0 = 2.004"),
+    ),
+    "a baseline without a figure": (
+        "Method | tokens/s | Speedup",
+        ("Baseline | 1022 | -", "Compiled | 1280 | 1.25x", "Compiled + AMP | 2410 | {}"),
+        ("2.86x", "2.36x", "speedup-not-in-table", "2410 / 1022 = 2.358"),
+    ),
+    "percent more than the baseline": (
+        "Method | tokens/s | vs baseline",
+        ("Baseline | 1022 | -", "Compiled | 1280 | +25.2%", "Compiled + AMP | 2410 | {}"),
+        ("+115.8%", "+135.8%", "speedup-not-in-table", "2410 / 1022"),
+    ),
+    "a group for each baseline": (
+        "Method | Calls | Saving | Steps/s",
+        (
+            "A | 5965 | 0.00% | 0.292",
+            "tree | 3678 | 38.34% | 0.318",
+            "A | 4312 | 0.00% | 0.261",
+            "tree | 2513 | {} | 0.337",
+            "short tree | 2990 | 30.66% | 0.309",
+            "A | 5202 | 0.00% | 0.248",
+            "tree | 3348 | 35.64% | 0.278",
+        ),
+        ("52.69%", "41.72%", "speedup-not-in-table", "2513 / 4312"),
+    ),
+    "columns that the heading names": (
+        "GPUs | Time to train - TF32 (h) | Time to train - AMP (h) | Time to train speedup (TF32 to AMP)",
+        ("8 | 38.1 | 14.2 | {}",),
+        ("2.00", "2.68", "speedup-not-in-table", "38.1 / 14.2 = 2.683"),
+    ),
+    "a table on its side": (
+        "Figure | Baseline | Compiled | AMP",
+        ("Step time (ms) | 100.2 | 80.1 | 51.0", "Speedup | 1.0 | 1.25 | {}"),
+        ("2.4", "1.96", "speedup-not-in-table", "100.2 / 51.0 = 1.965"),
+    ),
+    "rate x time": (
+        "GPUs | Images/s | Epoch time (s)",
+        ("1 | 100 | 56.0", "2 | 190 | 29.5", "4 | {} | 15.53", "8 | 700 | 8.00", "16 | 1300 | 4.31"),
+        ("402", "361", "row-stands-out", "402 x 15.53"),
+    ),
+    "the global batch": (
+        "GPUs | Micro batch | Grad acc | Global batch | tokens/s",
+        ("1 | 4 | 8 | 32 | 100.1", "2 | 4 | 4 | 32 | 190.2", "4 | 4 | {} | 32 | 350.3"),
+        ("4", "2", "row-stands-out", "in 2 other rows 1"),
+    ),
+    "a row of means": (
+        "Run | img/s | Epoch (s)",
+        ("1 | 100.2 | 51.0", "2 | 103.1 | 49.7", "3 | 101.4 | 50.4", "Average of 3 runs | {} | 50.4"),
+        ("107.9", "101.6", "totals-disagree", "the mean of 100.2, 103.1, 101.4"),
+    ),
+    "a column of totals": (
+        "GPUs | Forward (ms) | Backward (ms) | Step (ms) | Total (ms)",
+        ("1 | 30.2 | 63.1 | 11.4 | 104.7", "2 | 31.0 | 69.7 | 10.4 | 111.1", "4 | 37.1 | 66.2 | 12.9 | {}"),
+        ("136.2", "116.2", "totals-disagree", "the total of 37.1, 66.2, 12.9"),
+    ),
+    "a row of totals": (
+        "Phase | DDP (s) | FSDP (s)",
+        ("Forward | 30.2 | 40.1", "Backward | 61.0 | 80.3", "Optimizer | 7.1 | 5.2", "Total | 98.3 | {}"),
+        ("145.6", "125.6", "totals-disagree", "the total of 40.1, 80.3, 5.2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_figure_that_breaks_the_formula_of_its_table_is_named(tmp_path, form):
+    head, lines, (wrong, _, code, text) = FORMS[form]
+    findings = accusations(tmp_path, head, *(line.format(wrong) for line in lines))
+    assert code in {finding.code for finding in findings}
+    assert text in " ".join(finding.evidence for finding in findings)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_sound_table_is_not_accused(tmp_path, form):
+    head, lines, (_, right, _, _) = FORMS[form]
+    assert accusations(tmp_path, head, *(line.format(right) for line in lines)) == []
+
+
+SOUND = {
+    "one speed-up of each column": (
+        "Method | Forward | Fwd+Bwd | Speedup",
+        (
+            "BF16 | 2.00ms | 4.79ms | 1.00x",
+            "FP8 row | 1.84ms | 4.55ms | 1.08x",
+            "FP8 | 1.45ms | 4.06ms | 1.38x",
+            "FP8 row, eager | 2.89ms | 21.86ms | 0.23x",
+        ),
+    ),
+    "twice the batch on two devices": (
+        "Config | Step (ms) | Throughput (s/s)",
+        ("Single GPU | 139.86 | 229", "DDP (2GPU) | 145.48 | 440", "FSDP | 150.27 | 426", "GradOp | 143.25 | 447"),
+    ),
+    "all over a baseline elsewhere": (
+        "Method | tokens/s | Speedup",
+        ("A | 1000 | 1.00x", "B | 1250 | 1.50x", "C | 1500 | 1.80x", "D | 2000 | 2.40x"),
+    ),
+    "a speed-up in percent of the time of something else": (
+        "Method | Retrieve (ms) | Speedup %",
+        ("none | 0.0477 | 0", "kv | 0.0380 | 14.02", "tiered | 0.0383 | 13.79", "overlap | 0.0529 | 15.05"),
+    ),
+    "a network called faster": (
+        "Source | Mask R-CNN R-50 | Mask R-CNN X-101 | Faster R-CNN R-50",
+        (
+            "step time P100 (s) | 0.620 | 0.961 | 0.566",
+            "step time V100 (s) | 0.4 | 0.8 | 0.5",
+            "train time (h) | 8 | 16 | 9",
+        ),
+    ),
+    "rows of means of several figures": (
+        "Figure | ours | others",
+        ("runs | 10 | 13", "steps | 1385 | 1398", "mean val_loss | 3.2785 | 3.2789", "step time (ms) | 51 | 53"),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", SOUND)
+def test_what_has_another_reason_is_not_accused(tmp_path, form):
+    head, lines = SOUND[form]
+    assert accusations(tmp_path, head, *lines) == []
+
+
+def test_a_time_that_falls_as_the_epoch_takes_longer_is_a_rate(tmp_path):
+    lines = (
+        f"{n} | 108 | {epoch:.3f} | {108000 / epoch:.5f}" for n, epoch in enumerate((1416, 1579, 1322, 2152, 4417))
+    )
+    findings = accusations(tmp_path, "Run | Batch | Epoch time (s) | Step time (ms)", *lines)
+    assert any("is the inverse" in finding.evidence for finding in findings)

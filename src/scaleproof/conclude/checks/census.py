@@ -116,7 +116,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
         if census.slowed_by:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
             return
-        problem = _window_problem(run, census)
+        problem = _window_problem(run, census) or _witness_problem(census)
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if _on_cpu(run) else "suspect")
             return
@@ -141,6 +141,26 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
                 f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
                 f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
+    inside = census.tokens_inside_window
+    if inside is not None and census.before.tokens_inside and inside != steps * census.before.tokens_inside:
+        return (
+            f"{significant(inside / steps, 6)} tokens a step reached the table of tokens inside the model in the "
+            f"window, and {integer(census.before.tokens_inside)} in the probed step before it"
+        )
+    return None
+
+
+def _witness_problem(census: Census) -> str | None:
+    """Return which step of a rank's witness ran other things than the probed step before the window; None: no step.
+
+    Only from that step on: engines lay their buckets out in the first ones.
+    """
+    for step in census.witness.kinds if census.witness else []:
+        names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
+        changed = [name for name in names if getattr(step, name) != getattr(census.before, name)]
+        if step.step >= census.before.step and changed:
+            own, probed = getattr(step, changed[0]), getattr(census.before, changed[0])
+            return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
     return None
 
 

@@ -61,11 +61,18 @@ def graph_nodes() -> int:
 
 
 def probed_step(
-    step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None, nodes: int, saved_on_host: bool = False
+    step: int,
+    probe: Probe,
+    strategy: Strategy,
+    checksum: TokenChecksum | None,
+    nodes: int,
+    tokens_inside: int | None,
+    saved_on_host: bool = False,
 ) -> ProbedStep:
     """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes.
 
-    `checksum`: of the tokens that entered the model; None where nobody could look. `saved_on_host`: whether the step
+    `checksum`: of the tokens that entered the model; None where nobody could look. `tokens_inside`: how many reached
+    its table of tokens. `saved_on_host`: whether the step
     kept what its backward pass needs in the host's memory.
     """
     dtypes = probe.dtypes()
@@ -87,6 +94,7 @@ def probed_step(
         idle_s=probe.clock.idle_s if probe.clock else None,
         gradient_norm=probe.witness.gradient_norm,
         scaled_by=probe.witness.scaled_by,
+        tokens_inside=tokens_inside,
     )
 
 
@@ -98,6 +106,7 @@ def take_census(
     nodes_in_window: int,
     slowed_by: list[str],
     tokens_in_window: str,
+    tokens_inside_window: int | None,
     updates_in_window: UpdatesInWindow | None,
     first_losses: list[float],
 ) -> Census:
@@ -105,7 +114,8 @@ def take_census(
 
     `before`, `after`: the probed steps on both sides of the window. `modes_in_window`: dispatch modes that saw its
     operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what slowed its operations.
-    `tokens_in_window`: the chain of FedTokens. `first_losses`: of the model as it was built.
+    `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of TokensInside.
+    `first_losses`: of the model as it was built.
     """
     parameters = {id(p): p for p in strategy.module.parameters()}.values()
     return Census(
@@ -121,6 +131,7 @@ def take_census(
         nodes_in_window=nodes_in_window,
         slowed_by=slowed_by,
         tokens_in_window=tokens_in_window,
+        tokens_inside_window=tokens_inside_window,
         updates_in_window=updates_in_window,
         first_losses=first_losses,
         env={name: os.environ.get(name) for name in VARIABLES},

@@ -40,7 +40,7 @@ def load() -> None:
 
     import scaleproof.measure.model.decoder
     import scaleproof.measure.reference.replay
-    import scaleproof.measure.trainer.measure  # noqa: F401
+    import scaleproof.measure.trainer.run  # noqa: F401
 
     torch.set_num_threads(1)
 
@@ -100,7 +100,7 @@ PROVENANCE = {
 
 
 def _rank(request: Request, rank: int, world_size: int, port: int, patch: Callable[[], None]) -> None:
-    from scaleproof.measure.trainer.measure import measure
+    from scaleproof.measure.trainer.run import measure
 
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
     os.environ |= {name: str(value) for name, value in places.items()}

@@ -107,7 +107,7 @@ def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, 
         "moments": ("float32", "AdamW's moments were kept in {}"),
     }
     for name, (value, words) in expected.items():
-        other = [found for found in conditions.get(name, []) if found != value]
+        other = [occurred for occurred in conditions.get(name, []) if occurred != value]
         if other:
             yield f"in the window {words.format(' and '.join(other))}, {value} is configured"
 

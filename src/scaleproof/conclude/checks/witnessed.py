@@ -63,7 +63,7 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
         updates, steps = census.updates_in_window, len(witness.losses)
         calls = updates.calls // work["steps"] if updates else 0
-        if not updates or not calls or len(witness.moments) != calls * steps:
+        if not updates or not updates.conditions or len(witness.moments) != calls * steps:
             continue
         expected = np.array(witness.moments[calls * work["warmup_steps"] :])
         moments = np.array(updates.moments[: len(expected)])

@@ -47,7 +47,8 @@ def _timed(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
     """As `bare_loop`. Raises what says that memory ran out."""
-    workload, work, execution = config["workload"], config["work"], config["execution"]
+    workload, work = config["workload"], config["work"]
+    execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
     model = build(workload, work["seed"], train.classes, execution["attention"])
     parameters = sum(p.numel() for p in model.parameters())

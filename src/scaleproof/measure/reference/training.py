@@ -150,8 +150,13 @@ def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> tor
         {"params": matrices, "weight_decay": options["weight_decay"]},
         {"params": others, "weight_decay": 0.0},
     ]
-    rate, betas, eps = options["learning_rate"], tuple(options["betas"]), options["eps"]
-    return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=eps, fused=fused or None)
+    return torch.optim.AdamW(
+        groups,
+        lr=options["learning_rate"],
+        betas=tuple(options["betas"]),
+        eps=options["eps"],
+        fused=fused or None,
+    )
 
 
 def clip(parameters: Iterable[Tensor], limit: float) -> float:

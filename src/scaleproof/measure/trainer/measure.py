@@ -44,16 +44,6 @@ TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
 
 
-def measure(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics.
-
-    `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
-    """
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
-    measure_in(session, request, began)
-    return session
-
-
 @dataclass(frozen=True)
 class Ready:
     """A run that is set up on this rank; `steps(first, count)` makes some of its steps."""
@@ -250,24 +240,11 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
     return Closing(scored, epoch, monotonic, probed)
 
 
-def measure_in(session: Session, request: Request, began: float) -> None:
+def measure_in(session: Session, request: Request, began: float) -> tuple[Measured | None, float, float]:
     """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds.
 
-    What the witness adds is written once more: where it fails, the run is there without it.
+    Returns the metrics on rank 0, and the seconds of the probed step and of a timed one.
     """
-    metrics, step_s = _timed_run(session, request, began)
-    if not request.witness_steps:
-        return
-    from scaleproof.measure.trainer.witness import second_look
-
-    seen = session.gather(second_look(session, request, step_s))
-    if metrics and metrics.census:
-        census = [own.model_copy(update=found) for own, found in zip(metrics.census, seen, strict=True)]
-        write_json(Path(request.out) / METRICS, _content(metrics.model_copy(update={"census": census})))
-
-
-def _timed_run(session: Session, request: Request, began: float) -> tuple[Measured | None, float]:
-    """As `measure_in`, without the witness. Returns the metrics on rank 0, and the seconds of the probed step."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
@@ -306,10 +283,8 @@ def _timed_run(session: Session, request: Request, began: float) -> tuple[Measur
         closing_monotonic=closing.monotonic_s,
     )
     ranks = session.gather(own)
-    probed_s = float(warmup[-2].wall)
-    if session.rank == 0:
-        return _write_metrics(session, request, run, ranks, closing.scored, began), probed_s
-    return None, probed_s
+    metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
+    return metrics, warmup[-2].wall, window.series.wall / work.steps
 
 
 def _write_metrics(
@@ -319,12 +294,12 @@ def _write_metrics(
     if any(rank.out_of_memory for rank in scored):
         say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
     metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
-    write_json(Path(request.out) / METRICS, _content(metrics))
+    write_json(Path(request.out) / METRICS, content(metrics))
     say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
     return metrics
 
 
-def _content(metrics: Measured) -> dict[str, Any]:
+def content(metrics: Measured) -> dict[str, Any]:
     """What the file of the metrics holds."""
     return metrics.model_dump(mode="json", by_alias=True)
 

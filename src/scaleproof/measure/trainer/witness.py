@@ -19,7 +19,8 @@ from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.update_log import UpdateLog
 
-CONTROL_S = 1.0  # of the control, by the time of a probed step
+CONTROL_S = 1.0  # of the control, by the time of a timed step
+LEAST, MOST = 3, 10  # its steps
 TIME_SHARE = 0.5  # of what is left of a run's time limit
 # What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
 KIND = (
@@ -34,14 +35,16 @@ KIND = (
 )
 
 
-def second_look(session: Session, request: Request, step_s: float) -> dict[str, Any]:
-    """The fields `witness` and `control` of this rank's census; `step_s`: of a probed step. Every rank must take part.
+def second_look(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
+    """The fields `witness` and `control` of this rank's census. Every rank must take part.
+
+    `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
 
     A run whose model, optimizer and gradients are still alive would need twice their memory: nobody may hold one.
     """
     gc.collect()
     accelerator.release_memory(session.device)
-    steps = steps_to_witness(session, request, step_s)
+    steps = steps_to_witness(session, request, probed_s)
     say(session, f"witness: {steps} steps once more, each of them looked at")
     fields: dict[str, Any] = {}
     if steps:
@@ -54,20 +57,20 @@ def second_look(session: Session, request: Request, step_s: float) -> dict[str, 
             request.cell.config,
             Path(request.tokens),
             session.device,
-            max(3, min(10, int(CONTROL_S / step_s))),
+            max(LEAST, min(MOST, int(CONTROL_S / step_s))),
             session.local_world,
         )
         fields["control"] = timed and BareLoop.model_validate(timed)
     return fields
 
 
-def steps_to_witness(session: Session, request: Request, step_s: float) -> int:
+def steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
     """How many steps are witnessed: as many as were asked for, or as time allows; the same on every rank.
 
-    `step_s`: of a probed step. None where a compiled cell may not fit into memory as it is written.
+    `probed_s`: seconds of a probed step. None where a compiled cell may not fit into memory as it is written.
     """
     left_s = request.time_limit - (time.time() - request.started)
-    affordable = int(TIME_SHARE * left_s / step_s)
+    affordable = int(TIME_SHARE * left_s / probed_s)
     device = session.device
     if request.cell.execution.compile and accelerator.is_accelerator(device):
         total = torch.cuda.get_device_properties(device).total_memory

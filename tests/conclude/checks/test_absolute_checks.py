@@ -194,8 +194,19 @@ FAULTS = {
     "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
     "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
     "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
-    "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),
+    "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), "clock-differs"),
+    "torch of the ranks": (lambda d: d["census"][0]["env"].update(torch_version="0.1"), "settings-differ"),
+    "another CPU": (lambda d: d["census"][0]["env"].update(cpu_model="Another"), "settings-differ"),
+    "other instructions": (lambda d: d["census"][0]["env"].update(MKL_ENABLE_INSTRUCTIONS="AVX"), "provenance-differs"),
+    "a process in KiB": (lambda d: resident(d, 1 / 1024), "state-differs"),
 }
+
+
+def resident(data, factor):
+    """Change the memory of all processes."""
+    data["memory"]["max_rss_bytes"] = round(data["memory"]["max_rss_bytes"] * factor)
+    for rank in data["ranks"]:
+        rank["max_rss_bytes"] = round(rank["max_rss_bytes"] * factor)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -10,11 +10,13 @@ from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, invento
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.machine.network import short_host
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
 STATE = 1.3  # measured state over the ZeRO paper's formula
-LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
+LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -288,10 +290,25 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
             yield f"the process may use cores {census.cores}, recorded are {record['cores']}"
         if record["cores"] and len(census.cores) > threads:
             yield f"the process may use {len(census.cores)} cores, {threads} are configured"
+    if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
+        yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
+    recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node_cpu(run, record)}
+    for name, value in recorded.items():
+        own = census.env.get(name)
+        if own and value and own != value:
+            yield f"the rank has {name.replace('_', ' ')} {own}, recorded is {value}"
     if execution["compile"] and not census.compiled_graphs:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
+
+
+def node_cpu(run: MeasuredRun, rank: Rank) -> str | None:
+    """Return the CPU's model as it is recorded of a rank's machine; None where it is not known."""
+    if "nodes" not in run.metrics.hardware:
+        return run.metrics.hardware["cpu_model"] if rank["host"] == run.metrics.host["hostname"] else None
+    node = run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
+    return node.get("cpu_model")
 
 
 def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
@@ -351,8 +368,8 @@ def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         "note",
         what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
         "they can.",
-        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.7, where nothing is "
-        "offloaded.",
+        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is "
+        "offloaded; on CPUs the memory of the process against its state.",
         seen="Buckets and buffers of an engine, which are large beside a small model.",
         repair="Plan memory by the measured figure; smaller buckets help.",
     )
@@ -368,6 +385,12 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
             f"formula ({fixed(ratio, 2)}x)",
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
+        )
+    if _on_cpu(run) and memory.max_rss_bytes < memory.state_bytes:
+        yield Flag(
+            f"the process took {megabytes(memory.max_rss_bytes)} at most, its state {megabytes(memory.state_bytes)}",
+            severity="suspect",
+            advice="One of the two is not in bytes, or not of this run.",
         )
     if ratio > STATE:
         yield Flag(

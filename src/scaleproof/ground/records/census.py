@@ -141,7 +141,11 @@ class Census(CensusPart):
         description="Losses of samples of step 0, those with the smallest ids, by the model as it was built, in fp32; "
         "null in older files.",
     )
-    env: dict[str, str | None] = Field(description="Thread and device variables, as the rank saw them.")
+    env: dict[str, str | None] = Field(
+        description="Thread and device variables, as the rank saw them; its torch, CPU, instructions, and variables "
+        "that choose them."
+    )
+    wrapper: str | None = Field(None, description="Class of what wraps the model; null where nothing does.")
     weights: str | None = Field(
         None, description="Checksum of the bits of all weights after the last step; null where they are sharded."
     )

@@ -269,6 +269,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
         warm=window.warm,
         census=take_census(
             run.strategy,
+            run.model,
             before,
             closing.probed,
             window.modes,

@@ -125,3 +125,26 @@ def faster(data):
 )
 def test_a_step_that_takes_longer_than_training_explains_is_named(sound, change, expected):
     assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
+
+
+def resident(data, factor):
+    """Change the memory of all processes."""
+    data["memory"]["max_rss_bytes"] = round(data["memory"]["max_rss_bytes"] * factor)
+    for rank in data["ranks"]:
+        rank["max_rss_bytes"] = round(rank["max_rss_bytes"] * factor)
+
+
+READ_BACK = {
+    "torch of the ranks": (lambda d: d["census"][0]["env"].update(torch_version="0.1"), "settings-differ"),
+    "another CPU": (lambda d: d["census"][0]["env"].update(cpu_model="Another"), "settings-differ"),
+    "other instructions": (lambda d: d["census"][0]["env"].update(MKL_ENABLE_INSTRUCTIONS="AVX"), "provenance-differs"),
+    "a process in KiB": (lambda d: resident(d, 1 / 1024), "state-differs"),
+    "the same memory": (lambda d: resident(d, 1), None),
+}
+
+
+@pytest.mark.parametrize("name", READ_BACK)
+def test_what_is_recorded_is_read_back(sound, name):
+    change, code = READ_BACK[name]
+    sound[0] = sealed(sound[0], change)
+    assert set(codes(sound)) == ({code} if code else set())

@@ -8,8 +8,8 @@ from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
-# Of the bare loop's step, and seconds, that nobody has to explain. Sound runs on a machine with eight times the load
-# of its cores took -18 % to +36 % on the rank with the least.
+# Of the bare loop's step, and seconds, that nobody has to explain. Seven sound runs on a machine with four times the
+# load of its cores took 18 % less to 6 % more on the rank with the least.
 SHARE, LEAST_S = 0.5, 0.001
 BYTE_S = 4e-9  # of processor time, for each byte exchanged with another process of the machine
 COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps

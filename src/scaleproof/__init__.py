@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # as of typing, whose import takes as long as a command h
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-    from typing import TypeVar
+    from typing import Literal, TypeVar
 
     import pandas as pd
     from torch.nn import Module
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.comparison import Compared
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
+    from scaleproof.measure.watch.lightning_callback import LightningWatch
     from scaleproof.measure.watch.loop import Watched
     from scaleproof.measure.watch.trainer_callback import WatchCallback
 
@@ -137,8 +138,14 @@ def watch(
     return watch_loop(batches, model, optimizer, folder)
 
 
-def watch_callback(folder: str | Path | None = None) -> WatchCallback:
-    """For the Trainer of transformers what `watch` is for a loop: `Trainer(..., callbacks=[watch_callback()])`."""
+def watch_callback(
+    folder: str | Path | None = None, of: Literal["transformers", "lightning"] = "transformers"
+) -> WatchCallback | LightningWatch:
+    """For the Trainer of transformers or Lightning what `watch` is for a loop: `callbacks=[watch_callback()]`."""
+    if of == "lightning":
+        from scaleproof.measure.watch.lightning_callback import LightningWatch
+
+        return LightningWatch(folder)
     from scaleproof.measure.watch.trainer_callback import WatchCallback
 
     return WatchCallback(folder)

@@ -100,3 +100,11 @@ def test_lines_of_a_log_that_a_document_quotes_are_no_run_to_compare(tmp_path, t
     (two[0] / "train.log").write_text(lines)
     with pytest.raises(UserError, match="several kinds of runs"):
         compare_external(*two, ["world_size"])
+
+
+def test_a_kind_that_is_called_run_something_is_no_repeat(tmp_path, two):
+    side = tmp_path / "kinds"
+    for name in ("run_ddp", "run_fsdp"):
+        write_atomic(side / name / "training_metrics.json", json.dumps(metrics(2, random.Random(name), family=1)))
+    with pytest.raises(UserError, match="several kinds of runs"):
+        compare_external(side, two[0], [])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import parser
+from scaleproof.ground.campaign.config import Work
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -78,3 +79,8 @@ def test_a_closed_pipe_ends_quietly(repository):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=repository)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_a_default_that_help_repeats_is_that_of_a_campaign():
+    default = Work.model_fields["warmup_steps"].default
+    assert f"first steps that do not count (default: {default})" in COMMANDS["scaleproof ab"].format_help()

@@ -1,14 +1,16 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from scaleproof.cli.ab import split
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, ab_verdict
-from scaleproof.driver.ab import AbRequest, write_campaign
+from scaleproof.driver import ab
+from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.records.result_file import Estimated
@@ -28,30 +30,103 @@ def test_commands_are_split_at_their_separators():
     assert split(programs) == (["a", "-x"], ["b"])
 
 
+def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:
+    path = CAMPAIGNS / "mine.yaml"
+    write_campaign(path, campaign_of(request, rounds, chance))
+    return LoadedCampaign(path)
+
+
 def test_the_campaign_runs_both_commands_as_they_were_given():
     request = AbRequest(["python", "a.py", "--name", "two words"], ["python", "b.py", "--steps", "{steps}"])
-    loaded = LoadedCampaign(write_campaign(request, None, None))
+    loaded = written(request)
     assert [cell.words for cell in loaded.cells] == [[*request.a], ["python", "b.py", "--steps", "50"]]
     assert loaded.question == {"is": "b-n1x1", "better_than": "a-n1x1", "by": 0.0}
 
 
-def test_one_request_is_one_campaign_and_another_needs_another_name():
+def test_another_comparison_needs_another_name():
     request = AbRequest(["a"], ["b"])
-    assert write_campaign(request, "mine", None) == write_campaign(request, "mine", None)
+    written(request)
+    written(request, rounds=9)
     with pytest.raises(UserError, match="with another comparison"):
-        write_campaign(AbRequest(["a"], ["c"]), "mine", None)
+        written(AbRequest(["a"], ["c"]))
 
 
-def test_a_series_gives_each_comparison_its_part(tmp_path):
-    parts = []
+def test_what_was_compared_stays_as_it_is():
+    path = CAMPAIGNS / "mine.yaml"
+    request = AbRequest(["a"], ["b"])
+    written(request, rounds=9)
+    assert not write_campaign(path, campaign_of(request, 20))
+    assert LoadedCampaign(path).campaign.most_repeats == 9
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "runs_s", "rounds"),
+    [
+        (12.0, 4.4, 11),  # beside each round 3.8 s, and 23 s of the page
+        (40.0, 36.0, 2),
+        (120.0, 116.0, 1),
+        (5.0, 36.0, 3),  # its runs were there already
+    ],
+)
+def test_rounds_end_with_the_page_within_the_minutes(elapsed_s, runs_s, rounds):
+    pace = Pace(elapsed_s, runs_s)
+    assert pace.rounds_in(2.0) == rounds
+    more = (rounds - 1) * pace.round_s
+    assert elapsed_s >= 120 or elapsed_s + more < 120 < elapsed_s + more + pace.round_s + 3 * elapsed_s
+
+
+def test_the_looks_share_the_rounds_that_there_is_time_for():
+    request = AbRequest(["a"], ["b"])
+    assert written(request, 1).campaign.repeats == 1
+    rule = written(request, 9).campaign.repeat_until
+    assert (rule.at_least, rule.at_most) == (4, 9)
+    assert campaign_of(request, 3)["repeats"] == 3
+    assert campaign_of(request, 4)["repeats"]["at_most"] == 4
+    assert campaign_of(request, 500)["repeats"]["at_most"] == 30
+    # Without looks nothing says a level, and 5 % is more than the series has left.
+    assert campaign_of(request, 3, chance=0.01)["repeats"] == 1
+
+
+def played(monkeypatch, failure=None):
+    """What Snakemake was asked for, by `compare` in a world where each round takes 10 s, and the verdict."""
+    asked = []
+    clock = iter((0.0, 12.0))
+    metrics = SimpleNamespace(failure=failure, total_wall_time_s=5.0)
+    monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=metrics))
+    monkeypatch.setattr(ab, "run_snakemake", lambda campaign, targets: asked.append([str(t) for t in targets]))
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
+    path, _ = compare(AbRequest(["a"], ["b"], minutes=2), "mine")
+    return asked, LoadedCampaign(path).campaign
+
+
+def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
+    asked, campaign = played(monkeypatch)
+    assert asked == [["results/mine/together/rep1-1.json"], ["results/mine/report.html"]]
+    assert campaign.most_repeats == 10
+    assert campaign.resources.time_limit == 0.5, "one round takes half of the budget at most"
+
+
+def test_a_program_that_fails_is_not_started_again(monkeypatch):
+    asked, campaign = played(monkeypatch, failure="crash")
+    assert asked[-1] == ["results/mine/report.html"]
+    assert campaign.most_repeats == 1
+
+
+def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_: None)
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
+    failed = SimpleNamespace(metrics=SimpleNamespace(failure="crash", total_wall_time_s=None))
+    monkeypatch.setattr(ab, "read_run", lambda place: failed)
+    entries = tmp_path / "results/series/tuning.json"
     for name in ("b", "c", "d"):
-        path = write_campaign(AbRequest(["a"], [name]), None, "tuning")
-        parts.append(yaml.safe_load(path.read_text())["repeats"]["chance"])
+        compare(AbRequest(["a"], [name]), None, "tuning")
+    parts = [entry["level"] for entry in json.loads(entries.read_text()).values()]
     assert parts == sorted(parts, reverse=True)
     assert sum(parts) < 0.05
-    again = write_campaign(AbRequest(["a"], ["b"]), None, "tuning")  # asked again, it spends nothing more
-    assert yaml.safe_load(again.read_text())["repeats"]["chance"] == parts[0]
-    assert len(json.loads((tmp_path / "results/series/tuning.json").read_text())) == 3
+    compare(AbRequest(["a"], ["b"]), None, "tuning")
+    assert len(json.loads(entries.read_text())) == 3, "asked again, it spends nothing more"
+    assert campaign_of(AbRequest(["a"], ["b"]), 9, parts[0])["repeats"]["chance"] == parts[0]
 
 
 def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05, 1.11), **report):

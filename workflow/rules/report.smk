@@ -90,8 +90,9 @@ rule report:
         "../../envs/report.yaml"
     params:
         code=code_sha256(
-            "conclude/report/page.py",
+            "conclude/report/campaign_page.py",
             "conclude/report/read_results.py",
+            "conclude/report/templates/rehearsal.html.j2",
             "conclude/report/templates/report.html.j2",
             "conclude/report/templates/run_rows.html.j2",
             "ground/templates/macros.html.j2",

@@ -82,15 +82,11 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
 
     Raises UserError where none of it is a result.
     """
-    own_names, own_findings, formats = _audit_own_runs(evidence)
+    # Runs that this program measured are judged by checks of their own, which know more.
+    own_names, own_findings, own_formats = _audit_own_runs(evidence)
     if not own_names and not evidence.anything:
         raise _no_result(evidence, source)
-    formats += Counter(run.format for run in evidence.runs)
-    formats += Counter(table.form for table in evidence.tables)
-    formats["profiler table"] += len(evidence.operator_tables)
-    formats["nvidia-smi log"] += len(evidence.gpu_logs)
-    formats["scaling report"] += len(evidence.scaling_reports)
-    formats["sentence with a figure"] += len(evidence.stated_figures)
+    formats = own_formats + _count_formats(evidence)
     context = AuditContext(evidence)
     findings = by_severity([*own_findings, *audit_context(context)])
     return Audit(
@@ -109,6 +105,17 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
         checks=[*(check_names() if own_names else []), *(check.name for check in of_evidence)],
         findings=findings,
     )
+
+
+def _count_formats(evidence: Evidence) -> Counter[str]:
+    """Return how many results there are of each format; those that this program measured are not among them."""
+    formats = Counter(run.format for run in evidence.runs)
+    formats += Counter(table.form for table in evidence.tables)
+    formats["profiler table"] += len(evidence.operator_tables)
+    formats["nvidia-smi log"] += len(evidence.gpu_logs)
+    formats["scaling report"] += len(evidence.scaling_reports)
+    formats["sentence with a figure"] += len(evidence.stated_figures)
+    return formats
 
 
 def _no_result(evidence: Evidence, source: str) -> UserError:

@@ -1,5 +1,6 @@
 """`scaleproof compare` where a side is an external result: what its files state is compared, the rest is named."""
 
+import re
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -33,6 +34,7 @@ COMPARED = (
     "commit",
     "launcher",
 )
+REPEAT = re.compile(r"(run|rep|repeat|seed)[ _.=-]*\d*(\.[a-z]+)?", re.IGNORECASE)  # run1.log, seed3, rep_2
 # Stated by few, and nothing is missing where they are not.
 OPTIONAL = ("zero_stage", "offload")
 
@@ -131,9 +133,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 def _kind(run: ReportedRun, runs: int) -> str:
     """The run's name without its repeat; "" where one of several `runs` is called by its repeat alone ("seed3")."""
-    name = run.name_without_repeat
-    is_repeat = name == run.name and runs > 1 and name.lower().startswith(("run", "rep", "seed"))
-    return "" if is_repeat else name
+    is_repeat = runs > 1 and REPEAT.fullmatch(run.name)
+    return "" if is_repeat else run.name_without_repeat
 
 
 def _as_reported(run: MeasuredRun) -> ReportedRun:

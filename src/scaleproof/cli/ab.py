@@ -32,7 +32,7 @@ def ab(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
-    from scaleproof.driver.ab import AbRequest, read_verdict, run_campaign, write_campaign
+    from scaleproof.driver.ab import AbRequest, compare
     from scaleproof.ground.campaign.loaded import RESULTS
 
     a, b = split(args.programs)
@@ -49,9 +49,7 @@ def ab(args: argparse.Namespace) -> None:
         difference=args.difference / 100,
         minutes=args.minutes,
     )
-    campaign = write_campaign(request, args.name, args.series)
-    run_campaign(campaign)
-    verdict = read_verdict(campaign, request, args.series)
+    campaign, verdict = compare(request, args.name, args.series)
     page = RESULTS / campaign.stem / "report.html"
     if args.json:
         print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))
@@ -126,7 +124,7 @@ def add(commands: Group) -> None:
         type=Number("minutes"),
         default=10.0,
         metavar="M",
-        help="no further round after these (default: 10)",
+        help="all that it may take, the page with it (default: 10)",
     )
     sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     sub.add_argument(

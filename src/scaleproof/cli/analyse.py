@@ -197,19 +197,16 @@ def loss_charts(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
-    from scaleproof.conclude.report.page import write_page
-    from scaleproof.conclude.report.sentences.answer import conclude
+    from scaleproof.conclude.report.campaign_page import write_campaign_page
     from scaleproof.ground.files import sha256_of
-    from scaleproof.ground.number_format import in_unit
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
-    inputs = _page_inputs(args, loaded, planned)
-    write_page(inputs, page)
+    answer = write_campaign_page(_page_inputs(args, loaded, planned), loaded, args.results, page)
     write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
-    print(in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit))
+    print(answer)
 
 
 def pdf(args: argparse.Namespace) -> None:

@@ -5,12 +5,12 @@ import re
 import sys
 
 from scaleproof import __version__
-from scaleproof.cli import ab, analyse, audit, doctor, forecast, new_project, prepare, trace, verify, watched
+from scaleproof.cli import ab, analyse, audit, doctor, forecast, new_project, prepare, rehearse, trace, verify, watched
 from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, subcommands
 
 STAGED = (prepare, doctor, training, trace, analyse, forecast, verify)  # those that the workflow calls
-MODULES = (new_project, *STAGED[:-1], ab, audit, watched, verify)
+MODULES = (new_project, *STAGED[:-1], rehearse, ab, audit, watched, verify)
 LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:

@@ -7,7 +7,10 @@ from scaleproof.cli.values import folder
 
 
 def watched(args: argparse.Namespace) -> None:
-    """Print what `scaleproof.watch` has recorded, with findings. Raises SystemExit(1) where one is `invalid`."""
+    """Print what `scaleproof.watch` has recorded, with findings.
+
+    Raises SystemExit(1) where one is `invalid`, or a run did other work than the first.
+    """
     from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
     from scaleproof.ground.number_format import integer
     from scaleproof.ground.records.watched import read_watched
@@ -17,13 +20,13 @@ def watched(args: argparse.Namespace) -> None:
         rate = f"{integer(run.tokens_per_s)} tokens/s" if run.tokens_per_s else "no tokens counted"
         steps = len(run.ranks[0].step_s)
         print(f"{run.name}: {len(run.ranks)} rank(s), {integer(steps)} optimizer steps, {rate} (evidence: watched)")
-    for run in runs[1:]:
-        for difference in differences(runs[0], run):
-            print(f"not comparable: {difference}")
+    different = [difference for run in runs[1:] for difference in differences(runs[0], run)]
+    for difference in different:
+        print(f"not comparable: {difference}")
     findings = of_watched.findings(runs)
     for finding in findings:
         print(f"{finding.severity}: {finding.code}: {', '.join(finding.runs)}: {finding.evidence}. {finding.advice}")
-    if any(finding.severity == "invalid" for finding in findings):
+    if different or any(finding.severity == "invalid" for finding in findings):
         raise SystemExit(1)
 
 

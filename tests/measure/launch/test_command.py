@@ -49,10 +49,10 @@ def test_the_record_of_a_run(here):
 
 
 def test_two_lengths_take_the_start_off(here):
-    made = run(here, f"{PYTHON} silent.py {{steps}}", work={"steps": [10, 60]}, figures="whole")
+    made = run(here, f"{PYTHON} silent.py {{steps}}", work={"steps": [10, 510]}, figures="whole")
     window = made.metrics.window
-    assert (made.metrics.unit, window.tokens, window.clock) == ("steps", 50, "launcher")
-    assert window.wall_time_s == pytest.approx(50 * 0.002, rel=0.9)
+    assert (made.metrics.unit, window.tokens, window.clock) == ("steps", 500, "launcher")
+    assert window.wall_time_s == pytest.approx(500 * 0.002, rel=0.9)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,7 @@ def test_two_lengths_take_the_start_off(here):
         ("nanogpt.py --end 3 --steps 2", "crash", "the command ended with exit code 3"),
         ("nanogpt.py --no-tokens", "no_figures", "give workload.per_step"),
         ("silent.py 1", "no_figures", "no figure in its log is understood"),
+        ("-c 'import no_such_module'", "crash", "with exit code 1: ModuleNotFoundError: No module named"),
         ("-c 'raise MemoryError'", "oom", "after printing MemoryError"),
     ],
 )

@@ -131,7 +131,7 @@ def test_settings_that_reorder_communication_are_read_back(worlds):
     assert prefetching.metrics.engine_config == {"fsdp": {"forward_prefetch": 1, "replicas": 1}}, (
         "of two blocks the first has one next"
     )
-    assert of(worlds, 2, "fsdp").metrics.engine_config == {"fsdp": {"forward_prefetch": 0}}
+    assert of(worlds, 2, "fsdp").metrics.engine_config == {"fsdp": {"forward_prefetch": 0, "replicas": 1}}
     (overlapping,) = [run for slug, run in two.items() if "zero2" in slug and "overlap" in slug]
     assert overlapping.metrics.engine_config["zero_optimization"]["overlap_comm"] is True
     assert of(worlds, 2, "zero2").metrics.engine_config["zero_optimization"]["overlap_comm"] is False

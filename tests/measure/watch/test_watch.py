@@ -1,6 +1,7 @@
 """Two lines in somebody's loop: what is recorded, and which faults planted into the loop it shows."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 import scaleproof
+from scaleproof.cli.commands import run as run_command
 from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.watched import read_watched
@@ -149,6 +151,50 @@ def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):
     assert len(rank.losses) == STEPS
 
 
+def test_the_trainer_of_lightning_is_watched(tmp_path):
+    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = Tiny()
+
+        def training_step(self, batch):
+            return self.network(batch)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    trainer = lightning.Trainer(
+        max_epochs=1, accumulate_grad_batches=2, callbacks=[scaleproof.watch_callback(tmp_path, "lightning")], **quiet
+    )
+    torch.manual_seed(1)
+    trainer.fit(Module(), torch.utils.data.DataLoader(batches(), batch_size=None))
+    (rank,) = read_watched(tmp_path)
+    assert rank.tokens == [2 * ROWS * TOKENS] * (STEPS // 2)
+    assert all(look.gradient_norm > 0 and look.update_norm > 0 for look in rank.looks)
+    assert rank.losses[0] == pytest.approx(math.log(50), rel=0.2)
+    assert rank.probed.products == "float32"
+    assert codes(WatchedRun("a", [rank])) == []
+
+
+def test_a_loop_of_accelerate_is_watched_by_the_two_lines(tmp_path):
+    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    network = Tiny()
+    loader = torch.utils.data.DataLoader(batches(), batch_size=None)
+    model, optimizer, loader = accelerator.prepare(network, torch.optim.SGD(network.parameters(), lr=0.1), loader)
+    for batch in scaleproof.watch(loader, model, optimizer, tmp_path):
+        with accelerator.accumulate(model):
+            accelerator.backward(model(batch))
+            optimizer.step()
+            optimizer.zero_grad()
+    (rank,) = read_watched(tmp_path)
+    assert rank.tokens == [2 * ROWS * TOKENS] * (STEPS // 2)
+    assert codes(WatchedRun("a", [rank])) == []
+
+
 def test_updates_of_nothing_are_found(tmp_path):
     assert codes(trained(tmp_path / "a", learning_rate=0.0)) == ["weights-not-updated"]
     assert codes(changed(trained(tmp_path / "b"), 0, trainable=0)) == ["weights-not-updated"]
@@ -208,6 +254,43 @@ def test_work_that_differs_is_named(tmp_path):
         "dtypes of matrix products: float32 in a, bfloat16 in low",
     ]
     assert differences(a, trained(tmp_path / "short", batches(steps=4))) == ["optimizer steps: 8 in a, 4 in short"]
+
+
+CHEATS = {
+    "none": "",
+    "fewer steps": "not comparable: optimizer steps: 8 in honest, 4 in cheat",
+    "smaller batches": "not comparable: samples in a step: 4 in honest, 2 in cheat",
+    "repeated batch": "suspect: batch-repeated: cheat: on rank 0 the same batch entered the model in 8 steps in a row",
+    "another precision": "not comparable: dtypes of matrix products: float32 in honest, bfloat16 in cheat",
+    "frozen weights": "not comparable: trained parameters: 850 in honest, 450 in cheat",
+    "no update": "invalid: weights-not-updated: cheat",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_planted_cheat_is_named_by_the_command(tmp_path, monkeypatch, capsys, cheat):
+    """Ways to be faster than an honest run that no printed figure shows."""
+    model = Tiny()
+    if cheat == "frozen weights":
+        model.table.requires_grad_(False)
+    loaders = {
+        "fewer steps": batches(steps=4),
+        "smaller batches": [batch[:2] for batch in batches()],
+        "repeated batch": [batches()[0]] * STEPS,
+    }
+    trained(tmp_path / "honest")
+    with torch.autocast("cpu", torch.bfloat16, enabled=cheat == "another precision"):
+        trained(tmp_path / "cheat", loaders.get(cheat), 0.0 if cheat == "no update" else 0.1, model=model)
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "watched", str(tmp_path / "honest"), str(tmp_path / "cheat")])
+    code = 0
+    try:
+        run_command()
+    except SystemExit as end:
+        code = end.code
+    text = capsys.readouterr().out
+    assert CHEATS[cheat] in text
+    assert code == (0 if cheat in ("none", "repeated batch") else 1), text
+    assert ("not comparable" in text or "invalid" in text or "suspect" in text) == (cheat != "none")
 
 
 def test_a_damaged_record_is_one_message(tmp_path):

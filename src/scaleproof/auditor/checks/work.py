@@ -275,7 +275,7 @@ def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
-    """The mean rate of several epochs that a run states is all their tokens over all their time."""
+    """Flag the stated mean rate of several epochs, in tokens/s, that is not all their tokens over all their time."""
     for run in context.runs:
         stated = run.details.get("mean_rate")
         seconds = run.seconds

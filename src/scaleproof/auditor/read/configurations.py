@@ -98,10 +98,10 @@ class _Index:
         return sorted(named.values(), key=lambda c: self._order[id(c)])
 
     def beside(self, run: ReportedRun) -> list[ConfigurationFile]:
-        """Configurations in the run's own folder, where at most one of each kind of file is there."""
-        beside = self._by_folder.get(str(Path(run.details.get("folder", ""))), [])
-        suffixes = [c.path.suffix for c in beside]
-        return beside if len(suffixes) == len(set(suffixes)) else []
+        """Configurations in the run's own folder; none where two have one suffix: which of them was used is unknown."""
+        neighbours = self._by_folder.get(str(Path(run.details.get("folder", ""))), [])
+        suffixes = {file.path.suffix for file in neighbours}
+        return neighbours if len(suffixes) == len(neighbours) else []
 
     def of_name(self, run: ReportedRun) -> list[ConfigurationFile]:
         """The one configuration whose name is the run's, or that of its folder."""

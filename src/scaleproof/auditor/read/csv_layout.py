@@ -1,6 +1,7 @@
 """Where the columns of a CSV log are, by its heading: one row a step, or one row an epoch."""
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scaleproof.auditor.read.headings import column_of
@@ -80,30 +81,39 @@ KINDS_OF = {
 def layout_of(header: str) -> Layout | None:
     """Return where the columns of a CSV log are, by its first line; None for what is no log of steps or epochs."""
     delimiter = max(DELIMITERS, key=header.count)
-    names = [c.strip().lower() for c in next(csv.reader([header], delimiter=delimiter), [])]
-    if len(names) < 2 or set(names) >= OWN_SERIES:
+    names = [name.strip().lower() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    is_own_series = set(names) >= OWN_SERIES
+    if len(names) < 2 or is_own_series:
         return None
     columns = [column_of(name) for name in names]
-    layout = Layout("", delimiter, names, columns)
-    for what, kinds in KINDS_OF.items():
-        allowed = (None, "mean", "max") if what == "memory" else (None, "mean")
-        places = [k for kind in kinds for k, c in enumerate(columns) if c.kind == kind and c.statistic in allowed]
-        if places:  # a rate of all devices before that of one
-            layout.places[what] = min(places, key=lambda k: (kinds.index(columns[k].kind or ""), _of_one(columns[k])))
-    rates = [k for k, c in enumerate(columns) if c.kind == "rate"]
+    layout = Layout(kind="", delimiter=delimiter, names=names, columns=columns)
+    for quantity, kinds in KINDS_OF.items():
+        # The memory of a run is its peak; a maximum of anything else is not what a run is like.
+        statistics = (None, "mean", "max") if quantity == "memory" else (None, "mean")
+        if (place := _place_of(kinds, columns, statistics)) is not None:
+            layout.places[quantity] = place
+    rates = [place for place, column in enumerate(columns) if column.kind == "rate"]
     if rates and "tokens_per_s" not in layout.places:
-        layout.places["rate"] = rates[0]
-    layout.group = next((k for k, name in enumerate(names) if name in GROUPS), None)
-    for k, (name, column) in enumerate(zip(names, columns, strict=True)):
-        tells_apart = name in RUN_KEYS or column.kind in RUN_KINDS or column.kind == "run"
-        if tells_apart and k != layout.group:
-            layout.keys.append(k)
+        layout.places["rate"] = rates[0]  # of an unknown unit: the row's other columns may say which
+    layout.group = next((place for place, name in enumerate(names) if name in GROUPS), None)
+    for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+        tells_runs_apart = name in RUN_KEYS or column.kind in RUN_KINDS or column.kind == "run"
+        if tells_runs_apart and place != layout.group:
+            layout.keys.append(place)
     layout.kind = _kind(layout)
     return layout if layout.kind else None
 
 
-def _of_one(column: TableColumn) -> bool:
-    return column.per_device is True
+def _place_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
+    """Return the place of the best column of `kinds`, the preferred first; None where there is none.
+
+    Of two of one kind, that of all devices is better than that of one device.
+    """
+    for kind in kinds:
+        places = [place for place, c in enumerate(columns) if c.kind == kind and c.statistic in statistics]
+        if places:
+            return min(places, key=lambda place: columns[place].per_device is True)
+    return None
 
 
 def _kind(layout: Layout) -> str:

@@ -76,7 +76,7 @@ ABBREVIATED = {  # whole units that stand for longer ones
 }
 DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
 # Also of rates "per H100" or "/A100".
-NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|gh?b?200|t4|l4|mi\d{3}[ax]?)"
+NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"
 _TIME = {name: scale for scale, names in TIMES.items() for name in names}
 _MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}

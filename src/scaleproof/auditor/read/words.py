@@ -37,8 +37,8 @@ PRECISIONS = {
     "fp64": r"\bfp64\b|float64",
 }
 DEVICES = (
-    r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|gh200|v100|p100|k80|t4|l4|"
-    r"l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
+    r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|b300|gb200|gb300|gh200|"
+    r"v100|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
     r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
     r"m[1-9](?= (?:gpu|chip|mac)))"

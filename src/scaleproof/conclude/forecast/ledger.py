@@ -31,12 +31,13 @@ class Entry(CellForecast):
 
     @property
     def interval(self) -> Interval | None:
-        """The interval as it was forecast; None where the forecast was refused."""
+        """The interval as it was forecast, with the `likely` one of 80 % in it; None where it was refused."""
         if self.value is None or self.low is None or self.high is None:
             return None
         likely = None
         if self.likely_low is not None and self.likely_high is not None:
             likely = (self.likely_low, self.likely_high)
+        # Older entries have neither level nor construction.
         level = self.level or 0.95
         return Interval(self.value, self.low, self.high, level, self.construction or "", self.n or 0, likely)
 

@@ -215,7 +215,8 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
     for row in results:
         of_calls = row.get("out_of_place_per_iter") or {}
         mean = row.get("out_of_place") or {}
-        microseconds = of_calls.get("times_us") or [mean[key] for key in ("time", "cpu_time") if key in mean]
+        # One mean of all calls, by the clock of the device or of the host: a row may have both.
+        microseconds = of_calls.get("times_us") or [mean[key] for key in ("time", "cpu_time") if key in mean][:1]
         if microseconds and row["size"]:
             calls.append(Calls(collective=name, nbytes=row["size"], seconds=[us / 1e6 for us in microseconds]))
     if not calls:

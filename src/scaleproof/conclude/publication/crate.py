@@ -31,6 +31,10 @@ MEDIA = {
     ".txt": "text/plain",
     ".yaml": "application/yaml",
 }
+LICENCES = {
+    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
+    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
+}
 
 
 def crate_metadata(
@@ -38,15 +42,14 @@ def crate_metadata(
 ) -> dict[str, Any]:
     """Return the content of ro-crate-metadata.json for the files that are in `folder`.
 
-    `runs`: those with numbers; `licence`: its address; `version`: of scaleproof.
+    `runs`: those with numbers; `licence`: a key of LICENCES; `version`: of scaleproof.
     """
     crate = ROCrate(version="1.1")
     root = crate.root_dataset
     crate.name = title
     crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
     crate.datePublished = _start(runs[0])
-    licence_name = licence.split("/")[-3]  # "by" of https://creativecommons.org/licenses/by/4.0/
-    crate.license = crate.add(ContextEntity(crate, licence, {"@type": "CreativeWork", "name": licence_name}))
+    crate.license = crate.add(ContextEntity(crate, LICENCES[licence], {"@type": "CreativeWork", "name": licence}))
     root["author"] = [
         crate.add(ContextEntity(crate, f"#author{i}", _author(name))) for i, name in enumerate(authors, 1)
     ]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.publication.crate import crate_metadata
+from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
+from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -28,10 +29,6 @@ MOST_BYTES = 8_000_000
 SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
 TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
 CRATE = "ro-crate-metadata.json"
-LICENCES = {
-    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
-    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
-}
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     numbers, or is published there already.
     """
     folder = folder_of(results)
+    if is_rehearsal(folder.name):
+        raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify(folder)
@@ -204,7 +203,7 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
-    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, LICENCES[request.licence], version))
+    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, request.licence, version))
 
 
 def _environment(runs: list[RawRun]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ HOUSE = __name__  # whose templates these pages are of
 
 __all__ = [
     "HOUSE",
+    "campaign_page",
     "chart_catalog",
     "charts",
     "compare_page",
     "index_page",
-    "page",
     "page_facts",
     "page_inputs",
     "paper",

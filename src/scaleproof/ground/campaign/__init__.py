@@ -9,6 +9,7 @@ __all__ = [
     "execution",
     "loaded",
     "model_shapes",
+    "rehearsal",
     "repeats",
     "shared_jobs",
     "transformers_model",

@@ -77,8 +77,9 @@ def _unread(cell: Cell) -> str:
     if not isinstance(cell.workload.figures, Patterns):
         what = "no figure in its log is understood: neither the time of a step nor a rate"
     return (
-        f"{what}. Give patterns (workload.figures: {{step_ms: 'time ([\\d.]+)ms'}}), or time whole runs "
-        "(figures: whole, with work.steps: [50, 150] and {steps} in the command)"
+        f"{what}. Give patterns (workload.figures: {{step_ms: 'time ([\\d.]+)ms'}}; of ab: --pattern step_ms='time "
+        "([\\d.]+)ms'), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: --steps 50 150), with "
+        "{steps} in the command"
     )
 
 
@@ -123,7 +124,8 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
-            f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps"
+            f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps "
+            "(of ab: --warmup-steps)"
         )
     rows = []
     for place, step in enumerate(timed):
@@ -152,7 +154,8 @@ def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cel
     has = "the time of each step" if all(step.seconds for step in steps) else "a rate without the time of a step"
     raise NoFigures(
         f"its log has {has}, but not how much work a step is: give workload.per_step, e.g. {{tokens: 8192}}, "
-        '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s'
+        '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s (of ab: --per-step 8192, --metric '
+        "steps/s)"
     )
 
 

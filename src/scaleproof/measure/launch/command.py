@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from scaleproof.ground.campaign.command import filled, words_of
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
@@ -33,6 +33,8 @@ from scaleproof.measure.machine.slurm import Allocation, signal_steps
 from scaleproof.measure.trainer.request import Request
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
+# The last line of a traceback, behind the prefix of torchrun.
+EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
@@ -41,34 +43,37 @@ WHOLE = "whole"  # workload.figures: of programs that are timed from start to en
 def attempt_command(
     request: Request, attempt: Path, log: Path, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Printed | Failed, CommandOutcome]:
-    """Run the command of the request's cell, once or in two lengths, and read its figures.
+    """Run the command of the request's cell and read its figures.
 
-    `nodes`: the Slurm allocation, None on this machine; `read`: reads the logs of known programs. Writes steps.csv into
-    the folder `attempt` and all output into the file `log`. Raises UserError where there is no
+    A program that is timed as a whole runs in two lengths: their difference is without start-up.
+    `nodes`: the Slurm allocation, None on this machine; `read`: reads the lines that known programs print.
+    Writes steps.csv into the folder `attempt` and all output into the file `log`. Raises UserError where there is no
     such program, Interrupted where the run was stopped.
     """
     cell = request.cell
     lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
-    seconds: list[float] = []
+    durations_s: list[float] = []  # of the whole program, for each length
     deadline = time.monotonic() + request.time_limit
     program = program_of(_words(request, nodes, cell.work.steps))
     for steps in lengths:
         words = _words(request, nodes, steps)
         outcome = _start(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
-        seconds.append(outcome.ranks_s)
+        durations_s.append(outcome.ranks_s)
         if outcome.exit_code or outcome.timed_out:
             return failed(request, _why(request, attempt, outcome)), outcome
     ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
-        if ranks:
-            work = watched_figures(ranks, cell)
+        if ranks:  # the program has the two lines of scaleproof.watch
+            timed = watched_figures(ranks, cell)
+        elif cell.workload.figures == WHOLE:
+            timed = _whole(request, durations_s)
         else:
-            work = _whole(request, seconds) if cell.workload.figures == WHOLE else read_figures(log, cell, read)
+            timed = read_figures(log, cell, read)
     except NoFigures as error:
         reason = Failure(failure_class="no_figures", reason=str(error), log_tail=outcome.tail[-TAIL:])
         return failed(request, reason), outcome
-    write_steps(work.rows, attempt / STEPS)
-    return _record(request, program, work, outcome, ranks), outcome
+    write_steps(timed.rows, attempt / STEPS)
+    return _record(request, program, timed, outcome, ranks), outcome
 
 
 def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
@@ -96,7 +101,7 @@ def _meet_here(command: str) -> dict[str, object]:
 def _start(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or once on each node of an allocation. Raises UserError where there is no such program.
+    """Run a command here, or once on each node where its cell has several. Raises UserError where there is none such.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
     """
@@ -105,7 +110,7 @@ def _start(
     remote = None
     if nodes and request.cell.execution.geometry.nodes > 1:
         words = [*slurm_command.srun(request.cell, nodes), *words]
-        environment = slurm_command.without_job(environment)
+        environment = slurm_command.without_job(environment)  # from which srun would take options
         remote = Reach(partial(signal_steps, nodes.job))
     try:
         return run_watched(list(words), environment, log, limit, remote=remote)
@@ -124,7 +129,9 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
         return _as(reason, "host_oom", "the kernel ended a process of the command: the machine's memory ran out")
     if match := OUT_OF_MEMORY.search(tail):
         return _as(reason, "oom", f"the command ended with exit code {code} after printing {match[0]}")
-    return _as(reason, "crash", reason.reason.replace("the ranks ended", "the command ended"))
+    text = reason.reason.replace("the ranks ended", "the command ended")
+    raised = [match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip()))]
+    return _as(reason, "crash", f"{text}: {shortened(raised[-1], 200)}" if raised else text)
 
 
 def _as(failure_: Failure, kind: FailureClass, reason: str) -> Failure:

@@ -21,7 +21,7 @@ class DP(Native):
 class Replicas(nn.DataParallel):
     """Replicas that compute in the dtype of `autocast`.
 
-    They run in threads, in which torch turns autocast on where it is on here, but with the dtype of a fresh thread.
+    Each replica runs in a thread of its own. torch turns autocast on in these threads, but does not pass its dtype on.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Replicas(nn.DataParallel):
         self.autocast = autocast
 
     def parallel_apply(self, replicas: Sequence[nn.Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """The outputs of all replicas, each for its part of the `inputs`."""
+        """Return the outputs of all replicas, each for its part of `inputs`: as torch, but with our autocast."""
 
-        def within(replica: nn.Module) -> Callable[..., Any]:
-            """The forward pass of a replica, under autocast in its own thread."""
+        def under_autocast(replica: nn.Module) -> Callable[..., Any]:
+            """Return the forward pass of a replica, to be called in its thread."""
 
-            def forward(*inputs: Any, **kwargs: Any) -> Any:
+            def forward(*replica_inputs: Any, **replica_kwargs: Any) -> Any:
                 with self.autocast():
-                    return replica(*inputs, **kwargs)
+                    return replica(*replica_inputs, **replica_kwargs)
 
             return forward
 
-        return super().parallel_apply([within(replica) for replica in replicas], inputs, kwargs)
+        return super().parallel_apply([under_autocast(replica) for replica in replicas], inputs, kwargs)

@@ -52,17 +52,21 @@ class Watcher:
         self._weights: dict[int, Tensor] = {}  # length -> 1 to length, factors of a checksum
         self._hooks: list[Any] = []
 
-    def start(self) -> None:
-        """Hook model and optimizer, and start the clock."""
+    def start(self, by_hooks: bool = True) -> None:
+        """Hook model and optimizer, and start the clock.
+
+        `by_hooks`: False where a framework calls `see_inputs`, `see_loss` and `before_update` itself.
+        """
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        forward: Callable[..., Any] = self._before_forward
-        self._hooks = [
-            self.model.register_forward_pre_hook(forward, with_kwargs=True),
-            self.model.register_forward_hook(self._after_forward),
-            self.optimizer.register_step_pre_hook(self._before_update),
-            self.optimizer.register_step_post_hook(self._after_update),
-        ]
+        self._hooks = [self.optimizer.register_step_post_hook(self._after_update)]
+        if by_hooks:
+            forward: Callable[..., Any] = self._before_forward
+            self._hooks += [
+                self.model.register_forward_pre_hook(forward, with_kwargs=True),
+                self.model.register_forward_hook(self._after_forward),
+                self.optimizer.register_step_pre_hook(self.before_update),
+            ]
         self.timer.start()
 
     @property
@@ -75,10 +79,13 @@ class Watcher:
         self.losses[-1].append(loss.detach())
 
     def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Count samples, tokens and the checksum of the first tensor that enters the model in training."""
-        if not (module.training and torch.is_grad_enabled()):
-            return
-        inputs = [value for value in (*arguments, *named.values(), *_inside(arguments)) if isinstance(value, Tensor)]
+        """See what enters the model in training."""
+        if module.training and torch.is_grad_enabled():
+            self.see_inputs((*arguments, *named.values()))
+
+    def see_inputs(self, arguments: tuple[Any, ...]) -> None:
+        """Count samples, tokens and the checksum of the first tensor among `arguments`, or inside of them."""
+        inputs = [value for value in (*arguments, *_inside(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
         first = inputs[0].detach()
@@ -111,7 +118,7 @@ class Watcher:
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
     @torch.no_grad()
-    def _before_update(self, *_: Any) -> None:
+    def before_update(self, *_: Any) -> None:
         """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return

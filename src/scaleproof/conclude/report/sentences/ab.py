@@ -55,8 +55,11 @@ def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str,
     if question.status == "incomparable":
         return AbVerdict("not-comparable", f"not comparable: {', '.join(question.incomparable)} differ")
     if question.ratio is None:
-        why = "; ".join(f"{cell}: {reason}" for cell, reason in failures.items()) or "no run has numbers"
-        return AbVerdict("failed", f"no numbers: {why}")
+        cells_of: dict[str, list[str]] = {}
+        for cell, reason in failures.items():
+            cells_of.setdefault(reason, []).append(cell)
+        why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
+        return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
     return _on_ratio(report, question, difference)
 
 

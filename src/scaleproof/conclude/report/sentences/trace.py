@@ -31,16 +31,19 @@ def _step(profile: Profile) -> list[str]:
     wall, compute, exposed = (mean(profile, n) for n in ("wall_ms", "compute_ms", "exposed_ms"))
     if wall is None or compute is None or exposed is None:
         return []
-    total, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
+    communication, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
     waiting = mean(profile, "exposed_wait_ms")
-    of_it = "" if not waiting else f" ({_ms(waiting)} of it waiting for the last rank)"
-    return [
-        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}{of_it}, "
-        f"idle {_ms(idle)}.",
-        f"Communication takes {_ms(total)}, of which {_share(exposed, total)} is exposed: no computing hides it."
-        if total
-        else "There is no communication.",
-    ]
+    waiting_text = f" ({_ms(waiting)} of it waiting for the last rank)" if waiting else ""
+    step = (
+        f"A step of {_ms(wall)}: computing {_ms(compute)}, exposed communication {_ms(exposed)}{waiting_text}, "
+        f"idle {_ms(idle)}."
+    )
+    if communication is None:
+        return [step]
+    if communication == 0:
+        return [step, "There is no communication."]
+    share = _share(exposed, communication)
+    return [step, f"Communication takes {_ms(communication)}, of which {share} is exposed: no computing hides it."]
 
 
 def _collectives(profile: Profile) -> list[str]:

@@ -47,14 +47,14 @@ def _row(comparison: AbComparison) -> dict[str, str]:
 
 
 def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
-    """Return the ratio of each pair, in the order in which they ran: a row for B over A, and one for A over A."""
+    """Return two rows of each comparison, B over A and A over A: the ratios of all its pairs, in the order of runs."""
     rows = []
     for comparison in comparisons:
         estimate = comparison.estimate
         ratios = {"B / A": estimate.ratios, "A / A, noise": estimate.null_ratios} if estimate else {}
-        for ratio, values in ratios.items():
+        for label, values in ratios.items():
             text = ", ".join(number(value, 4) for value in values)
-            rows.append({"comparison": comparison.name, "ratio": ratio, "of each pair": text})
+            rows.append({"comparison": comparison.name, "ratio": label, "of each pair": text})
     return rows
 
 

@@ -1,0 +1,45 @@
+"""`scaleproof rehearse`: a whole campaign in small, before the night."""
+
+import argparse
+
+from scaleproof.cli.arguments import Group, on_campaign
+from scaleproof.cli.values import text
+
+
+def rehearse(args: argparse.Namespace) -> None:
+    """Run a campaign in small, and print what failed and what this machine cannot run.
+
+    Raises SystemExit(1) where a run failed, UserError where a stage did.
+    """
+    from scaleproof.driver import rehearse as rehearsal
+    from scaleproof.driver.snakemake_run import HERE
+    from scaleproof.ground.campaign.loaded import RESULTS
+    from scaleproof.ground.errors import plural
+    from scaleproof.ground.records.failed_runs import failed_runs_text
+    from scaleproof.ground.records.run import read_run
+    from scaleproof.measure.machine.gpus import cuda_devices
+
+    options = ("--profile", args.profile) if args.profile else HERE
+    loaded = rehearsal.rehearse(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
+    failed = failed_runs_text(loaded, RESULTS)
+    records = [read_run(place).metrics for place in loaded.runs(RESULTS)]
+    for record in records:
+        if record.status == "not_applicable" and record.failure:
+            print(f"not rehearsed: {record.cell}: {record.failure.reason}")
+    measured = sum(record.failure is None for record in records)
+    print(failed or f"{plural(measured, 'cell')} of {len(records)} ran from start to page")
+    print(RESULTS / loaded.name / "report.html")
+    if failed:
+        raise SystemExit(1)
+
+
+def add(commands: Group) -> None:
+    """Add the command `rehearse` to `commands`."""
+    doc = "run a whole campaign in small: tiny shapes, three steps, each cell once; says what would fail"
+    example = (
+        "scaleproof rehearse config/campaigns/demo.yaml\n"
+        "scaleproof rehearse config/campaigns/any_gpu.yaml --profile slurm\n\n"
+        "Exit codes: 0 all runs that can be made here ended well; 1 a run failed; 2 wrong input, or a stage failed."
+    )
+    sub = on_campaign(commands, "rehearse", rehearse, doc, example)
+    sub.add_argument("--profile", type=text, metavar="PROFILE", help="of Snakemake, by which the jobs are sent")

@@ -1,0 +1,28 @@
+"""report.html of a campaign; of a rehearsal, a page without figures: which cells ran, and why others did not."""
+
+from pathlib import Path
+
+from scaleproof.conclude.report import HOUSE
+from scaleproof.conclude.report.page import write_page
+from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.rehearsal import is_rehearsal
+from scaleproof.ground.files import write_atomic
+from scaleproof.ground.html import environment
+from scaleproof.ground.number_format import in_unit
+from scaleproof.ground.records.run import read_run
+
+
+def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Path, out: Path) -> str:
+    """Write the page of a campaign, whose runs are in `results`, to `out`; return its answer as the console prints it.
+
+    The answer of a rehearsal is its title.
+    """
+    if not is_rehearsal(loaded.name):
+        write_page(inputs, out)
+        return in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)
+    runs = [read_run(folder).metrics for folder in loaded.runs(results)]
+    template = environment(HOUSE).get_template("rehearsal.html.j2")
+    write_atomic(out, template.render(title=loaded.campaign.title, runs=runs))
+    return loaded.campaign.title

@@ -1,0 +1,26 @@
+"""A whole campaign in small, from its file to a page: what `scaleproof rehearse` writes, starts and reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from scaleproof.driver.snakemake_run import run_snakemake
+from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+from scaleproof.ground.campaign.rehearsal import PREFIX, in_small
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.files import write_atomic
+
+
+def rehearse(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
+    """Write the rehearsal of the campaign at `path`, run it to its page, and return it.
+
+    `options`: of Snakemake, by which its jobs are sent; `without_gpu`: as of `in_small`. Raises UserError, with
+    Snakemake's last lines, where a stage fails; runs that fail are rows of the results.
+    """
+    campaign = in_small(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
+    small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
+    write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
+    loaded = LoadedCampaign(small)
+    run_snakemake(small, [RESULTS / small.stem / "report.html"], options)
+    return loaded

@@ -1,0 +1,105 @@
+"""A campaign in small: each cell with its strategy, geometry and launcher, on a tiny model, for three steps.
+
+What would fail at night fails in minutes. Its rates mean nothing, so that no page shows them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+
+PREFIX = "rehearsal-"  # of the campaign's name
+STEPS = WARMUP_STEPS = 3
+CONTEXT = 1024
+# Keys whose results would be figures, or that name what a rehearsal has not.
+DROPPED = ("question", "forecast", "target_loss", "margin")
+
+
+def is_rehearsal(campaign: str) -> bool:
+    """Whether results of this name are those of a rehearsal."""
+    return campaign.startswith(PREFIX)
+
+
+def in_small(campaign: Campaign, without_gpu: bool) -> Campaign:
+    """Return the campaign's rehearsal.
+
+    `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the
+    lengths of commands that have no {steps} stay as they are.
+    """
+    small = campaign.model_dump(mode="json", exclude_defaults=True, exclude=set(DROPPED))
+    for section in ("workload", "work", "execution"):
+        small.setdefault(section, {})
+    if campaign.workload.command is None:
+        _shrink(campaign, small)
+    small["title"] = f"Rehearsal of: {campaign.title}"[:300]
+    small["work"] |= {"steps": STEPS, "warmup_steps": WARMUP_STEPS, "validation_samples": 4}
+    for key in ("fewer_steps", "schedule"):  # the difference of two short runs is noise; a ramp needs its steps
+        small["work"].pop(key, None)
+    if campaign.workload.command is not None:
+        small["work"]["steps"] += WARMUP_STEPS  # it is told the length of the whole run
+    small["repeats"] = 1
+    for comparison in small.get("compare", []):
+        comparison |= {"pairs": 2, "null_pairs": 2}
+    if without_gpu:
+        small["execution"]["device"] = "cpu"
+    selection = campaign.trace.cells
+    if selection and selection != "all":
+        names = zip(expand(campaign), expand(Campaign.model_validate(small | {"trace": {}})), strict=True)
+        small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]
+    return Campaign.model_validate(small)
+
+
+def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
+    """Replace models, lengths of samples and buckets in `small`. Cells that differ in them still do."""
+    workload, execution = campaign.workload, campaign.execution
+    _replace(small, small["workload"], "model", workload.model_dump(mode="json")["model"], _tiny_model)
+    _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
+    if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):
+        _replace(small, small["execution"], "bucket_elements", execution.bucket_elements, _small_bucket)
+
+
+def _replace(
+    small: dict[str, Any], section: dict[str, Any], axis: str, value: Any, replacement: Callable[[Any, int], Any]
+) -> None:
+    """Replace the values of `axis` in all of `small`. `value`: of its `section`, which may leave it out.
+
+    `replacement(value, place)`: the new value of the one that is number `place` from 0 in the campaign.
+    """
+    section[axis] = value
+    values: list[Any] = []
+    for place in _places(small, section):
+        if axis not in place or place[axis] is None:
+            continue
+        listed = place[axis] if isinstance(place[axis], list) else [place[axis]]
+        values += [one for one in listed if one not in values]
+        new = [replacement(one, values.index(one)) for one in listed]
+        place[axis] = new if isinstance(place[axis], list) else new[0]
+
+
+def _places(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the mappings of a campaign that may give an axis its value."""
+    yield section
+    yield small.get("vary", {})
+    yield from small.get("cells", [])
+    yield from small.get("exclude", [])
+    for comparison in small.get("compare", []):
+        yield from (comparison[arm] for arm in ("a", "b") if arm in comparison)
+
+
+def _tiny_model(model: Any, place: int) -> Any:
+    """Return a model of one kind with `model`, of another depth for each `place`; one of transformers as it is."""
+    if isinstance(model, dict) and {"hub", "config", "module"} & set(model):
+        return model
+    shape = shape_of(model) if isinstance(model, str) else model
+    is_encoder = "d_model" in shape if isinstance(shape, dict) else isinstance(shape, EncoderShape)
+    layers = 2 + place
+    if is_encoder:
+        return EncoderShape(layers=layers, d_model=32, heads=2, feed_forward=64, context=CONTEXT).model_dump()
+    return ModelShape(layers=layers, width=32, heads=2, context=CONTEXT).model_dump()
+
+
+def _small_bucket(elements: Any, place: int) -> Any:
+    """Return an even number of elements, another one for each `place`; "auto" as it is."""
+    return elements if elements == "auto" else 10_000 * (place + 1)

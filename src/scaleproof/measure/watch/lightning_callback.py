@@ -1,0 +1,47 @@
+"""One line for the Trainer of Lightning: `Trainer(..., callbacks=[watch_callback(of="lightning")])`."""
+
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from scaleproof.measure.watch.watcher import Watcher
+
+
+class LightningWatch(Callback):
+    """Watches a training of Lightning as `scaleproof.watch` watches a loop.
+
+    Lightning makes forward and backward pass inside of the optimizer's step, and need not call the module's `forward`:
+    therefore inputs, losses and gradients are those that its own callbacks are given.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
+        self._folder = Path(folder) if folder else None
+        self._watcher: Watcher | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Hook the first optimizer."""
+        self._watcher = Watcher(pl_module, trainer.optimizers[0], self._folder)
+        self._watcher.start(by_hooks=False)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
+        """Count the batch."""
+        if self._watcher:
+            self._watcher.see_inputs((batch,))
+
+    def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
+        """Note the loss, which Lightning has divided by the number of accumulated batches."""
+        if self._watcher:
+            self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
+
+    def on_before_optimizer_step(self, *_: Any) -> None:
+        """Take the norm of the gradients."""
+        if self._watcher:
+            self._watcher.before_update()
+
+    def on_train_end(self, *_: Any) -> None:
+        """Write the record of this rank."""
+        if self._watcher:
+            self._watcher.finish()

@@ -1,0 +1,31 @@
+"""`scaleproof rehearse`: a campaign of commands in small, from its file to its page."""
+
+import shlex
+import sys
+
+import small_programs
+
+CAMPAIGN = f"""
+title: Does mine run?
+workload: {{command: "{shlex.quote(sys.executable)} nanogpt.py --steps {{steps}} --end {{code}}", figures: NanoGPT}}
+work: {{steps: 100000}}
+vary: {{code: {{good: 0, bad: 3}}, geometry: [1x1]}}
+question: {{is: good, better_than: bad}}
+repeats: 9
+"""
+
+
+def test_what_would_fail_at_night_fails_now(built):
+    small_programs.write(built.root)
+    built.campaign("mine", CAMPAIGN)
+    done = built.command("scaleproof", "rehearse", "config/campaigns/mine.yaml")
+    assert done.returncode == 1, done.stderr
+    assert "1 of 2 runs of rehearsal-mine failed" in done.stdout
+    assert "bad-n1x1/rep1: crash: the command ended with exit code 3" in done.stdout
+    page = (built.root / "results/rehearsal-mine/report.html").read_text()
+    assert "Rehearsal of: Does mine run?" in page
+    assert "<code>good-n1x1</code></td><td>ok" in page
+    assert "tokens" not in page, "it shows no rate"
+    refused = built.command("scaleproof", "publish", "results/rehearsal-mine", "--author", "A. Uthor")
+    assert refused.returncode == 2
+    assert "is a rehearsal: its rates mean nothing" in refused.stderr

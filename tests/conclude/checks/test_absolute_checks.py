@@ -1,12 +1,11 @@
 """Checks against something absolute: other clocks, a replay, a census, the files as they were written."""
 
 import json
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sound_records import GRADIENT_NORM, census_of, sealed, write_complete, write_reference
+from sound_records import GRADIENT_NORM, begin_at, census_of, sealed, write_complete, write_reference
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
@@ -336,16 +335,6 @@ def test_runs_at_the_same_time_are_named(sound):
     assert "runs-overlap" not in codes(sound), "the time of day was set back between them"
     sound[-1] = sealed(sound[-1], beginning_with_it("monotonic"))
     assert codes(sound)["runs-overlap"] == "invalid"
-
-
-def begin_at(data, moment):
-    """Move all times of day of a record so that it begins at `moment` (ISO 8601, UTC)."""
-    before, after = (datetime.fromisoformat(text) for text in (data["timestamp_utc"], moment))
-    data["timestamp_utc"] = moment
-    for part in (data["startup"], *data["ranks"]):
-        for name in part:
-            if "epoch" in name:
-                part[name] += (after - before).total_seconds()
 
 
 def test_cells_of_different_days_are_noted(sound):

@@ -15,7 +15,15 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
-from faults import planted, planted_blind_spots, planted_settings, planted_unnoticed, planted_work, ranks  # noqa: E402, F401
+from faults import (  # noqa: E402, F401
+    planted,
+    planted_blind_spots,
+    planted_settings,
+    planted_unnoticed,
+    planted_window,
+    planted_work,
+    ranks,
+)
 from faults.test_faults import named  # noqa: E402
 
 
@@ -58,7 +66,7 @@ def main() -> None:
             if not any(text in fault.name for text in only):
                 continue
             try:
-                codes, allowed = named(results, tokens, fault.name, fault.keys, fault.patch)
+                codes, allowed = named(results, tokens, fault.name, fault.keys, fault.patch, fault.large)
             except RuntimeError as error:
                 codes, allowed = {f"no metrics: {str(error).strip().splitlines()[-1]}": ""}, set()
             expected = set(codes) & set(fault.codes)

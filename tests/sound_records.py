@@ -221,6 +221,16 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
     rank["cpu_load"] = used / (rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"])
 
 
+def begin_at(data, moment):
+    """Move all times of day of a record so that it begins at `moment` (ISO 8601, UTC)."""
+    before, after = (datetime.fromisoformat(text) for text in (data["timestamp_utc"], moment))
+    data["timestamp_utc"] = moment
+    for part in (data["startup"], *data["ranks"]):
+        for name in part:
+            if "epoch" in name:
+                part[name] += (after - before).total_seconds()
+
+
 def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> MeasuredRun:
     """The run with its metrics changed, sealed again, as by somebody who knows the seal."""
     run = rewrite(run, change, change_steps)

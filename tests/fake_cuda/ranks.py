@@ -43,6 +43,7 @@ from scaleproof.measure.trainer import measure  # noqa: E402
 from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
 from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
+from scaleproof.measure.trainer.run import measure as measure_run  # noqa: E402
 from scaleproof.measure.trainer.session import Session  # noqa: E402
 
 LIMIT_S = 100
@@ -189,7 +190,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     cell = cell_of(execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
     try:
-        measure.measure(request_of(cell, folder, provenance=known), time.time())
+        measure_run(request_of(cell, folder, provenance=known), time.time())
     except torch.OutOfMemoryError as error:
         return {"failure": classify(error), "reason": str(error)}
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}

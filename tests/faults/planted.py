@@ -46,14 +46,15 @@ class Fault:
     patch: Callable[[], None]
     codes: tuple[str, ...]  # any of them names it
     fast: bool = False  # also in CI
+    large: bool = False  # as of a large model: three steps are replayed, and all are witnessed
 
 
 FAULTS: list[Fault] = []
 
 
-def fault(name: str, keys: dict[str, Any], *codes: str, fast: bool = False) -> Callable:
+def fault(name: str, keys: dict[str, Any], *codes: str, fast: bool = False, large: bool = False) -> Callable:
     def register(patch: Callable[[], None]) -> Callable[[], None]:
-        FAULTS.append(Fault(name, keys, patch, codes, fast))
+        FAULTS.append(Fault(name, keys, patch, codes, fast, large))
         return patch
 
     return register

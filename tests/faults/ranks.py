@@ -40,12 +40,12 @@ def load() -> None:
 
     import scaleproof.measure.model.decoder
     import scaleproof.measure.reference.replay
-    import scaleproof.measure.trainer.measure  # noqa: F401
+    import scaleproof.measure.trainer.run  # noqa: F401
 
     torch.set_num_threads(1)
 
 
-def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None) -> Run:
+def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None, witness_steps: int = 0) -> Run:
     """The run of `c` in `out`, every rank with `patch` applied. Raises RuntimeError where it leaves no metrics."""
     out.mkdir(parents=True)
     request = Request.of(
@@ -55,6 +55,7 @@ def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: No
         campaign="faults",
         run_id=f"{out.parent.name}-{time.time_ns()}",
         time_limit=LIMIT_S,
+        witness_steps=witness_steps,
         provenance=PROVENANCE | {"timestamp_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
     )
     port = free_port()
@@ -99,7 +100,7 @@ PROVENANCE = {
 
 
 def _rank(request: Request, rank: int, world_size: int, port: int, patch: Callable[[], None]) -> None:
-    from scaleproof.measure.trainer.measure import measure
+    from scaleproof.measure.trainer.run import measure
 
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
     os.environ |= {name: str(value) for name, value in places.items()}
@@ -149,8 +150,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def write_reference(c: Cell, tokens: Path, folder: Path) -> None:
-    """The reference of a cell, computed in a process of its own."""
+def write_reference(c: Cell, tokens: Path, folder: Path, steps: int | None = None) -> None:
+    """The reference of a cell, computed in a process of its own; of its first `steps` alone, as of a large model."""
     from scaleproof.measure.reference.schema import workload_name
 
     path = folder / f"{workload_name(c.config)}.json"
@@ -160,7 +161,13 @@ def write_reference(c: Cell, tokens: Path, folder: Path) -> None:
     def child() -> None:
         from scaleproof.measure.reference.replay import replay
 
-        write_json(path, replay(c.config, tokens).model_dump(mode="json"))
+        reference = replay(c.config, tokens).model_dump(mode="json")
+        if steps is not None:
+            for series in (reference, *reference["repetitions"]):
+                series["validation_loss"] = None
+                for name in ("losses", "gradient_norms"):
+                    del series[name][steps:]
+        write_json(path, reference)
 
     folder.mkdir(parents=True, exist_ok=True)
     wait([fork(child, folder / "log")])

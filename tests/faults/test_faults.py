@@ -3,7 +3,15 @@
 from pathlib import Path
 
 import pytest
-from faults import planted, planted_blind_spots, planted_settings, planted_unnoticed, planted_work, ranks  # noqa: F401  (they register)
+from faults import (  # noqa: F401  (they register)
+    planted,
+    planted_blind_spots,
+    planted_settings,
+    planted_unnoticed,
+    planted_window,
+    planted_work,
+    ranks,
+)
 
 from scaleproof.conclude.checks.all_checks import audit
 
@@ -29,12 +37,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results") / "faults"
 
 
-def named(results: Path, tokens: Path, name: str, keys: dict, patch) -> tuple[dict[str, str], set[str]]:
-    """Findings about a run by code, and those of them that a sound run may have on this machine, as busy as it was."""
+def named(results: Path, tokens: Path, name: str, keys: dict, patch, large=False) -> tuple[dict[str, str], set[str]]:
+    """Findings about a run by code, and those of them that a sound run may have on this machine, as busy as it was.
+
+    `large`: as of a large model, three steps are replayed; all are witnessed.
+    """
     cell = ranks.cell(**keys)
-    ranks.write_reference(cell, tokens, results / "reference")
+    if large:
+        results = results / "large"
+    ranks.write_reference(cell, tokens, results / "reference", 3 if large else None)
+    steps = cell.work.warmup_steps + cell.work.steps if large else 0
     with ranks.OtherLoad() as others:
-        run = ranks.run(cell, tokens, results / "runs" / name.replace(" ", "-") / "rep1", patch)
+        run = ranks.run(cell, tokens, results / "runs" / name.replace(" ", "-") / "rep1", patch, steps)
     codes = {finding.code: finding.evidence for finding in audit("faults", [run]).findings}
     return codes, BY_DESIGN | (OF_A_BUSY_MACHINE if others.share > QUIET else set())
 
@@ -45,7 +59,13 @@ def test_a_sound_run_is_not_accused(results, tokens, kind):
     assert set(codes) <= allowed, codes
 
 
+@pytest.mark.parametrize("kind", ["ddp 1x2", "fsdp", "zero1", "zero3", "bf16", "steep"])
+def test_a_sound_run_with_a_witness_is_not_accused(results, tokens, kind):
+    codes, allowed = named(results, tokens, f"witnessed {kind}", planted.SOUND[kind], lambda: None, large=True)
+    assert set(codes) <= allowed, codes
+
+
 @pytest.mark.parametrize("fault", FAST, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_named(results, tokens, fault):
-    codes, _ = named(results, tokens, fault.name, fault.keys, fault.patch)
+    codes, _ = named(results, tokens, fault.name, fault.keys, fault.patch, fault.large)
     assert set(codes) & set(fault.codes), codes

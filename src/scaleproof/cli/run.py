@@ -38,7 +38,8 @@ def train(args: argparse.Namespace) -> None:
         (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
         limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
-            plan = PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat)
+            witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
+            plan = PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat, witness_steps)
             metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
@@ -131,7 +132,7 @@ def reference(args: argparse.Namespace) -> None:
 def pairs(args: argparse.Namespace) -> None:
     """Make all pairs of one A/B comparison."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.launch.pairs import run_pairs
+    from scaleproof.measure.launch.pairs import first_pair, run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.trainer.request import PlannedRun
 
@@ -140,13 +141,15 @@ def pairs(args: argparse.Namespace) -> None:
     a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
     limit = loaded.campaign.resources.time_limit * 60
+    witnessed = first_pair(comparison)
+
+    def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
+        witness_steps = loaded.witness_steps(cell, comparison.pairs) if pair == witnessed else 0
+        plan = PlannedRun(cell, loaded.name, args.tokens, limit, pair, witness_steps)
+        return run_one_of_several(plan, out, args.read_log)
+
     with stoppable("pairs that were finished are kept"):
-        run_pairs(
-            *(comparison, a, b, args.out),
-            lambda cell, k, out: run_one_of_several(
-                PlannedRun(cell, loaded.name, args.tokens, limit, k), out, args.read_log
-            ),
-        )
+        run_pairs(comparison, a, b, args.out, make)
 
 
 def shared_job(args: argparse.Namespace) -> None:
@@ -162,7 +165,9 @@ def shared_job(args: argparse.Namespace) -> None:
 
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         tokens = tokens_of_run(args.results, cell)
-        return run_one_of_several(PlannedRun(cell, loaded.name, tokens, limit, repeat), out, args.read_log)
+        witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
+        plan = PlannedRun(cell, loaded.name, tokens, limit, repeat, witness_steps)
+        return run_one_of_several(plan, out, args.read_log)
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(

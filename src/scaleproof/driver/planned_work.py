@@ -22,6 +22,7 @@ TRACE_S = 5.0  # writing and reading a trace
 TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
+SET_UP_S, PROBED = 0.5, 1.5  # of a witness; how many times as long a step takes under a probe
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
 UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
@@ -35,6 +36,8 @@ class Planned:
     fewest: int  # timed runs before the first look at the results
     compared: int  # runs in the pairs of A/B comparisons
     traced: int
+    witnessed: int  # runs whose steps are made once more, each looked at
+    witness_s: float  # seconds of that, and of the bare loops beside it
     replayed: int  # workloads whose first steps are replayed as a reference
     swept: int  # groups of devices in which collectives are timed
     searched: int  # cells whose micro-batch is found by trials
@@ -48,6 +51,7 @@ class Planned:
         others = (
             (self.compared, f"{plural(self.compared, 'run')} in A/B pairs"),
             (self.traced, plural(self.traced, "trace")),
+            (self.witnessed, f"{plural(self.witnessed, 'witness', 'witnesses')} ({duration(self.witness_s)})"),
             (self.replayed, plural(self.replayed, "reference")),
             (self.swept, plural(self.swept, "sweep of collectives", "sweeps of collectives")),
             (self.searched, plural(self.searched, "search for a micro-batch", "searches for a micro-batch")),
@@ -73,6 +77,8 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
     seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
     seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
+    witnesses_s = _witnesses_s(loaded, times)
+    seconds += sum(witnesses_s)
     # Ranks of one kind are forked from one process, which imports their engine once.
     kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
     seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
@@ -95,12 +101,22 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
         fewest=fewest,
         compared=len(arms),
         traced=len(loaded.traced),
+        witnessed=len(witnesses_s),
+        witness_s=sum(witnesses_s),
         replayed=len(workloads),
         swept=swept,
         searched=len(searched),
         seconds=seconds,
         basis=basis,
     )
+
+
+def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
+    """Estimate the seconds of each witness with its bare loop: steps under a probe, and setting up twice."""
+    repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
+    repeats += [(arm, c.pairs) for c, a, b in loaded.comparisons.values() for arm in (a, b)]
+    steps = [(cell, loaded.witness_steps(cell, number)) for cell, number in repeats]
+    return [SET_UP_S + PROBED * number * times.step_s(cell) for cell, number in steps if number]
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sound_records import GRADIENT_NORM, census_of, sealed, write_complete, write_reference
+from sound_records import GRADIENT_NORM, begin_at, census_of, sealed, write_complete, write_reference
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
@@ -194,7 +194,8 @@ FAULTS = {
     "dtype": (lambda d: d["dtypes"].update(reduced="bfloat16"), "figure-not-reproduced"),
     "commit": (lambda d: d.update(git_dirty=True), "code-uncommitted"),
     "host": (lambda d: d["host"].update(hostname="other"), "hosts-differ"),
-    "hours later": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), None),
+    "hours later": (lambda d: begin_at(d, "2026-01-09T00:00:00Z"), None),
+    "a time of day of another run": (lambda d: d.update(timestamp_utc="2026-01-09T00:00:00Z"), "clock-differs"),
 }
 
 
@@ -338,7 +339,7 @@ def test_runs_at_the_same_time_are_named(sound):
 
 def test_cells_of_different_days_are_noted(sound):
     for place in (3, 4, 5):
-        sound[place] = sealed(sound[place], lambda d: d.update(timestamp_utc=f"2026-01-09T00:0{d['repeat']}:00Z"))
+        sound[place] = sealed(sound[place], lambda d: begin_at(d, f"2026-01-09T00:0{d['repeat']}:00Z"))
     assert codes(sound) == {"measured-apart": "note"}
 
 

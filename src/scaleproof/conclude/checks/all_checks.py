@@ -7,6 +7,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
     census,
     clock,
     comparability,
+    control,
     convergence,
     corpus,
     cpu_time,
@@ -23,6 +24,7 @@ from scaleproof.conclude.checks import (  # noqa: F401
     strategy_settings,
     timing,
     window,
+    witnessed,
     work,
 )
 from scaleproof.conclude.checks.arms import Arms, of_arms

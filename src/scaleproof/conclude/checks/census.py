@@ -8,13 +8,13 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
-from scaleproof.ground.number_format import fixed, integer, megabytes, significant
+from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census, ProbedStep
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.machine.network import short_host
 
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
-STATE = 1.3  # measured state over the ZeRO paper's formula
-LEAST_STATE = 0.7  # ... below which something of it was not counted: without any gradients it is 0.75
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -116,14 +116,14 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
         if census.slowed_by:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
             return
-        problem = _window_problem(run, census)
+        problem = _window_problem(run, census) or _witness_problem(census)
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
-            yield Flag(f"rank {rank}: {problem}", severity=None if _on_cpu(run) else "suspect")
+            yield Flag(f"rank {rank}: {problem}", severity=None if on_cpu(run) else "suspect")
             return
     yield from _ranks_differ(run)
 
 
-def _on_cpu(run: MeasuredRun) -> bool:
+def on_cpu(run: MeasuredRun) -> bool:
     return run.metrics.ranks[0]["device_name"] == "cpu"
 
 
@@ -141,6 +141,26 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
                 f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
                 f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
+    inside = census.tokens_inside_window
+    if inside is not None and census.before.tokens_inside and inside != steps * census.before.tokens_inside:
+        return (
+            f"{significant(inside / steps, 6)} tokens a step reached the table of tokens inside the model in the "
+            f"window, and {integer(census.before.tokens_inside)} in the probed step before it"
+        )
+    return None
+
+
+def _witness_problem(census: Census) -> str | None:
+    """Return which step of a rank's witness ran other things than the probed step before the window; None: no step.
+
+    Only from that step on: engines lay their buckets out in the first ones.
+    """
+    for step in census.witness.kinds if census.witness else []:
+        names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
+        changed = [name for name in names if getattr(step, name) != getattr(census.before, name)]
+        if step.step >= census.before.step and changed:
+            own, probed = getattr(step, changed[0]), getattr(census.before, changed[0])
+            return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
     return None
 
 
@@ -268,10 +288,25 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
             yield f"the process may use cores {census.cores}, recorded are {record['cores']}"
         if record["cores"] and len(census.cores) > threads:
             yield f"the process may use {len(census.cores)} cores, {threads} are configured"
+    if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
+        yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
+    recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node_cpu(run, record)}
+    for name, value in recorded.items():
+        own = census.env.get(name)
+        if own and value and own != value:
+            yield f"the rank has {name.replace('_', ' ')} {own}, recorded is {value}"
     if execution["compile"] and not census.compiled_graphs:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
+
+
+def node_cpu(run: MeasuredRun, rank: Rank) -> str | None:
+    """Return the CPU's model as it is recorded of a rank's machine; None where it is not known."""
+    if "nodes" not in run.metrics.hardware:
+        return run.metrics.hardware["cpu_model"] if rank["host"] == run.metrics.host["hostname"] else None
+    node = run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
+    return node.get("cpu_model")
 
 
 def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
@@ -323,54 +358,3 @@ def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     for name, value in expected.items():
         if census.engine.get(name) != value:
             yield f"the engine's {name} is {census.engine.get(name)}, {value} is configured"
-
-
-@of_run.check(
-    Code(
-        "state-differs",
-        "note",
-        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
-        "they can.",
-        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.7, where nothing is "
-        "offloaded.",
-        seen="Buckets and buffers of an engine, which are large beside a small model.",
-        repair="Plan memory by the measured figure; smaller buckets help.",
-    )
-)
-def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose weights, gradients and optimizer state take far less or more memory than the formula says."""
-    memory = run.metrics.memory
-    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
-    offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
-    if 0 < ratio < LEAST_STATE and not offload:
-        yield Flag(
-            f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
-            f"formula ({fixed(ratio, 2)}x)",
-            severity="suspect",
-            advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
-        )
-    if ratio > STATE:
-        yield Flag(
-            f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
-            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
-        )
-
-
-def _kept_beside_state(run: MeasuredRun) -> str:
-    """Return in words what a strategy keeps in memory beside the state that the formula of the ZeRO paper has."""
-    training = run.metrics.training_config
-    if not training.strategy.startswith("zero"):
-        return "buckets and buffers"
-    if training.strategy.endswith("-offload") and _on_cpu(run):
-        return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
-    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
-    bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements
-    if zero.get("stage") != 3 or bucket is None or threshold is None:
-        return "buckets of the engine"
-    is_full_precision = training.precision in ("fp32", "tf32")
-    bytes_per_element = 4 if is_full_precision else 2
-    copy = ", and a second copy of the device's part of the weights" if is_full_precision else ""
-    return (
-        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * bytes_per_element / 1e6, 1)} MB), on "
-        f"every device all parameters of fewer than {integer(threshold)} elements{copy}"
-    )

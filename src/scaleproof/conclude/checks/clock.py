@@ -5,6 +5,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
+import numpy as np
+
+from scaleproof.conclude.checks.copies import started
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.open_sections import Rank
@@ -19,27 +23,31 @@ AROUND_SHARE, AROUND_S = 0.02, 0.05
 # Ranks on a CPU: of 119 windows, none differed by more than 0.002 s. Beside a GPU the readings enclose a little more.
 AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
 LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
+STARTED_S = 120.0  # from the time in the record to the launcher's request: a look at the machine
+COARSE_STEPS = 8  # of a window, from which on steps that took the same time are counted
 APART_SHARE, APART_S = 0.02, 0.02
 # A job is longer than its run by the start of Python, and of an environment on a slow network disk.
 SHORTER_SHARE, SHORTER_S = 0.01, 1.0
 LONGER_SHARE, LONGER_S = 0.10, 300.0
 
 
-@of_run.check(
-    Code(
-        "clock-differs",
-        "invalid",
-        what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
-        detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
-        "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
-        "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
-        "than the shortest, or the window than what the ranks did not wait for cores), against the launcher, "
-        "another process, which sees the window begin and end (10 % + 1.5 s); the whole run against its job by "
-        "Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s).",
-        seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
-        repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
-    )
+CLOCK_DIFFERS = Code(
+    "clock-differs",
+    "invalid",
+    what="The time of the window is not what other clocks saw: step times and rates are wrong by as much.",
+    detected="The step timer against the clock of each rank around the window (0.5 % + 0.01 s and as much as ranks "
+    "waited for cores, 2 % + 0.05 s at most and beside GPUs), against the time up "
+    "to the end of the validation less the validation (10 % + 0.1 s, longer by as much as the mean step is longer "
+    "than the shortest, or the window than what the ranks did not wait for cores), against the launcher, "
+    "another process, which sees the window begin and end (10 % + 1.5 s); the whole run against its job by "
+    "Snakemake's clock (longer by 1 % + 1 s, shorter by 10 % + 300 s). `suspect` where most "
+    "steps took the same time, to 0.1 microseconds: the clock ticks too slowly, or steps were not timed one by one.",
+    seen="Timers that leave micro-steps out; windows that were timed before the warm-up; edited results.",
+    repair="Trust no time of this run. Look at what starts and stops the step timer, then run the cell again.",
 )
+
+
+@of_run.check(CLOCK_DIFFERS)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose step timer disagrees with another clock on the window, at the first that does.
 
@@ -48,6 +56,13 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """
     metrics = run.metrics
     wall = metrics.window.wall_time_s
+    launcher = metrics.startup.launcher_epoch_s
+    if launcher is not None and not abs(started(run) - launcher) <= STARTED_S:
+        yield Flag(
+            f"the record says that it began at {metrics.timestamp_utc}, "
+            f"{seconds(abs(started(run) - launcher), 0)} from its launcher's clock"
+        )
+        return
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= _around_tolerance(run):
         yield Flag(
@@ -76,6 +91,17 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     least, most = job - LONGER_SHARE * job - LONGER_S, job + SHORTER_SHARE * job + SHORTER_S
     if not least <= total <= most:
         yield Flag(f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}")
+
+
+@of_run.check(CLOCK_DIFFERS)
+def steps_are_timed_one_by_one(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run in which fewer different step times occur than half of its steps."""
+    times = run.step_times
+    different = len(np.unique(np.round(times, 7)))
+    if len(times) >= COARSE_STEPS and 2 * different < len(times):
+        yield Flag(
+            f"the {len(times)} steps of the window took {plural(different, 'different time')}", severity="suspect"
+        )
 
 
 def seconds_of_job(run: MeasuredRun) -> float | None:

@@ -13,7 +13,7 @@ from scaleproof.conclude.checks.rounding import SMALL_LOSS, amplification, compa
 from scaleproof.ground.findings.registry import Code, Flag, of_runs, of_timed
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import fixed, number, scientific, significant
-from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
@@ -82,10 +82,15 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
 )
 def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag in which code, versions, environment variables and hardware the runs of a campaign differ."""
+    recorded = [dict(provenance(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
-    for run in runs:
-        for field, value in provenance(run):
+    for fields in recorded:
+        for field, value in fields.items():
             values_of[field].add(str(value))
+    for field, values in values_of.items():
+        is_variable = field.split()[0].isupper()  # of the environment, and recorded only where it is set
+        if is_variable and any(field not in fields for fields in recorded):
+            values.add("not set")
     different = {field: sorted(values) for field, values in values_of.items() if len(values) > 1}
     if different:
         yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
@@ -181,6 +186,9 @@ def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
     yield "device", sorted({r["device_name"] for r in metrics.ranks})
     yield "os", metrics.host["os"]
     yield "launcher", (metrics.scheduler or {}).get("type", "local")
+    if isinstance(metrics, Measured) and metrics.census:
+        seen = metrics.census[0].env.items()
+        yield from ((f"{name} of rank 0", value) for name, value in seen if name not in OF_THE_LAUNCHER)
     if isinstance(metrics, Printed):
         program = metrics.program
         yield "commit of the program", program.git_commit

@@ -1,11 +1,14 @@
-"""Memory of a run: how near it was to the end of the device."""
+"""Memory of a run: how near it was to the end of the device, and its state against the formula."""
 
 from collections.abc import Iterator
 
+from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import fixed
+from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
+STATE = 1.3  # measured state over the ZeRO paper's formula
+LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
 NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
 
 NEAR_MEMORY_CLIFF = Code(
@@ -37,3 +40,60 @@ def device_bytes(text: str) -> float:
     """Return in bytes the memory of a GPU that nvidia-smi prints as "81559 MiB"; 0 where `text` is something else."""
     number, _, unit = text.partition(" ")
     return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0
+
+
+@of_run.check(
+    Code(
+        "state-differs",
+        "note",
+        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
+        "they can.",
+        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is "
+        "offloaded; on CPUs the memory of the process against its state.",
+        seen="Buckets and buffers of an engine, which are large beside a small model.",
+        repair="Plan memory by the measured figure; smaller buckets help.",
+    )
+)
+def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run whose weights, gradients and optimizer state take far less or more memory than the formula says."""
+    memory = run.metrics.memory
+    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
+    offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
+    if 0 < ratio < LEAST_STATE and not offload:
+        yield Flag(
+            f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
+            f"formula ({fixed(ratio, 2)}x)",
+            severity="suspect",
+            advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
+        )
+    if on_cpu(run) and memory.max_rss_bytes < memory.state_bytes:
+        yield Flag(
+            f"the process took {megabytes(memory.max_rss_bytes)} at most, its state {megabytes(memory.state_bytes)}",
+            severity="suspect",
+            advice="One of the two is not in bytes, or not of this run.",
+        )
+    if ratio > STATE:
+        yield Flag(
+            f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
+            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
+        )
+
+
+def _kept_beside_state(run: MeasuredRun) -> str:
+    """Return in words what a strategy keeps in memory beside the state that the formula of the ZeRO paper has."""
+    training = run.metrics.training_config
+    if not training.strategy.startswith("zero"):
+        return "buckets and buffers"
+    if training.strategy.endswith("-offload") and on_cpu(run):
+        return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
+    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
+    bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements
+    if zero.get("stage") != 3 or bucket is None or threshold is None:
+        return "buckets of the engine"
+    is_full_precision = training.precision in ("fp32", "tf32")
+    bytes_per_element = 4 if is_full_precision else 2
+    copy = ", and a second copy of the device's part of the weights" if is_full_precision else ""
+    return (
+        f"stage 3 of DeepSpeed also keeps a gradient bucket ({fixed(bucket * bytes_per_element / 1e6, 1)} MB), on "
+        f"every device all parameters of fewer than {integer(threshold)} elements{copy}"
+    )

@@ -15,34 +15,54 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
     """Return the 2-norm of all gradients in a probed step, as `rank` has it; None where it was not recorded.
 
-    `when`: "before" or "after" the window. FSDP's ranks have a part of the gradients each, whose norms are combined.
+    `when`: "before" or "after" the window.
     """
     steps = [getattr(census, when) for census in run.metrics.census or []]
+    return norm_of_ranks(run, rank, [step.gradient_norm if step else None for step in steps])
+
+
+def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> float | None:
+    """Return the 2-norm of all gradients of a step, as `rank` has it, from the `norms` of each rank; None: unknown.
+
+    FSDP's ranks have a part of the gradients each, whose norms are combined.
+    """
     strategy = run.metrics.training_config.strategy
     if strategy not in ("fsdp", "hsdp"):
-        norm = steps[rank].gradient_norm if steps[rank] else None
-        return None if norm is None else float(norm)
+        return norms[rank]
     nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
-    parts = steps[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all parts
-    norms = [step.gradient_norm for step in parts if step and step.gradient_norm is not None]
-    return math.hypot(*norms) if len(norms) == len(parts) else None
+    parts = norms[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all parts
+    known = [norm for norm in parts if norm is not None]
+    return math.hypot(*known) if len(known) == len(parts) else None
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
     """Yield in words where AdamW's gradients in a probed step of `rank` are not the step's, clipped as configured."""
-    limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
     for when in ("before", "after"):
         step = getattr((run.metrics.census or [])[rank], when)
-        norm = gradient_norm(run, rank, when)
-        if step is None or step.scaled_by is None or norm is None:
-            continue
-        factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0  # as torch.nn.utils.clip_grad_norm_ has it
-        if not abs(step.scaled_by - factor) <= SCALED * factor:
-            clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
-            yield (
-                f"in step {step.step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
-                f"{significant(step.scaled_by, 4)}; {clipping} scales them by {significant(factor, 4)}"
-            )
+        if step is not None:
+            yield from _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
+    witnesses = [census.witness for census in run.metrics.census or []]
+    own = witnesses[rank]
+    for step, scaled_by in enumerate(own.scaled_by if own else []):
+        norms = [witness.gradient_norms[step] if witness else None for witness in witnesses]
+        problem = next(_clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by), None)
+        if problem:
+            yield problem
+            return
+
+
+def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> Iterator[str]:
+    """Yield in words where gradients with this norm entered AdamW scaled by another factor than clipping has."""
+    limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
+    if scaled_by is None or norm is None:
+        return
+    factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0  # as torch.nn.utils.clip_grad_norm_ has it
+    if not abs(scaled_by - factor) <= SCALED * factor:
+        clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
+        yield (
+            f"in step {step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
+            f"{significant(scaled_by, 4)}; {clipping} scales them by {significant(factor, 4)}"
+        )
 
 
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
@@ -51,6 +71,8 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     Learning rates are compared by one sum, in which each is weighted by the number of its step.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
+    if updates is not None:
+        yield from _condition_problems(run, census, updates.conditions)
     if updates is None or run.metrics.window.skipped_optimizer_steps:  # the calls are those of some steps alone
         return
     steps = range(work["warmup_steps"], work["warmup_steps"] + work["steps"])
@@ -70,6 +92,24 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     if any(settings not in updates.settings for settings in allowed) or len(updates.settings) > len(allowed):
         ran = ", ".join(str(settings) for settings in updates.settings)
         yield f"in the window the optimizer ran with [weight decay, beta1, beta2, eps] of {ran}"
+
+
+def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, list[str]]) -> Iterator[str]:
+    """Yield in words under which conditions updates of the window were made that are not the configured ones.
+
+    `conditions`: name -> all values that occurred; empty in older records.
+    """
+    precision = "high" if run.metrics.training_config.precision == "tf32" else "highest"
+    expected = {
+        "threads": (str(census.threads), "torch used {} threads"),
+        "float32_matmul": (precision, "float32 products had the precision {}"),
+        "dispatch_modes": ("0", "{} dispatch modes watched the update"),
+        "moments": ("float32", "AdamW's moments were kept in {}"),
+    }
+    for name, (value, words) in expected.items():
+        other = [occurred for occurred in conditions.get(name, []) if occurred != value]
+        if other:
+            yield f"in the window {words.format(' and '.join(other))}, {value} is configured"
 
 
 def learning_rate(work: RecordedWork, step: int) -> float:

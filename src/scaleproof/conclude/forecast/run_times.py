@@ -81,6 +81,10 @@ class RunTimes:
         tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
         return counts.flops_per_token * tokens / (self._flops(cell) * cell.execution.geometry.n_devices)
 
+    def step_s(self, cell: Cell) -> float:
+        """Seconds of a step by its FLOPs; unknown shapes count as nothing."""
+        return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
+
     def _flops(self, cell: Cell) -> float:
         """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else a guess."""
         device, execution = self.device(cell), cell.execution

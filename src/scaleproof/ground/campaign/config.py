@@ -188,6 +188,14 @@ class Resources(Section):
         True, "On a cluster, whole nodes for each run: what others do beside it would be measured as well.", "none"
     )
     memory_per_device: float = key(8, "What a run asks of a cluster for each device.", "GB", gt=0, le=10**5)
+    witness: float = key(
+        0.25,
+        "The first repeat of a cell is followed by its steps once more, untimed, each of them looked at: at most this "
+        "part of the steps of all its repeats. 0: none, and no bare loop either.",
+        "part of the steps",
+        ge=0,
+        le=10,
+    )
 
 
 SECTIONS: dict[str, type[Section]] = {"workload": Workload, "work": Work, "execution": Execution}

@@ -1,6 +1,7 @@
 """What the Snakefile asks of a campaign: its cells and the paths of its results."""
 
 import json
+import math
 import random
 import re
 from functools import cached_property, lru_cache
@@ -218,6 +219,15 @@ class LoadedCampaign:
             return find(self.cells, slug)
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
+
+    def witness_steps(self, cell: Cell, repeats: int) -> int:
+        """How many of its steps a run of `cell` makes once more, each looked at; `repeats`: how often the cell runs.
+
+        All, or as many as `resources.witness` of the steps of all repeats are.
+        """
+        steps = cell.work.warmup_steps + cell.work.steps
+        witnessed = min(steps, math.ceil(self.campaign.resources.witness * repeats * steps))
+        return 0 if cell.command is not None else witnessed
 
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
         """The comparison called `name` with its arms; UserError with the nearest name where there is none."""

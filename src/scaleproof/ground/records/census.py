@@ -66,6 +66,9 @@ class ProbedStep(CensusPart):
         description="Of one small tensor: norm of what entered AdamW's first moment over that of its gradient; null in "
         "fp16, under zero1 to zero3 and in older files.",
     )
+    tokens_inside: int | None = Field(
+        None, description="Tokens that reached the table of tokens inside the model; null where nobody could look."
+    )
 
 
 class UpdatesInWindow(CensusPart):
@@ -75,6 +78,31 @@ class UpdatesInWindow(CensusPart):
     weighted_rate: float = Field(description="Mean over the calls of (step + 1) x learning rate.")
     decays: int = Field(description="Different sums of the weight decays of a step's calls and groups: 1.")
     settings: list[list[float]] = Field(description="Weight decay, beta1, beta2, eps: all that occurred.")
+    moments: list[float] = Field(
+        [], description="After each call, the 2-norm of the beginning of AdamW's first moment; empty in older files."
+    )
+    conditions: dict[str, list[str]] = Field(
+        {}, description="Threads, TF32, dispatch modes and the moments' dtype at each call: all that occurred."
+    )
+
+
+class WitnessedSteps(CensusPart):
+    """The first steps of the cell made once more from the same state by the same rank, each of them under a probe."""
+
+    seconds: float
+    losses: list[float] = Field(description="Of this rank, step by step from step 0 on.")
+    gradient_norms: list[float | None] = Field(description="As in a probed step, of each step.")
+    scaled_by: list[float | None] = Field(description="As in a probed step, of each step.")
+    moments: list[float] = Field(description="As in the window, of all calls of these steps.")
+    kinds: list[ProbedStep] = Field(description="Each step that differs in what it ran from the one before it.")
+
+
+class BareLoop(CensusPart):
+    """Steps of a loop that shares no code with the trainer: this rank's share of a step, nothing exchanged."""
+
+    steps: int
+    step_s: float = Field(description="Median.")
+    cpu_s: float = Field(description="Processor time of the process in a step, median.")
 
 
 class Census(CensusPart):
@@ -95,6 +123,11 @@ class Census(CensusPart):
     slowed_by: list[str] = Field(
         [], description="What was on in the window that watches or slows every operation: profilers, tracers, checks."
     )
+    tokens_inside_window: int | None = Field(
+        None, description="Tokens that reached the table of tokens inside the model in the window."
+    )
+    witness: WitnessedSteps | None = Field(None, description="Of the first repeat of a cell alone.")
+    control: BareLoop | None = Field(None, description="Of the first repeat of a cell alone.")
     tokens_in_window: str | None = Field(
         None,
         description="Checksum of the tokens that entered the model in the window, step by step (rule: "
@@ -108,7 +141,11 @@ class Census(CensusPart):
         description="Losses of samples of step 0, those with the smallest ids, by the model as it was built, in fp32; "
         "null in older files.",
     )
-    env: dict[str, str | None] = Field(description="Thread and device variables, as the rank saw them.")
+    env: dict[str, str | None] = Field(
+        description="Thread and device variables, as the rank saw them; its torch, CPU, instructions, and variables "
+        "that choose them."
+    )
+    wrapper: str | None = Field(None, description="Class of what wraps the model; null where nothing does.")
     weights: str | None = Field(
         None, description="Checksum of the bits of all weights after the last step; null where they are sharded."
     )

@@ -93,6 +93,8 @@ class Rank(TypedDict):
     machine_busy_s: NotRequired[SkipValidation[float]]
     cores_busy_s: NotRequired[SkipValidation[float]]
     machine_steal_s: NotRequired[SkipValidation[float]]
+    full_collections: NotRequired[SkipValidation[int]]
+    bytes_written: NotRequired[SkipValidation[int | None]]
     ready_epoch_s: NotRequired[SkipValidation[float]]
     warm_epoch_s: NotRequired[SkipValidation[float]]
     closing_epoch_s: NotRequired[SkipValidation[float]]

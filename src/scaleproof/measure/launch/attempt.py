@@ -56,6 +56,7 @@ def write_request(
         hosts=list(nodes.hosts[: plan.cell.execution.geometry.nodes]) if nodes else [],
         provenance=provenance,
         gpus=len(cuda_devices()),
+        witness_steps=plan.witness_steps,
     )
     request.write(attempt / REQUEST)
     return request

@@ -29,6 +29,11 @@ def plan(comparison: Comparison) -> list[dict]:
     return [{"pair": i + 1, "null": null, "first": firsts[null].pop()} for i, null in enumerate(nulls)]
 
 
+def first_pair(comparison: Comparison) -> int:
+    """The number of the first pair of A and B, whose runs are witnessed."""
+    return next(int(entry["pair"]) for entry in plan(comparison) if not entry["null"])
+
+
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:

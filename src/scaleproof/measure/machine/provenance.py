@@ -31,7 +31,9 @@ VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "DS_ACCELERATOR",
 )
-VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_")
+# Which instructions products are made of: another set of them is several times slower.
+OF_ARITHMETIC = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD")
+VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", *OF_ARITHMETIC)
 
 
 def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 def hardware() -> dict[str, Any]:
     """This machine's CPU, cores, memory, and what `inventory` finds; on a cluster each node says it of itself."""
     return {
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
         "cpu_allowed": available_cores(),
         "memory_bytes": psutil.virtual_memory().total,
@@ -102,7 +104,7 @@ def _dirty() -> bool | None:
     return None if status is None else bool(status)
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     """The CPU's name as Linux gives it, else as Python does."""
     info = Path("/proc/cpuinfo")
     if info.exists():

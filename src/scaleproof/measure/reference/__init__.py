@@ -1,3 +1,3 @@
 """An independent replay of the first steps of a workload: what every run's losses are compared with."""
 
-__all__ = ["corpus_reader", "planned", "replay", "schema"]
+__all__ = ["control", "corpus_reader", "planned", "replay", "schema"]

@@ -88,8 +88,10 @@ class Classifier(nn.Module):
         return functional.cross_entropy(logits, labels, reduction="none")
 
 
-def build(workload: dict[str, Any], seed: int, classes: int) -> nn.Module:
+def build(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
     """The network of the effective `workload`, with the weights that `seed` gives it.
+
+    `attention`: as transformers calls it; that of an Encoder is torch's own.
 
     Raises UserError where a model's Python file is not the one that the run had.
     """
@@ -98,8 +100,8 @@ def build(workload: dict[str, Any], seed: int, classes: int) -> nn.Module:
     if "d_model" in shape:
         return Encoder(shape, rows, classes)
     if "function" in shape:
-        return Decoder(_from_function(workload["model"]["module"], shape["sha256"], rows))
-    return _from_configuration(_configuration(shape), rows, workload["task"], classes)
+        return Decoder(_from_function(workload["model"]["module"], shape["sha256"], rows, attention))
+    return _from_configuration(_configuration(shape), rows, workload["task"], classes, attention)
 
 
 def _configuration(shape: dict[str, Any]) -> Any:
@@ -114,7 +116,7 @@ def _configuration(shape: dict[str, Any]) -> Any:
     )
 
 
-def _from_configuration(config: Any, rows: int, task: str, classes: int) -> nn.Module:
+def _from_configuration(config: Any, rows: int, task: str, classes: int, attention: str) -> nn.Module:
     """The network of a configuration, in fp32, without dropout and special tokens; `rows`: of its token table."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
@@ -125,15 +127,15 @@ def _from_configuration(config: Any, rows: int, task: str, classes: int) -> nn.M
             setattr(config, name, None)
         if name.endswith(("dropout", "_pdrop", "dropout_prob", "layerdrop")) and getattr(config, name) is not None:
             setattr(config, name, 0.0)
-    choices: dict[str, Any] = {"attn_implementation": "eager", "dtype": torch.float32}
+    choices: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
     if task == "classification":
         config.num_labels = classes
         return Classifier(AutoModelForSequenceClassification.from_config(config, **choices))
     return Decoder(AutoModelForCausalLM.from_config(config, **choices))
 
 
-def _from_function(module: str, sha256: str, rows: int) -> nn.Module:
-    """The network that a function in a Python file returns, with plain attention.
+def _from_function(module: str, sha256: str, rows: int, attention: str) -> nn.Module:
+    """The network that a function in a Python file returns, with this `attention`.
 
     `module`: path:function; `rows`: of its token table. Raises UserError where the file has not this `sha256`.
     """
@@ -145,5 +147,5 @@ def _from_function(module: str, sha256: str, rows: int) -> nn.Module:
     exec(compile(source, path, "exec"), names)
     network: Any = names[name](vocab_size=rows)
     network.config.use_cache = False
-    network.set_attn_implementation("eager")
+    network.set_attn_implementation(attention)
     return cast(nn.Module, network)

@@ -142,7 +142,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
     return total / len(ids)
 
 
-def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
+def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
     """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
@@ -150,7 +150,13 @@ def adamw(model: nn.Module, options: dict[str, Any]) -> torch.optim.AdamW:
         {"params": matrices, "weight_decay": options["weight_decay"]},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"])
+    return torch.optim.AdamW(
+        groups,
+        lr=options["learning_rate"],
+        betas=tuple(options["betas"]),
+        eps=options["eps"],
+        fused=fused or None,
+    )
 
 
 def clip(parameters: Iterable[Tensor], limit: float) -> float:

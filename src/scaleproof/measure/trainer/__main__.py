@@ -32,7 +32,7 @@ def measured(request: Request) -> Any:
 
     Imported here, so that a library that cannot be loaded is a run that failed.
     """
-    from scaleproof.measure.trainer.measure import measure
+    from scaleproof.measure.trainer.run import measure
 
     return measure(request, began)
 

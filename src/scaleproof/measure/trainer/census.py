@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep, UpdatesInWindow
+from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.probe import Probe
 
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # null where they are not set
 # Of AdamW, with their usual value: no configuration asks for another.
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
@@ -61,11 +62,18 @@ def graph_nodes() -> int:
 
 
 def probed_step(
-    step: int, probe: Probe, strategy: Strategy, checksum: TokenChecksum | None, nodes: int, saved_on_host: bool = False
+    step: int,
+    probe: Probe,
+    strategy: Strategy,
+    checksum: TokenChecksum | None,
+    nodes: int,
+    tokens_inside: int | None,
+    saved_on_host: bool = False,
 ) -> ProbedStep:
     """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes.
 
-    `checksum`: of the tokens that entered the model; None where nobody could look. `saved_on_host`: whether the step
+    `checksum`: of the tokens that entered the model; None where nobody could look. `tokens_inside`: how many reached
+    its table of tokens. `saved_on_host`: whether the step
     kept what its backward pass needs in the host's memory.
     """
     dtypes = probe.dtypes()
@@ -87,25 +95,30 @@ def probed_step(
         idle_s=probe.clock.idle_s if probe.clock else None,
         gradient_norm=probe.witness.gradient_norm,
         scaled_by=probe.witness.scaled_by,
+        tokens_inside=tokens_inside,
     )
 
 
 def take_census(
     strategy: Strategy,
+    model: nn.Module,
     before: ProbedStep,
     after: ProbedStep | None,
     modes_in_window: int,
     nodes_in_window: int,
     slowed_by: list[str],
     tokens_in_window: str,
+    tokens_inside_window: int | None,
     updates_in_window: UpdatesInWindow | None,
     first_losses: list[float],
 ) -> Census:
     """The census of this rank, made once the window is over.
 
-    `before`, `after`: the probed steps on both sides of the window. `modes_in_window`: dispatch modes that saw its
+    `model`: as it was built. `before`, `after`: the probed steps on both sides of the window.
+    `modes_in_window`: dispatch modes that saw its
     operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what slowed its operations.
-    `tokens_in_window`: the chain of FedTokens. `first_losses`: of the model as it was built.
+    `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of TokensInside.
+    `first_losses`: of the model as it was built.
     """
     parameters = {id(p): p for p in strategy.module.parameters()}.values()
     return Census(
@@ -121,11 +134,23 @@ def take_census(
         nodes_in_window=nodes_in_window,
         slowed_by=slowed_by,
         tokens_in_window=tokens_in_window,
+        tokens_inside_window=tokens_inside_window,
         updates_in_window=updates_in_window,
         first_losses=first_losses,
-        env={name: os.environ.get(name) for name in VARIABLES},
+        env={name: os.environ.get(name) for name in VARIABLES} | own_environment(),
+        wrapper=None if strategy.module is model else type(strategy.module).__name__,
         weights=weights_checksum(parameters),
     )
+
+
+def own_environment() -> dict[str, str | None]:
+    """What this process itself sees of its libraries and machine, which the launcher has recorded as well."""
+    environment: dict[str, str | None] = {
+        "torch_version": torch.__version__,
+        "cpu_model": cpu_model(),
+        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+    return environment | {name: value for name, value in variables().items() if name.startswith(OF_ARITHMETIC)}
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:

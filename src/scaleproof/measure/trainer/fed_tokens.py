@@ -51,6 +51,31 @@ class FedTokens:
         return f"{total % MODULUS:016x}"
 
 
+class TokensInside:
+    """Counts the tokens that reach the table of tokens of a model, its first embedding: those that it computes with.
+
+    What enters the model may be cut or scored behind the door that FedTokens watches.
+    """
+
+    def __init__(self, model: nn.Module | None) -> None:
+        """`model`: None where nobody can look: hooks would be compiled, or run in threads."""
+        tables = (module for module in model.modules() if isinstance(module, nn.Embedding)) if model else iter(())
+        self._table = next(tables, None)
+        self.tokens: int | None = 0 if self._table else None
+
+    def _count(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        assert self.tokens is not None
+        self.tokens += arguments[0].numel()
+
+    def __enter__(self) -> "TokensInside":
+        self._hook = self._table.register_forward_pre_hook(self._count) if self._table else None
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._hook:
+            self._hook.remove()
+
+
 def powers_of_multiplier(length: int) -> Tensor:
     """MULTIPLIER to the powers 1 to `length`, modulo 2^64, as int64."""
     powers = np.cumprod(np.full(length, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)

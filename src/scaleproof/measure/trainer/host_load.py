@@ -1,5 +1,6 @@
 """What machine and process did while the window was open: processor time, waiting for a core, the time of day."""
 
+import gc
 import resource
 import time
 from collections.abc import Sequence
@@ -60,6 +61,8 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
         "machine_busy_s": _busy(machine),
         "cores_busy_s": sum(_busy(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
+        "full_collections": gc.get_stats()[-1]["collections"],
+        "bytes_written": _bytes_written(),
     }
 
 
@@ -67,6 +70,15 @@ def _busy(times: Any) -> float:
     """CPU seconds of psutil's `times` that were used here. `guest` is part of `user`; stolen time went elsewhere."""
     unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
     return float(sum(times)) - unused
+
+
+def _bytes_written() -> int | None:
+    """Bytes that this process has written to files on disks; None where the kernel does not count them."""
+    try:
+        counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+        return int(counters["write_bytes"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _run_delay() -> float | None:

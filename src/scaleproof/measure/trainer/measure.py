@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 
 from scaleproof.ground.files import write_json
 from scaleproof.ground.records.census import ProbedStep
+from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile, open_split
@@ -25,7 +27,7 @@ from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.census import TokenChecksum, active_modes, graph_nodes, probed_step, take_census
-from scaleproof.measure.trainer.fed_tokens import FedTokens
+from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
 from scaleproof.measure.trainer.first_look import losses_as_built
 from scaleproof.measure.trainer.heartbeat import heartbeat
 from scaleproof.measure.trainer.host_load import HostLoad
@@ -40,16 +42,6 @@ from scaleproof.measure.trainer.validation import Scored, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
-
-
-def measure(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics.
-
-    `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
-    """
-    session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
-    measure_in(session, request, began)
-    return session
 
 
 @dataclass(frozen=True)
@@ -72,11 +64,16 @@ class Ready:
         apart = self.compiled or self.strategy.cell.execution.strategy == "dp"  # graphs, and replicas in threads
         return self.strategy.module if apart else self.model
 
+    @property
+    def inside(self) -> nn.Module | None:
+        """The model, where hooks on its parts are neither compiled nor run in threads of replicas."""
+        return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
-def set_up(session: Session, request: Request, look: bool = False) -> Ready:
+
+def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
     """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program.
 
-    `look`: score some samples by the model before it is wrapped.
+    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
@@ -86,7 +83,7 @@ def set_up(session: Session, request: Request, look: bool = False) -> Ready:
     first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
-    mark = heartbeat(session.local_rank)
+    mark = heartbeat(session.local_rank) if watched else None
     gc.enable()
 
     def steps(first: int, count: int) -> Series:
@@ -115,10 +112,11 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     on_host = keeps_on_host(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
-    with Probe(ready.strategy, weigh) as probe, checksum.of(ready.entrance) if checksum else nullcontext(), keeping:
+    fed = checksum.of(ready.entrance) if checksum else nullcontext()
+    with Probe(ready.strategy, weigh) as probe, fed, TokensInside(ready.inside) as inside, keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1
-    return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, on_host)
+    return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
 
 
 def keeps_on_host(ready: Ready) -> bool:
@@ -164,6 +162,7 @@ class TimedWindow:
     monitor: Monitor
     host_load: HostLoad
     fed: FedTokens
+    tokens_inside: int | None
     update_log: UpdateLog
     modes: int  # dispatch modes that saw every operation
     nodes: int  # of autograd, made in it
@@ -180,24 +179,39 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.forget_peaks(device)
-    _say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
+    inside = TokensInside(run.inside)
     update_log = UpdateLog()
     dist.barrier()
     first_node = graph_nodes()
     warm = time.time()
     with monitor:
         dist.barrier()
-        with HostLoad(session.cores) as host_load, fed.of(run.entrance), update_log.of(run.strategy.optimizer):
+        watched = update_log.of(run.strategy.optimizer)
+        with HostLoad(session.cores) as host_load, fed.of(run.entrance), inside, watched:
             series = run.steps(work.warmup_steps, work.steps)
     modes = active_modes()
     nodes = graph_nodes() - first_node - 1
-    _say(session, f"window: {series.wall:.2f} s")
+    say(session, f"window: {series.wall:.2f} s")
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit
     cuda_memory = accelerator.memory(device)
     updates = run.strategy.executed() - executed
-    return TimedWindow(series, warm, updates, monitor, host_load, fed, update_log, modes, nodes, max_rss, cuda_memory)
+    return TimedWindow(
+        series=series,
+        warm=warm,
+        updates=updates,
+        monitor=monitor,
+        host_load=host_load,
+        fed=fed,
+        tokens_inside=inside.tokens,
+        update_log=update_log,
+        modes=modes,
+        nodes=nodes,
+        max_rss=max_rss,
+        cuda_memory=cuda_memory,
+    )
 
 
 @dataclass(frozen=True)
@@ -226,12 +240,15 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
     return Closing(scored, epoch, monotonic, probed)
 
 
-def measure_in(session: Session, request: Request, began: float) -> None:
-    """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds."""
+def measure_in(session: Session, request: Request, began: float) -> tuple[Measured | None, float, float]:
+    """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds.
+
+    Returns the metrics on rank 0, and the seconds of the probed step and of a timed one.
+    """
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
-    _say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe, before = warm_up(run, work.warmup_steps)
     window = time_window(session, request, run)
     closing = close(session, request, run)
@@ -252,12 +269,14 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         warm=window.warm,
         census=take_census(
             run.strategy,
+            run.model,
             before,
             closing.probed,
             window.modes,
             window.nodes,
             sorted(window.update_log.slowed_by),
             tokens_in_window=window.fed.chain(work.warmup_steps, cell.batch.accumulation),
+            tokens_inside_window=window.tokens_inside,
             updates_in_window=window.update_log.summary(work.warmup_steps, work.steps),
             first_losses=run.first_losses,
         ),
@@ -265,22 +284,28 @@ def measure_in(session: Session, request: Request, began: float) -> None:
         closing_monotonic=closing.monotonic_s,
     )
     ranks = session.gather(own)
-    if session.rank == 0:
-        _write_metrics(session, request, run, ranks, closing.scored, began)
+    metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
+    return metrics, warmup[-2].wall, window.series.wall / work.steps
 
 
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
-) -> None:
-    """Write the metrics of the run, and steps.csv, from the records of all ranks."""
+) -> Measured:
+    """Write, and return, the metrics of the run, and steps.csv, from the records of all ranks."""
     if any(rank.out_of_memory for rank in scored):
-        _say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+        say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
     metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
-    write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
-    _say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+    write_json(Path(request.out) / METRICS, content(metrics))
+    say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+    return metrics
 
 
-def _say(session: Session, text: str) -> None:
+def content(metrics: Measured) -> dict[str, Any]:
+    """What the file of the metrics holds."""
+    return metrics.model_dump(mode="json", by_alias=True)
+
+
+def say(session: Session, text: str) -> None:
     """A line in the log, from rank 0; never inside the window."""
     if session.rank == 0:
         print(text, flush=True)

@@ -27,6 +27,7 @@ class PlannedRun:
     tokens: Path  # folder of tokens.json; without meaning for a command
     time_limit: float  # seconds
     repeat: int = 1
+    witness_steps: int = 0  # to make once more after the run, each looked at
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Request:
     provenance: dict[str, Any]  # git, env, host, hardware, scheduler, command line: as in the metrics
     hosts: list[str] = field(default_factory=list)  # the nodes of the run, in an allocation
     gpus: int = 0  # CUDA devices that the launcher saw on its node
+    witness_steps: int = 0
     settings: dict[str, Any] = field(default_factory=dict)  # of a command: name -> label and text
 
     @classmethod

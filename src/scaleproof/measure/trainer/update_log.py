@@ -1,22 +1,35 @@
 """With which settings the optimizer makes each update of the window, and what else is on at that time."""
 
 import sys
+import tracemalloc
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.nn.modules import module as every_module
 from torch.optim import Optimizer
 
 from scaleproof.ground.records.census import UpdatesInWindow
 
 Settings = tuple[float, float, float, float]  # weight decay, both betas, eps
+WATCHED = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
 
 
 class UpdateLog:
-    """Notes learning rate and settings of the groups that hold parameters, whenever the optimizer is called."""
+    """Notes learning rate and settings of the groups that hold parameters, whenever the optimizer is called.
+
+    After the call it takes the norm of the beginning of AdamW's first moment, which stays on the device: it shows in
+    each step what gradients were exchanged and clipped, and that they were used.
+    """
 
     def __init__(self) -> None:
+        self._moments: list[Tensor] = []  # of each call
+        self._conditions: dict[str, set[str]] = defaultdict(set)
         self._rates: list[float] = []  # of each call, the mean over its groups
         self._decays: list[float] = []  # of each call, the sum over its groups
         self._settings: set[Settings] = set()
@@ -29,15 +42,38 @@ class UpdateLog:
         self._decays.append(sum(group["weight_decay"] for group in groups))
         self.slowed_by.update(slowing())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
+        self._conditions["threads"].add(str(torch.get_num_threads()))
+        self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
+        self._conditions["dispatch_modes"].add(str(torch._C._len_torch_dispatch_stack()))
+
+    def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
+        """Note the first moment of the first tensor that the call has updated: torch's hook of a step."""
+        updated = (p for group in optimizer.param_groups for p in group["params"] if "exp_avg" in optimizer.state[p])
+        tensor = next(updated, None)
+        if tensor is None:  # a call that fp16's loss scale has skipped, before the first update
+            return
+        moment = optimizer.state[tensor]["exp_avg"]
+        self._conditions["moments"].add(str(moment.dtype).removeprefix("torch."))
+        local = moment.to_local() if isinstance(moment, DTensor) else moment
+        self._moments.append(torch.linalg.vector_norm(local.flatten()[:WATCHED]))
 
     @contextmanager
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
         """Note the calls of `optimizer` within the `with` block."""
-        hook = optimizer.register_step_pre_hook(self._note)
+        hooks = [
+            optimizer.register_step_pre_hook(self._note),
+            optimizer.register_step_post_hook(self._note_moment),
+        ]
         try:
             yield self
         finally:
-            hook.remove()
+            for hook in hooks:
+                hook.remove()
+
+    @property
+    def moments(self) -> list[float]:
+        """The norms of the first moment after each call. Waits for the device."""
+        return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
         """The updates of the `steps` steps of the window, the first of them step `first_step`.
@@ -54,6 +90,8 @@ class UpdateLog:
             weighted_rate=weighted / len(self._rates),
             decays=len({sum(self._decays[step * calls : (step + 1) * calls]) for step in range(steps)}),
             settings=sorted(list(settings) for settings in self._settings),
+            moments=self.moments,
+            conditions={name: sorted(values) for name, values in self._conditions.items()},
         )
 
 
@@ -65,5 +103,8 @@ def slowing() -> list[str]:
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "oneDNN switched off": torch.backends.mkldnn.is_available() and not torch.backends.mkldnn.enabled,
         "a Python tracer": sys.gettrace() is not None or sys.getprofile() is not None,
+        "tracemalloc": tracemalloc.is_tracing(),
+        "debugging of torch.distributed": dist.get_debug_level() != dist.DebugLevel.OFF,
+        "hooks on every module": bool(every_module._global_forward_hooks or every_module._global_forward_pre_hooks),
     }
     return [name for name, is_on in states.items() if is_on]

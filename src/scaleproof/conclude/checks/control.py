@@ -1,0 +1,100 @@
+"""Does a step take longer than training explains? Its control: a bare loop on the same devices, right after the run."""
+
+from collections.abc import Iterator
+
+from scaleproof.conclude.checks.execution import moved_bytes
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.number_format import fixed, integer, megabytes
+from scaleproof.ground.records.run import MeasuredRun
+
+# Of the bare loop's step, and seconds, that nobody has to explain. Seven sound runs on a machine with four times the
+# load of its cores took 18 % less to 6 % more on the rank with the least.
+SHARE, LEAST_S = 0.5, 0.001
+BYTE_S = 4e-9  # of processor time, for each byte exchanged with another process of the machine
+COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps
+PAGE = 4096  # bytes a step
+STEPS = 4  # that make a habit
+
+
+@of_run.check(
+    Code(
+        "step-unexplained",
+        "suspect",
+        what="Something beside training takes time in each step: the rate is that of the program around it as well.",
+        detected="Full collections of garbage and bytes written to files in the window: one in two steps, a page in "
+        "each. Under single and ddp the step against a bare loop that shares no code with the trainer "
+        "(docs/audit.md): on a CPU the processor time of each rank, 50 % + 1 ms and 4 ns for each byte that is "
+        "exchanged; on one GPU the median step, a `note`.",
+        seen="gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.",
+        repair="Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.",
+    )
+)
+def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run whose steps do more, or take longer, than a bare loop and the exchange of gradients explain."""
+    steps = run.metrics.window.step_time_n
+    for rank in run.metrics.ranks if steps >= STEPS else ():
+        collections, written = rank.get("full_collections") or 0, rank.get("bytes_written") or 0
+        if collections >= COLLECTED * steps:
+            yield Flag(
+                f"rank {rank['rank']} collected all garbage {plural(collections, 'time')} in the {steps} steps of the "
+                f"window{_beside_the_bare_loop(run)}"
+            )
+            return
+        if written >= PAGE * steps:
+            yield Flag(
+                f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
+                f"{_beside_the_bare_loop(run)}"
+            )
+            return
+    yield from _longer_than_the_bare_loop(run)
+
+
+def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain.
+
+    On a CPU by processor time, which other programs do not lengthen much. What sharding costs beside its traffic has
+    no formula, and of several GPUs a trace says what overlaps.
+    """
+    controls = [census.control for census in run.metrics.census or []]
+    if run.metrics.training_config.strategy not in ("single", "ddp") or not controls or None in controls:
+        return
+    on_gpu = run.metrics.ranks[0]["device_name"] != "cpu"
+    if on_gpu and run.n_devices > 1:
+        return
+    steps, exchanged = run.metrics.window.step_time_n, _exchanged(run)
+    times = []  # of a step and of what explains it, in seconds, by rank
+    for rank, control in zip(run.metrics.ranks, controls, strict=True):
+        if control is None:
+            return
+        step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
+        times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged))
+    step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])
+    if step_s > explained_s:
+        kind = "" if on_gpu else " of processor time"
+        yield Flag(
+            f"a step takes {fixed(step_s * 1e3, 1)} ms{kind}; a bare loop and the exchange of {integer(exchanged)} "
+            f"bytes explain {fixed(explained_s * 1e3, 1)} ms, so that {fixed((step_s - explained_s) * 1e3, 1)} ms or "
+            "more of each step are something else",
+            severity="note" if on_gpu else None,
+        )
+
+
+def _beside_the_bare_loop(run: MeasuredRun) -> str:
+    """Return the end of the evidence that has the time of a step and of the bare loop; "" without a control."""
+    bare = _bare_s(run)
+    if bare is None:
+        return ""
+    return f": a step took {fixed(run.median_step_s * 1e3, 1)} ms, in a bare loop {fixed(bare * 1e3, 1)} ms"
+
+
+def _bare_s(run: MeasuredRun) -> float | None:
+    """Return the seconds of a step in the bare loops of all ranks, the longest; None where there are none."""
+    controls = [census.control for census in run.metrics.census or []]
+    times = [control.step_s for control in controls if control]
+    return max(times) if times and len(times) == len(controls) else None
+
+
+def _exchanged(run: MeasuredRun) -> int:
+    """Bytes that the ranks exchange in a step."""
+    return sum(moved_bytes(run).values()) if run.n_devices > 1 else 0

@@ -1,0 +1,134 @@
+"""Did the timed steps do what their witness did?"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from scaleproof.conclude.checks.comparability import EXACT_STEPS, loss_tolerance
+from scaleproof.conclude.checks.replayed import DIFFER, GROWTH, NORM, OF_CLASSES, TOLERANCE, reference_for
+from scaleproof.conclude.checks.rounding import MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
+from scaleproof.conclude.checks.updates import norm_of_ranks
+from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.number_format import percent, scientific, significant
+from scaleproof.ground.records.census import WitnessedSteps
+from scaleproof.ground.records.run import MeasuredRun
+
+
+@of_runs.check(
+    Code(
+        "window-differs-from-witness",
+        "invalid",
+        what="The timed steps did not do what the same steps did when every one of them was looked at: what is not "
+        "exchanged, computed, clipped or updated in the window alone makes it fast.",
+        detected="After the first repeat of a cell its ranks set it up anew and make the same steps from the same "
+        "state, each under a probe (docs/audit.md). Compared, step by step: the loss, and the norm of the beginning "
+        "of AdamW's first moment on each rank. Tolerances are those of the replay, and grow after 30 steps.",
+        seen="Gradients that are exchanged while somebody looks, and not in the window.",
+        repair="Do not quote this run. Look at what begins with the window, or stops for a probe.",
+    )
+)
+def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Flag each run whose steps are not those of the witness of its cell."""
+    repeats: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        repeats[run.metrics.fingerprint].append(run)
+    for of_cell in repeats.values():
+        witnessed = next((run for run in of_cell if witnesses_of(run)), None)
+        if witnessed is None:
+            continue
+        for run in of_cell:
+            problem = _moments_problem(run, witnessed) or _losses_problem(run, witnessed)
+            if problem:
+                yield Flag(problem, about=[run])
+
+
+def witnesses_of(run: MeasuredRun) -> list[WitnessedSteps]:
+    """Return the witness of each rank of a run; empty where it has none."""
+    witnesses = [census.witness for census in run.metrics.census or []]
+    return [witness for witness in witnesses if witness] if all(witnesses) else []
+
+
+def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
+    """Return by how much a tolerance of each of the first `steps` steps is larger than that of a quiet first step."""
+    growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
+    return np.asarray(growth * amplification(reference_for(run)).of(steps))
+
+
+def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
+    """Return in words from which step on a rank's first moments are not those of its witness; None if they are."""
+    work, precision = run.metrics.config["work"], run.metrics.training_config.precision
+    if run.metrics.window.skipped_optimizer_steps or _machine(run) != _machine(witnessed):
+        return None
+    for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
+        updates, steps = census.updates_in_window, len(witness.losses)
+        calls = updates.calls // work["steps"] if updates else 0
+        if not updates or not updates.conditions or len(witness.moments) != calls * steps:
+            continue
+        expected = np.array(witness.moments[calls * work["warmup_steps"] :])
+        moments = np.array(updates.moments[: len(expected)])
+        if len(moments) < len(expected):
+            return (
+                f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"
+            )
+        tolerance = NORM[precision] * _tolerance_factor(run, steps)[work["warmup_steps"] :].repeat(calls)
+        tolerance[tolerance > MEANINGLESS_NORM] = np.inf
+        apart = np.abs(moments - expected) / np.maximum(np.maximum(np.abs(moments), np.abs(expected)), 1e-30)
+        wrong = np.flatnonzero(~(apart <= tolerance))
+        if len(wrong):
+            first = int(wrong[0])
+            return (
+                f"rank {rank}, from step {work['warmup_steps'] + first // calls} on: the gradients that AdamW took are "
+                f"others than those of the witness; its first moment has a norm of {significant(moments[first], 5)}, "
+                f"there {significant(expected[first], 5)}; they are {percent(float(np.nanmax(apart)), 1)} apart at most"
+            )
+    return None
+
+
+def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
+    """Return in words the first step whose loss is not that of the witness; None where there is no such step."""
+    precision = run.metrics.training_config.precision
+    classes = run.metrics.config["workload"]["task"] == "classification"
+    expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)
+    n = min(len(run.losses), len(expected))
+    constant = (OF_CLASSES if classes else TOLERANCE)[precision] + (0.0 if classes else GROWTH[precision]) * np.arange(
+        n
+    )
+    factor = _tolerance_factor(run, n)
+    tolerance = np.minimum(constant * factor, loss_tolerance(run) * amplification(reference_for(run)).of(n))
+    n = comparable(tolerance)
+    apart = np.abs(run.losses[:n] - expected[:n]) / np.maximum(np.abs(expected[:n]), SMALL_LOSS)
+    wrong = np.flatnonzero(~(apart <= tolerance[:n]))
+    if not len(wrong):
+        return None
+    first = int(wrong[0])
+    return (
+        f"from step {first} on: the loss is {significant(run.losses[first], 8)}, that of the witness "
+        f"{significant(expected[first], 8)}, {scientific(apart[first])} apart; {scientific(tolerance[first])} allowed"
+    )
+
+
+def _machine(run: MeasuredRun) -> tuple[str, ...]:
+    """What decides how a run rounds: its devices, and the model of the launcher's CPU."""
+    return run.metrics.hardware["cpu_model"], *(rank["device_name"] for rank in run.metrics.ranks)
+
+
+@of_run.check(DIFFER)
+def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run whose witness has other norms of gradients than the replay in a step that was replayed."""
+    reference, witnesses = reference_for(run), witnesses_of(run)
+    if reference is None or not witnesses or run.metrics.training_config.precision == "fp16":
+        return
+    if run.metrics.config["workload"]["task"] == "classification":  # a few samples: the probed steps are compared
+        return
+    n = min(len(reference.gradient_norms), len(witnesses[0].losses))
+    tolerances = NORM[run.metrics.training_config.precision] * amplification(reference).of(n)
+    for step in range(comparable(tolerances)):
+        norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])
+        expected = reference.gradient_norms[step]
+        if norm is not None and not abs(norm - expected) <= tolerances[step] * expected:
+            yield Flag(
+                f"the witness, step {step}: the gradients have a norm of {significant(norm, 5)}, in the replay "
+                f"{significant(expected, 5)}; {scientific(tolerances[step], 0)} is allowed"
+            )
+            return

@@ -1,0 +1,85 @@
+"""The control: a bare loop over one rank's share of each step. How long a step takes without the trainer.
+
+It imports nothing of corpus, model, strategy or trainer, exchanges nothing, and watches nothing.
+"""
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from scaleproof.measure.reference.memory import BYTES_OF_PARAMETER, bytes_of_row, free_bytes, is_out_of_memory
+from scaleproof.measure.reference.network import build
+from scaleproof.measure.reference.samples import SplitSamples, step_ids
+from scaleproof.measure.reference.training import adamw
+
+UNTIMED = 2  # steps before the timed ones
+LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def has_control(config: dict[str, Any]) -> bool:
+    """Whether a bare loop makes the arithmetic of a cell with the effective configuration `config`."""
+    execution = config["execution"]
+    special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
+    return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
+
+
+def bare_loop(
+    config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
+) -> dict[str, float] | None:
+    """Time `steps` steps of one device on the corpus in the folder `tokens`; fields of a BareLoop.
+
+    `ranks_here`: processes that do so on this machine meanwhile. None where memory does not suffice.
+    """
+    try:
+        return _timed(config, tokens, device, steps, ranks_here)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return None
+
+
+def _timed(
+    config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
+) -> dict[str, float] | None:
+    """As `bare_loop`. Raises what says that memory ran out."""
+    workload, work = config["workload"], config["work"]
+    execution = config["execution"]
+    train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
+    model = build(workload, work["seed"], train.classes, execution["attention"])
+    parameters = sum(p.numel() for p in model.parameters())
+    needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
+    if free_bytes(device) / (ranks_here if device.type == "cpu" else 1) < needed:
+        return None
+    model.to(device)
+    optimizer = adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
+    low = LOW.get(execution["precision"])
+    torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
+    wall, busy = [], []
+    for step in range(UNTIMED + steps):
+        _wait(device)
+        began, began_cpu = time.perf_counter(), time.process_time()
+        ids = step_ids(train.count, work["global_batch"], work["seed"], step)
+        for micro in range(work["accumulation"]):
+            rows = train.rows(ids[micro * work["micro_batch"] : (micro + 1) * work["micro_batch"]])
+            with torch.autocast(device.type, low) if low else nullcontext():
+                loss = model(torch.from_numpy(rows).to(device)).mean()
+            (loss / work["accumulation"]).backward()
+        if work["optimizer"]["max_grad_norm"]:
+            clip_grad_norm_(model.parameters(), work["optimizer"]["max_grad_norm"])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        _wait(device)
+        wall.append(time.perf_counter() - began)
+        busy.append(time.process_time() - began_cpu)
+    return {"steps": steps, "step_s": median(wall[UNTIMED:]), "cpu_s": median(busy[UNTIMED:])}
+
+
+def _wait(device: torch.device) -> None:
+    """Wait until a GPU has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,150 @@
+"""Timed steps against their witness and a bare loop: what differs is named, and what is sound is not."""
+
+import pytest
+from sound_records import sealed
+
+from scaleproof.conclude.checks.all_checks import audit
+
+CONDITIONS = {"threads": ["1"], "float32_matmul": ["highest"], "dispatch_modes": ["0"], "moments": ["float32"]}
+BARE = 0.9  # of a step's processor time
+
+
+def with_witness(run, change=lambda data: None):
+    """`run` with a sound witness and control, then changed."""
+    losses, work = run.losses.tolist(), run.metrics.config["work"]
+    moments = [0.5 / (step + 1) for step in range(len(losses))]
+
+    def add(data):
+        for rank, census in zip(data["ranks"], data["census"], strict=True):
+            for step in (census["before"], census["after"]):
+                step["tokens_inside"] = 64
+            probed = census["before"]
+            census["tokens_inside_window"] = 64 * work["steps"]
+            census["updates_in_window"] |= {"moments": moments[work["warmup_steps"] :]}
+            census["updates_in_window"] |= {"conditions": {name: [*values] for name, values in CONDITIONS.items()}}
+            census["witness"] = {
+                "seconds": 1.0,
+                "losses": losses,
+                "gradient_norms": [probed["gradient_norm"]] * len(losses),
+                "scaled_by": [probed["scaled_by"]] * len(losses),
+                "moments": moments,
+                "kinds": [probed | {"step": 0}],
+            }
+            cpu_s = BARE * rank["cpu_s"] / work["steps"]
+            census["control"] = {"steps": 10, "step_s": cpu_s, "cpu_s": cpu_s}
+            rank |= {"full_collections": 1, "bytes_written": 4096}
+        change(data)
+
+    return sealed(run, add)
+
+
+def of_census(change):
+    """A change of the census of every rank."""
+    return lambda data: [change(census) for census in data["census"]]
+
+
+def scaled(name, first, factor):
+    """The values of a series of the witness from place `first` on, times a factor."""
+
+    def change(census):
+        values = census["witness"][name]
+        values[first:] = [value * factor for value in values[first:]]
+
+    return of_census(change)
+
+
+def codes(runs) -> dict[str, str]:
+    return {f.code: f.severity for f in audit("x", runs).findings}
+
+
+def test_a_run_that_does_what_its_witness_did_is_not_accused(sound):
+    assert codes([with_witness(sound[0]), *sound[1:]]) == {}
+
+
+def test_repeats_are_held_against_the_witness_of_their_cell(sound):
+    run = with_witness(sound[0])
+    fewer = with_witness(sound[1], of_census(lambda census: census.update(witness=None)))
+    moments = [census.updates_in_window.moments for census in fewer.metrics.census]
+    assert codes([run, fewer]) == {}
+
+    def change(data):
+        data["census"][0]["updates_in_window"]["moments"][0] = 1.1 * moments[0][0]
+
+    assert codes([run, sealed(fewer, change)]) == {"window-differs-from-witness": "invalid"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (scaled("moments", 5, 1.2), {"window-differs-from-witness": "invalid"}),
+        (scaled("moments", 5, 1 + 1e-6), {}),
+        (scaled("losses", 5, 1.001), {"window-differs-from-witness": "invalid"}),
+        (scaled("losses", 5, 1 + 1e-7), {}),
+        (scaled("gradient_norms", 1, 1.3), {"losses-differ-from-reference": "invalid", "settings-differ": "invalid"}),
+        (scaled("scaled_by", 5, 1.3), {"settings-differ": "invalid"}),
+        (
+            of_census(lambda c: c["witness"]["kinds"].append(c["before"] | {"step": 9, "collectives": {}})),
+            {"operations-differ": "invalid"},
+        ),
+        (
+            of_census(lambda c: c["witness"]["kinds"].insert(0, c["before"] | {"step": 0, "collectives": {}})),
+            {},  # engines lay out their buckets
+        ),
+        (of_census(lambda c: c.update(tokens_inside_window=64)), {"operations-differ": "invalid"}),
+        (
+            of_census(lambda c: c["updates_in_window"]["conditions"].update(float32_matmul=["highest", "medium"])),
+            {"settings-differ": "invalid"},
+        ),
+        (
+            of_census(lambda c: c["updates_in_window"]["conditions"].update(moments=["bfloat16"])),
+            {"settings-differ": "invalid"},
+        ),
+        (of_census(lambda c: c["updates_in_window"]["moments"].pop()), {"window-differs-from-witness": "invalid"}),
+    ],
+)
+def test_what_the_witness_shows_is_named(sound, change, expected):
+    assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
+
+
+def faster(data):
+    """A bare loop that takes half of the time of a step."""
+    for census in data["census"]:
+        census["control"]["cpu_s"] *= 0.3
+        census["control"]["step_s"] *= 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (faster, {"step-unexplained": "suspect"}),
+        (lambda data: data["census"][0].update(control=None), {}),
+        (lambda data: data["ranks"][0].update(full_collections=15), {"step-unexplained": "suspect"}),
+        (lambda data: data["ranks"][0].update(bytes_written=10**6), {"step-unexplained": "suspect"}),
+        (lambda data: data["ranks"][0].update(bytes_written=None), {}),
+    ],
+)
+def test_a_step_that_takes_longer_than_training_explains_is_named(sound, change, expected):
+    assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
+
+
+def resident(data, factor):
+    """Change the memory of all processes."""
+    data["memory"]["max_rss_bytes"] = round(data["memory"]["max_rss_bytes"] * factor)
+    for rank in data["ranks"]:
+        rank["max_rss_bytes"] = round(rank["max_rss_bytes"] * factor)
+
+
+READ_BACK = {
+    "torch of the ranks": (lambda d: d["census"][0]["env"].update(torch_version="0.1"), "settings-differ"),
+    "another CPU": (lambda d: d["census"][0]["env"].update(cpu_model="Another"), "settings-differ"),
+    "other instructions": (lambda d: d["census"][0]["env"].update(MKL_ENABLE_INSTRUCTIONS="AVX"), "provenance-differs"),
+    "a process in KiB": (lambda d: resident(d, 1 / 1024), "state-differs"),
+    "the same memory": (lambda d: resident(d, 1), None),
+}
+
+
+@pytest.mark.parametrize("name", READ_BACK)
+def test_what_is_recorded_is_read_back(sound, name):
+    change, code = READ_BACK[name]
+    sound[0] = sealed(sound[0], change)
+    assert set(codes(sound)) == ({code} if code else set())

@@ -41,6 +41,7 @@ VALID: dict[str, list[str]] = {
     "publish": [RESULTS, "--author", "Jane Doe"],
     "gate": ["--history", *[RESULTS] * 5],
     "index": ["results"],
+    "export": [RESULTS, "cells.prom"],
 }
 
 

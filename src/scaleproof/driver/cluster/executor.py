@@ -63,6 +63,11 @@ common_settings = CommonSettings(
 class Executor(RemoteExecutor):
     """Submits jobs, hears of their ends, and cancels them."""
 
+    def __init__(self, *arguments: Any) -> None:
+        # The base class begins to ask for jobs before it calls __post_init__.
+        self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
+        super().__init__(*arguments)
+
     def __post_init__(self) -> None:
         """Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, behind our back."""
         settings = self.workflow.executor_settings
@@ -72,7 +77,6 @@ class Executor(RemoteExecutor):
         self._scheduler = _scheduler(settings, variables)
         self._ledger = Ledger(RESULTS)
         self._bad_nodes = BadNodes(self._scheduler, _names(settings.exclude_nodes), RESULTS)
-        self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
         self._first_tried: dict[str, float] = {}  # what a refused job makes -> when, by the monotonic clock
         self._stuck_since: dict[str, float] = {}  # job that waits for ever -> since when
         self._not_again: dict[str, str] = {}  # what a job makes -> why it is not sent once more

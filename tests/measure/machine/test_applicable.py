@@ -40,6 +40,13 @@ def cell(**execution):
         ({"precision": "bf16"}, [V100], "compute capability 7.0; bf16 needs 8.0"),
         ({"precision": "tf32"}, [V100], "tf32 needs 8.0"),
         ({"precision": "tf32"}, [H100], None),
+        ({"attention": "cudnn"}, [], "cuDNN's attention needs a CUDA device"),
+        ({"attention": "flash"}, [], None),
+        ({"attention": "flash"}, [H100], "flash attention is for bf16 and fp16; the precision is fp32"),
+        ({"attention": "cudnn", "precision": "fp16"}, [V100], "compute capability 7.0; cudnn needs 8.0"),
+        ({"attention": "cudnn", "precision": "bf16"}, [H100], None),
+        ({"reduce_dtype": "bf16", "precision": "bf16"}, [], "by NCCL alone"),
+        ({"reduce_dtype": "bf16", "precision": "bf16"}, [H100], None),
     ],
 )
 def test_reasons(execution, gpus, reason):

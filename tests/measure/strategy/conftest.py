@@ -33,6 +33,8 @@ SAME_RESULTS = [
     {"strategy": "zero3", "loss": "chunked"},
     {"strategy": "zero3", "loss": "fused", "precision": "bf16"},
     {"strategy": "fsdp", "loss": "fused", "precision": "bf16"},
+    {"strategy": "fsdp", "reduce_dtype": "bf16", "precision": "bf16"},
+    {"strategy": "ddp", "attention": "flash"},
 ]
 
 

@@ -62,6 +62,10 @@ def _cpu_problem(cell: Cell) -> str | None:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
     if execution.precision in ("fp16", "tf32"):
         return f"{execution.precision} training needs a CUDA device; this is a CPU"
+    if execution.attention == "cudnn":
+        return "cuDNN's attention needs a CUDA device; this is a CPU"
+    if execution.strategy == "ddp" and execution.reduce_dtype == "bf16":
+        return "DDP reduces in bf16 by NCCL alone; this is a CPU"
     if execution.compile and not shutil.which(os.environ.get("CXX", "g++")):
         return "torch.compile needs a C++ compiler on a CPU, and g++ is not installed"
     return None
@@ -75,6 +79,11 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
         return reason
     if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
+    if execution.attention in ("flash", "cudnn"):
+        if execution.precision in ("fp32", "tf32"):
+            return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
+        if oldest.capability < LEAST_FOR_BF16:
+            return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.attention} needs 8.0"
     return _gpu_compile_problem(oldest) if execution.compile else None
 
 

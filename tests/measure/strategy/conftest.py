@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -92,8 +93,9 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_rank
             out = root / cell.slug
             out.mkdir()
             run_id = f"20260101T000000Z-{ranks:04x}{len(paths):04x}"
+            provenance = PROVENANCE | {"timestamp_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
             request = Request.of(
-                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=HANGS, provenance=PROVENANCE
+                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=HANGS, provenance=provenance
             )
             request.write(out / "request.json")
             paths.append(str(out / "request.json"))
@@ -137,7 +139,6 @@ def classifying(measure_all, labelled) -> dict[str, Run]:
 
 
 PROVENANCE = {
-    "timestamp_utc": "2026-01-01T00:00:00Z",
     "git_commit": "unknown",
     "git_dirty": None,
     "code_sha256": "c" * 64,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
-from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version
+from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version, unsupported_vendor
 
 LEAST_FOR_BF16 = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
 LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates code for
@@ -30,7 +30,9 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
         needed = f"{geometry.devices_per_node} on each node"
-        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible"
+        vendor = unsupported_vendor()
+        why = f"; this torch is built for GPUs of {vendor}, which are not supported" if vendor else ""
+        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible{why}"
     if cell.command is not None:  # what else it needs, its program knows
         return None
     if strategy == "single" and geometry.n_devices > 1:

@@ -203,7 +203,8 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
 
     optimizer = AdamW(nn.Linear(1, 1).parameters())
     strategy = SimpleNamespace(executed=lambda: events.append("updates read"), optimizer=optimizer)
-    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, entrance=nn.Identity())
+    doors = {"entrance": nn.Identity(), "inside": None}
+    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, **doors)
     monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)
 
     def fed(rows, length, device):

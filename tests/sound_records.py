@@ -26,7 +26,12 @@ from scaleproof.measure.reference.schema import FOLDER, Reference, workload_name
 BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}
 CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
-DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
+DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+# Relative differences of losses from a replay in fp32: of each step, and at the end of 30. As real runs on a CPU:
+# within 1.8e-7 in fp32; in bf16 within 2.3e-4, to one side, with 256 tokens a step. tf32 rounds as fp16, 8 times finer.
+ERROR = {"fp32": 1e-7, "tf32": 2e-5, "bf16": 8e-5, "fp16": 8e-5}
+DRIFT = {"fp32": 0.0, "tf32": 5e-5, "bf16": 2e-4, "fp16": 2e-4}
+NORM_ERROR = {"fp32": 1e-6, "tf32": 1.5e-3, "bf16": 5e-3, "fp16": 5e-3}
 CPUS = 8
 GRADIENT_NORM = 2.0  # of a probed step
 NOT_DECAYED = 640  # elements of biases and norms
@@ -59,8 +64,7 @@ def census_of(
     step_s = run.metrics.window.step_time_mean_s
     parameters, strategy = parameters_of(run), execution["strategy"]
     decayed = parameters - NOT_DECAYED
-    error = 1e-6 if execution["precision"] == "fp32" else 5e-3
-    norm = GRADIENT_NORM * (1 + error * float(chance.standard_normal()) if chance else 1)
+    norm = GRADIENT_NORM * (1 + NORM_ERROR[execution["precision"]] * float(chance.standard_normal()) if chance else 1)
     clipped = min(1.0, optimizer["max_grad_norm"] / (norm + 1e-6))
     factor = clipped * (1 + 1e-4 * float(chance.standard_normal()) if chance else 1)
     first = [loss * (1 + 3e-7 * float(chance.standard_normal()) if chance else 1) for loss in FIRST_LOSSES]
@@ -238,22 +242,28 @@ def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> Measur
     return run
 
 
-def on_gpus(run: MeasuredRun) -> Change:
-    """What the record of a complete run has more where each rank trains on an H100 of its own."""
+def on_gpus(run: MeasuredRun, chance: np.random.Generator | None = None) -> Change:
+    """What the record of a complete run has more where each rank trains on an H100 of its own.
+
+    `chance`: with as much noise as NVML has, and power caps that are active in half of the runs.
+    """
     window, per_token = run.metrics.window, run.metrics.model.flops_per_token
     peak = peak_of(GPU["name"], run.metrics.config["execution"]["precision"])
     assert peak
 
     def change(data: dict) -> None:
         for number, rank in enumerate(data["ranks"]):
-            joules = 300.0 * window.wall_time_s + number
+            # The counter is read a tenth of a second early or late; power moves by some watts between samples.
+            error = float(chance.uniform(-0.1, 0.1)) / max(2.0, window.wall_time_s) if chance else 0.0
+            joules = 300.0 * window.wall_time_s * (1 + error) + number
+            capped = {"power_cap": float(chance.uniform(0.5, 1))} if chance and chance.random() < 0.5 else {}
             gpu = {
                 "samples": 40,
                 "utilization_mean": 0.93,
                 "sm_clock_mhz_mean": 1755.0,
                 "sm_clock_mhz_min": 1740.0,
                 "power_w_mean": 301.0,
-                "throttled": {},
+                "throttled": capped,
                 "energy_j": joules,
                 "energy_counter_j": joules,
                 "energy_integral_j": 1.01 * joules,
@@ -319,15 +329,19 @@ def write_reference(run: MeasuredRun, **changes: Any) -> None:
     path.write_text(reference.model_dump_json())
 
 
-def random_set(root: Path, seed: int) -> list[MeasuredRun]:
-    """A random campaign of sound runs in `root`: cells, repeats, lengths and noise as quiet machines have them."""
+def random_set(root: Path, seed: int, gpus: bool = False) -> list[MeasuredRun]:
+    """A random campaign of sound runs in `root`: cells, repeats, lengths and noise as quiet machines have them.
+
+    `gpus`: on H100s, in every precision, timed by CUDA events, at their power cap in some campaigns.
+    """
     chance = np.random.default_rng(seed)
     strategies = list(chance.choice(["ddp", "fsdp", "zero1", "zero2", "zero3"], chance.integers(1, 3), replace=False))
     geometries = [["1x1", "1x2"], ["1x2"], ["1x2", "1x4"]][chance.integers(3)]
-    steps, precision = int(chance.integers(20, 60)), str(chance.choice(["fp32", "fp32", "bf16"]))
+    precisions = list(DTYPES) if gpus else ["fp32", "fp32", "bf16"]
+    steps, precision = int(chance.integers(20, 60)), str(chance.choice(precisions))
     campaign = cells(
         work={"global_batch": 16, "micro_batch": int(chance.choice([2, 4])), "steps": steps, "warmup_steps": 5},
-        execution={"precision": precision},
+        execution={"precision": precision, "device": "cuda" if gpus else "auto"},
         vary={"strategy": [str(name) for name in strategies], "geometry": geometries},
     )
     step_time = max(1.3 / steps, float(chance.lognormal(math.log(0.05), 1)))
@@ -338,7 +352,8 @@ def random_set(root: Path, seed: int) -> list[MeasuredRun]:
         for cell in campaign:
             seconds = step_time * float(chance.lognormal(0, apart)) * 4 / (3 + cell.batch.n_devices)
             run = write_run(root / "runs", cell, repeat, max(seconds, 1.1 / steps), seed, spread)
-            runs.append(complete(run, chance, *_with_noise(cell, chance)))
+            run = complete(run, chance, *_with_noise(cell, chance))
+            runs.append(sealed(run, on_gpus(run, chance)) if gpus else run)
             write_complete(runs[-1])
     write_reference(runs[0])
     return runs
@@ -365,6 +380,7 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
             if most and batch.n_devices > 1
         }
         data["dtypes"]["products"] = DTYPES[execution.precision]
+        data["dtypes"]["float32_matmul"] = "high" if execution.precision == "tf32" else "highest"
         zero = execution.strategy.startswith("zero")
         stage = int(execution.strategy[4]) if zero else None
         data["engine_config"] = {"fsdp": {"fsdp": {"forward_prefetch": 0}}}.get(execution.strategy)
@@ -379,10 +395,9 @@ def _with_noise(cell: Cell, chance: np.random.Generator) -> tuple[Change, Callab
         data["training_config"] |= {"zero_stage": stage, "deepspeed_enabled": zero}
 
     def change_steps(frame: pd.DataFrame) -> pd.DataFrame:
-        # As real runs: within 1.8e-7 in fp32; in bf16 within 2.3e-4, to one side, with 256 tokens a step.
-        n, fp32 = frame["step"].max() + 1, execution.precision == "fp32"
-        error = (1e-7 if fp32 else 8e-5) * chance.standard_normal(n)
-        drift = 0.0 if fp32 else float(chance.uniform(-2e-4, 2e-4))
+        n, most = frame["step"].max() + 1, DRIFT[execution.precision]
+        error = ERROR[execution.precision] * chance.standard_normal(n)
+        drift = float(chance.uniform(-most, most)) if most else 0.0
         per_step = dict(enumerate(1 + error + drift * np.arange(n) / n))
         noisy.append(frame.assign(loss=frame["loss"] * frame["step"].map(per_step)))
         return noisy[0]

@@ -34,6 +34,7 @@ from scaleproof.measure.trainer.metrics import utilization
 
 SAMPLES = 5000
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
+EVENT_S = 5e-7  # between two times that CUDA events tell apart (CUDA runtime API, cudaEventElapsedTime)
 TICKS = itertools.count()
 TURNS = itertools.count()  # runs are made one after the other, a minute each
 
@@ -100,6 +101,8 @@ def steps_frame(cell: Cell, step_time: float, random: np.random.Generator, sprea
     for step in range(work.warmup_steps + work.steps):
         # No two runs are equal; the last digits of steps.csv tell them apart, whatever tests ran before.
         seconds = step_time * random.lognormal(0, spread) * (1 + 1e-9 * (next(TICKS) % 97))
+        if cell.execution.device == "cuda":
+            seconds = round(seconds * (1 + 1e-5 * (next(TICKS) % 97)) / EVENT_S) * EVENT_S
         loss = 7.0 - 0.02 * step
         for rank in range(batch.n_devices):
             own = 0.01 * (

@@ -79,10 +79,10 @@ def test_a_damaged_file_is_left_to_others(loaded, tmp_path):
 
 
 def test_a_gpu_that_is_not_here_is_taken_for_a_usual_one(tmp_path, repository, monkeypatch):
-    """With 2e13 FLOP/s for any GPU that is not visible this was 7.8 hours."""
+    """With 2e13 FLOP/s for any GPU that is not visible a run of these took 19 minutes."""
     monkeypatch.chdir(repository)
     plan = planned_work(LoadedCampaign(Path("config/campaigns/h100_speed.yaml")), tmp_path)
-    assert 10 * 60 < plan.seconds < 60 * 60
+    assert 24 < plan.seconds / plan.timed < 144
     assert "as on an A100" in plan.text
 
 

@@ -284,10 +284,15 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) { library.fallback(everything()); }
 
 using at::Tensor, c10::SymInt, std::optional;
 
+// The order of a Hopper with cuDNN 9.15.1 or newer (sdp_utils.cpp, check_prefer_cudnn_attention).
 int64_t choice(const Tensor& query, const Tensor&, const Tensor&, const optional<Tensor>& mask, double, bool,
                optional<double>, bool) {
+  const at::Context& context = at::globalContext();
   bool low = query.scalar_type() != at::kFloat && query.scalar_type() != at::kDouble;
-  return low && !mask ? 1 : 2;  // c10: flash, memory-efficient
+  if (low && !mask && context.userEnabledCuDNNSDP()) return 3;
+  if (low && !mask && context.userEnabledFlashSDP()) return 1;
+  TORCH_CHECK(context.userEnabledMemEfficientSDP(), "No available kernel. Aborting execution.");
+  return 2;
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, SymInt, SymInt, Tensor, Tensor, Tensor> flash(
@@ -302,6 +307,19 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(
     optional<double> scale) {
   return at::_scaled_dot_product_flash_attention_for_cpu_backward(
       grad, q, k, v, out, sums, dropout, causal, {}, scale);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, SymInt, SymInt, Tensor, Tensor, Tensor> cudnn(
+    const Tensor& q, const Tensor& k, const Tensor& v, const optional<Tensor>&, bool, double dropout, bool causal,
+    bool debug, optional<double> scale) {
+  return flash(q, k, v, dropout, causal, debug, scale);
+}
+
+std::tuple<Tensor, Tensor, Tensor> cudnn_backward(
+    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& sums,
+    const Tensor&, const Tensor&, const Tensor&, const Tensor& cum_q, const Tensor& cum_k, SymInt max_q, SymInt max_k,
+    double dropout, bool causal, optional<double> scale) {
+  return flash_backward(grad, q, k, v, out, sums, cum_q, cum_k, max_q, max_k, dropout, causal, {}, {}, scale);
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(
@@ -329,6 +347,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("copy_", everything());
   library.impl("_scaled_dot_product_flash_attention", flash);
   library.impl("_scaled_dot_product_flash_attention_backward", flash_backward);
+  library.impl("_scaled_dot_product_cudnn_attention", cudnn);
+  library.impl("_scaled_dot_product_cudnn_attention_backward", cudnn_backward);
   library.impl("_scaled_dot_product_efficient_attention", efficient);
   library.impl("_scaled_dot_product_efficient_attention_backward", efficient_backward);
 }

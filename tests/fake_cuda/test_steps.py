@@ -36,7 +36,16 @@ PLANS = {
     **{("2x1" if name == "hsdp" else "1x2", name): PAIRS for name in (*SHARING, "dp")},
     **{("1x2", name): PAIRS[::3] for name in OFFLOADING},
     **{("2x4" if name == "hsdp" else "1x8", name): FEW for name in SHARING},
-    ("1x2", "fsdp without resharding"): [{"strategy": "fsdp", "precision": "bf16", "fsdp_reshard": False}],
+    ("1x1", "kernels by name"): [
+        {"strategy": "single", "precision": "bf16", "attention": "flash"},
+        {"strategy": "single", "precision": "fp16", "attention": "cudnn"},
+    ],
+    ("1x2", "fewer bytes"): [
+        {"strategy": "fsdp", "precision": "bf16", "fsdp_reshard": False},
+        {"strategy": "fsdp", "precision": "bf16", "reduce_dtype": "bf16"},
+        {"strategy": "ddp", "precision": "bf16", "reduce_dtype": "bf16"},
+    ],
+    ("2x2", "fewer bytes"): [{"strategy": "hsdp", "precision": "bf16", "reduce_dtype": "bf16"}],
 }
 WHOLE = {(geometry, f"{name}, whole"): EVERY for (geometry, name), plan in PLANS.items() if plan in (PAIRS, FEW)}
 
@@ -114,7 +123,9 @@ def test_layers_compute_in_the_precision_of_the_cell(cells):
 
 def test_attention_runs_in_a_fused_kernel_and_so_does_the_update(cells):
     for cell in cells:
-        kernel = "efficient" if LOW[precision_of(cell)] == "float32" else "flash"
+        chosen = cell["cell"]["execution"]["attention"]
+        preferred = "efficient" if LOW[precision_of(cell)] == "float32" else "cudnn"  # as torch does on a Hopper
+        kernel = preferred if chosen == "sdpa" else chosen
         names = set(cell["probed"]["attention"])
         assert names <= {f"_scaled_dot_product_{kernel}_attention", f"_scaled_dot_product_{kernel}_attention_backward"}
         assert f"_scaled_dot_product_{kernel}_attention_backward" in names
@@ -144,9 +155,10 @@ def test_bytes_between_devices_are_those_of_the_formula(cells):
             continue
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
         blocks = sum(inventory_of_shape(shape, 512).blocks)
-        reshards = cell["cell"]["execution"].get("fsdp_reshard", True)  # left out where it has its default
-        nodes, devices = map(int, cell["cell"]["execution"]["geometry"].split("x"))
-        sizes = {"nodes": nodes, "devices_per_node": devices, "reshards": reshards}
+        execution = cell["cell"]["execution"]  # without keys that have their default
+        nodes, devices = map(int, execution["geometry"].split("x"))
+        reshards, reduced = execution.get("fsdp_reshard", True), execution.get("reduce_dtype", "fp32")
+        sizes = {"nodes": nodes, "devices_per_node": devices, "reshards": reshards, "reduce_dtype": reduced}
         expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks, **sizes)
         moved = moved_bytes(cell["probed"]["collectives"])
         assert {kind for kind in moved if not fits(moved[kind], expected[kind])} == set(), (expected, moved)

@@ -62,6 +62,12 @@ def buckets(calls):
     return lambda data: data["collectives"]["allreduce"].update(calls=calls)
 
 
+def reduced_in_bf16(data):
+    size = 2 * data["model"]["parameters"]
+    data["collectives"] = {"allreduce": {"calls": 1, "bytes": size, "dtypes": ["bfloat16"]}}
+    data["dtypes"].update(products="bfloat16", reduced="bfloat16")
+
+
 def of_rank_1(**fields):
     return lambda data: data["ranks"][1].update(fields)
 
@@ -105,6 +111,18 @@ SETTINGS = {
     "small buckets": ({"bucket_elements": 100_000}, buckets(5), {}),
     "small buckets ignored": ({"bucket_elements": 100_000}, buckets(1), {"settings-differ": "invalid"}),
     "small buckets though auto": ({}, buckets(9), {"settings-differ": "invalid"}),
+    "a kernel of attention": ({"attention": "flash"}, lambda data: None, {}),
+    "another kernel of attention": (
+        {"attention": "cudnn"},
+        lambda data: None,
+        {"operations-differ": "invalid"},
+    ),
+    "gradients in bf16": ({"precision": "bf16", "reduce_dtype": "bf16"}, reduced_in_bf16, {}),
+    "gradients in bf16, but fp32 is configured": (
+        {"precision": "bf16"},
+        reduced_in_bf16,
+        {"traffic-differs": "invalid"},
+    ),
     "backend": ({}, of_rank_1(backend="gloo"), {}),
     "another backend": ({}, of_rank_1(backend="nccl"), {"settings-differ": "invalid"}),
     "weights in bf16": (
@@ -132,6 +150,35 @@ def test_settings_of_the_wrapper_are_read_back(tmp_path, name):
     assert {
         code: severity for code, severity in names.items() if code not in ("single-run", "state-differs")
     } == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "parts", "flagged"),
+    [
+        ("loss", "LossHead", False),
+        ("loss", "OptimizedModule", True),
+        ("max-autotune", "OptimizedModule with max_autotune", False),
+        ("max-autotune", "OptimizedModule", True),
+        (True, "", False),  # of a record from before it said what
+    ],
+)
+def test_what_was_compiled_is_what_the_cell_says(tmp_path, value, parts, flagged):
+    def change(data):
+        for census in data["census"]:
+            census.update(compiled_graphs=3, compiled=parts, after=None)
+
+    run = sealed(run_of(tmp_path, compile=value), change)
+    assert ("settings-differ" in codes([run])) == flagged
+
+
+@pytest.mark.parametrize("parts", [("OptimizedModule", "OptimizedModule with max_autotune"), ("OptimizedModule",) * 2])
+def test_a_choice_of_kernels_by_timing_leaves_a_trace(tmp_path, parts):
+    keys = {"strategy": ["ddp"], "geometry": ["1x2"], "compile": [True, "max-autotune"]}
+    runs = [write_run(tmp_path / "runs", cell, 1) for cell in cells(vary=keys)]
+    for place, (run, part) in enumerate(zip(runs, parts, strict=True)):
+        census = [each | {"compiled_graphs": 3, "compiled": part} for each in census_of(run)]
+        runs[place] = sealed(run, lambda data, census=census: data.update(census=census))
+    assert ("knob-without-trace" in codes(runs)) == (parts[0] == parts[1])
 
 
 @pytest.mark.parametrize(

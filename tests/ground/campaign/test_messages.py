@@ -137,6 +137,15 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "eager}\n",
         ["encoders have sdpa only"],
     ),
+    "an encoder's loss compiled": (
+        "title: x\nworkload: {task: classification, corpus: ag_news, model: encoder-small}\nexecution: {compile: "
+        "loss}\n",
+        ["execution.compile: loss is for language models alone"],
+    ),
+    "gradients in bf16 of an fp32 cell": (
+        "title: x\nexecution: {reduce_dtype: bf16}\n",
+        ["execution.reduce_dtype bf16 is for precision bf16, and the cell's is fp32"],
+    ),
     "same cell twice": (
         GOOD + "cells: [{geometry: 1x2}]\n",
         ["line 6", "ddp-n1x2 is there already", "`vary` makes it"],

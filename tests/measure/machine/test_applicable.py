@@ -2,6 +2,7 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,11 +41,31 @@ def cell(**execution):
         ({"precision": "bf16"}, [V100], "compute capability 7.0; bf16 needs 8.0"),
         ({"precision": "tf32"}, [V100], "tf32 needs 8.0"),
         ({"precision": "tf32"}, [H100], None),
+        ({"attention": "cudnn"}, [], "cuDNN's attention needs a CUDA device"),
+        ({"attention": "flash"}, [], None),
+        ({"attention": "flash"}, [H100], "flash attention is for bf16 and fp16; the precision is fp32"),
+        ({"attention": "cudnn", "precision": "fp16"}, [V100], "compute capability 7.0; cudnn needs 8.0"),
+        ({"attention": "cudnn", "precision": "bf16"}, [H100], None),
+        ({"reduce_dtype": "bf16", "precision": "bf16"}, [], "by NCCL alone"),
+        ({"reduce_dtype": "bf16", "precision": "bf16"}, [H100], None),
     ],
 )
 def test_reasons(execution, gpus, reason):
     found = unsupported_reason(cell(**execution), gpus)
     assert found == reason if reason is None else reason in found
+
+
+@pytest.mark.parametrize(
+    ("line", "vendor"), [("hip = '6.3.4'", "AMD"), ("xpu = '20250101'", "Intel"), ("hip = None", None)]
+)
+def test_a_torch_for_other_gpus_says_so(tmp_path, monkeypatch, line, vendor):
+    (tmp_path / "version.py").write_text(f"cuda = None\n{line}\n")
+    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: found)
+    reason = unsupported_reason(cell(device="cuda"), [])
+    assert ("are not supported" in reason) == bool(vendor)
+    assert gpus.unsupported_vendor() == vendor
+    assert gpus.cuda_devices() == []
 
 
 def test_compile_needs_a_compiler(monkeypatch):
@@ -54,7 +75,17 @@ def test_compile_needs_a_compiler(monkeypatch):
 
 @pytest.mark.parametrize(
     ("variable", "expected"),
-    [(None, "abc"), ("", ""), ("0,2", "ac"), ("2,0", "ca"), ("GPU-b", "b"), ("0,7,1", "a"), ("GPU-x,0", "")],
+    [
+        (None, "abc"),
+        ("", ""),
+        ("0,2", "ac"),
+        ("2,0", "ca"),
+        ("GPU-b", "b"),
+        ("0,7,1", "a"),
+        ("GPU-x,0", ""),
+        ("NoDevFiles", ""),
+        ("-1", ""),
+    ],
 )
 def test_visible_devices(variable, expected):
     found = [Gpu("", f"GPU-{letter}", 0, (9, 0)) for letter in "abc"]

@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.measure.model import attention
 from scaleproof.measure.model.architecture import network_of
 from scaleproof.measure.model.decoder import LanguageModel
-from scaleproof.measure.model.loss import FusedCrossEntropy
+from scaleproof.measure.model.loss import FusedCrossEntropy, Kind, LossHead
 
 SHAPE = ModelShape(layers=2, width=32, heads=2, context=32)
 VOCABULARY = 300
@@ -137,6 +137,23 @@ def test_a_mask_is_refused(function):
     parts = [torch.zeros(1, 2, 4, 8)] * 3
     with pytest.raises(ValueError, match="made an attention mask"):
         function(torch.nn.Identity(), *parts, torch.ones(4, 4))
+
+
+@pytest.mark.parametrize(("loss", "rows"), [("plain", 128), ("fused", 64)])
+def test_a_loss_compiled_alone_has_logits_in_one_precision(loss: Kind, rows: int):
+    """As written `plain` has two more buffers of them, in fp32: of the logits, and of their logarithms."""
+    head = LossHead(torch.nn.Linear(32, VOCABULARY, bias=False), loss, chunk=64)
+    mean_loss = torch.compile(head.mean_loss)
+
+    def step(hidden: torch.Tensor, targets: torch.Tensor) -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            value = mean_loss(hidden, targets)
+        value.backward()
+
+    inputs = torch.randn(128, 32, requires_grad=True), torch.randint(VOCABULARY, (128,))
+    _, codes = run_and_get_code(step, *inputs)
+    logits = [re.findall(rf"empty_strided_cpu\(\({rows}, {VOCABULARY}\), .*, torch\.(\w+)\)", code) for code in codes]
+    assert logits == [["bfloat16"], []], "of the forward pass, and of the backward pass, which writes over them"
 
 
 def test_a_compiled_fused_loss_keeps_no_logits_in_fp32():

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +34,8 @@ SAME_RESULTS = [
     {"strategy": "zero3", "loss": "chunked"},
     {"strategy": "zero3", "loss": "fused", "precision": "bf16"},
     {"strategy": "fsdp", "loss": "fused", "precision": "bf16"},
+    {"strategy": "fsdp", "reduce_dtype": "bf16", "precision": "bf16"},
+    {"strategy": "ddp", "attention": "flash"},
 ]
 
 
@@ -91,14 +93,9 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_rank
             out = root / cell.slug
             out.mkdir()
             run_id = f"20260101T000000Z-{ranks:04x}{len(paths):04x}"
+            provenance = PROVENANCE | {"timestamp_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
             request = Request.of(
-                cell,
-                folder,
-                out,
-                campaign="matrix",
-                run_id=run_id,
-                time_limit=HANGS,
-                provenance=PROVENANCE | {"timestamp_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
+                cell, folder, out, campaign="matrix", run_id=run_id, time_limit=HANGS, provenance=provenance
             )
             request.write(out / "request.json")
             paths.append(str(out / "request.json"))

@@ -1,9 +1,14 @@
 """What the census computes by itself: checksums of weights, nodes of graphs."""
 
+import pytest
 import torch
 from torch import nn
 
-from scaleproof.measure.trainer.census import graph_nodes, weights_checksum
+from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.measure.model.build import build
+from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.trainer.census import compiled_parts, graph_nodes, weights_checksum
 
 
 def test_a_checksum_of_weights_is_that_of_their_bits():
@@ -25,3 +30,26 @@ def test_nodes_of_a_graph_are_counted_by_thread():
     with torch.no_grad():
         leaf * 2
     assert graph_nodes() - first - 1 == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (False, ""),
+        (True, "OptimizedModule"),
+        ("loss", "LossHead"),
+        ("max-autotune", "OptimizedModule with max_autotune"),
+    ],
+)
+def test_what_is_compiled_is_read_back(value, parts):
+    data = {
+        "title": "x",
+        "workload": {
+            "model": {"layers": 1, "width": 32, "heads": 2, "context": 32},
+            "tokenizer": "bpe-512",
+            "seq_len": 32,
+        },
+        "execution": {"strategy": "single", "compile": value, "device": "cpu"},
+    }
+    (cell,) = expand(Campaign.model_validate(data))
+    assert compiled_parts(Single(cell, build(cell), torch.device("cpu")).module) == parts

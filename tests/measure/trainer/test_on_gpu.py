@@ -203,7 +203,8 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
 
     optimizer = AdamW(nn.Linear(1, 1).parameters())
     strategy = SimpleNamespace(executed=lambda: events.append("updates read"), optimizer=optimizer)
-    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, entrance=nn.Identity())
+    doors = {"entrance": nn.Identity(), "inside": None}
+    run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, **doors)
     monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)
 
     def fed(rows, length, device):
@@ -242,6 +243,7 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
         compiled=True,
+        inside=None,
         steps=lambda first, count: events.append((first, count)),
     )
     measure.warm_up(ready, 5)
@@ -320,7 +322,7 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
             strategy.update(first)
 
         monkeypatch.setattr(measure, "keeps_on_host", lambda ready, on_host=on_host: on_host)
-        ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module)
+        ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module, inside=None)
         steps.append(measure.probed_step_of(ready, 0, weigh=False)[2])
         weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))
         assert (sum(moved) > 4 * 32 * 32 * 20) == on_host, "activations of a block alone are more than that"

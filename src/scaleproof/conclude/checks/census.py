@@ -201,13 +201,17 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
         return None  # its attention is that of torch's or transformers' layer
     forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
     backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
-    if execution["attention"] == "eager" and forward:
+    kind = execution["attention"]
+    others = [name for name in step.attention if kind in ("flash", "cudnn") and f"_{kind}_" not in name]
+    if others:
+        return f"attention ran in {', '.join(others)}, but {kind} is configured"
+    if kind == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
     # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
     is_own_model = run.metrics.model.inventory is None
     is_plain = not forward and step.batched_flops
-    if is_own_model and execution["attention"] == "sdpa" and is_plain and run.metrics.ranks[0]["cores"]:
-        return "attention ran in plain products, but sdpa is configured"
+    if is_own_model and kind != "eager" and is_plain and run.metrics.ranks[0]["cores"]:
+        return f"attention ran in plain products, but {kind} is configured"
     if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"
         return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
@@ -299,6 +303,10 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
+    expected = {"loss": "LossHead", "max-autotune": "with max_autotune"}.get(str(execution["compile"]))
+    if expected and expected not in census.compiled:
+        compiled = census.compiled or "none of these parts"
+        yield f"compiled was {compiled}, though execution.compile is {execution['compile']}"
 
 
 def node_cpu(run: MeasuredRun, rank: Rank) -> str | None:

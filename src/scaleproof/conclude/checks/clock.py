@@ -24,7 +24,9 @@ AROUND_SHARE, AROUND_S = 0.02, 0.05
 AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
 LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
 STARTED_S = 120.0  # from the time in the record to the launcher's request: a look at the machine
-COARSE_STEPS = 8  # of a window, from which on steps that took the same time are counted
+# Steps of a window from which on those that took the same time are counted. CUDA's events tell half a microsecond
+# apart: half of the steps would be alike only with a scatter below 0.4 microseconds.
+COARSE_STEPS = 8
 APART_SHARE, APART_S = 0.02, 0.02
 # A job is longer than its run by the start of Python, and of an environment on a slow network disk.
 SHORTER_SHARE, SHORTER_S = 0.01, 1.0

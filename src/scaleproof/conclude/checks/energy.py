@@ -7,7 +7,9 @@ from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.run import MeasuredRun
 
 AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
-OF_MEAN_POWER = 0.25  # part by which energy and mean power x time may differ: the samples are 0.1 s apart
+# Part by which energy and mean power x time may differ. NVML renews its counter every 20 to 100 ms and samples are
+# 0.1 s apart: 0.2 s at the ends, 10 % of the shortest window; the rest is for power that swings between samples.
+OF_MEAN_POWER = 0.25
 LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
 
 

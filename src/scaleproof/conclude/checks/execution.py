@@ -57,6 +57,7 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
         nodes=nodes,
         devices_per_node=per_node,
         reshards=metrics.config["execution"].get("fsdp_reshard", True),
+        reduce_dtype=metrics.config["execution"].get("reduce_dtype", "fp32"),
     )
 
 

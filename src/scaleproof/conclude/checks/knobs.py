@@ -22,6 +22,11 @@ def _collectives(run: MeasuredRun) -> Any:
     return {name: (entry["calls"], entry["bytes"]) for name, entry in _step(run).collectives.items()}
 
 
+def _compiled(run: MeasuredRun) -> Any:
+    census = (run.metrics.census or [])[0]
+    return census.compiled_graphs > 0, census.compiled
+
+
 def _step(run: MeasuredRun) -> Any:
     return (run.metrics.census or [])[0].before
 
@@ -37,12 +42,13 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "fused_optimizer": lambda run: sorted(_step(run).updates),
     "bucket_elements": _collectives,
     "threads_per_device": lambda run: [census.threads for census in run.metrics.census or []],
-    "compile": lambda run: (run.metrics.census or [])[0].compiled_graphs > 0,
+    "compile": _compiled,
     "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
     "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),
     "fsdp_reshard": _collectives,
     "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
+    "reduce_dtype": _collectives,
 }
 ZERO = ("zero1", "zero2", "zero3")
 # Keys that say something to some strategies alone, of two devices or more.
@@ -51,6 +57,7 @@ MATTERS_TO: dict[str, tuple[str, ...]] = {
     "overlap_comm": ZERO,
     "fsdp_prefetch": ("fsdp", "hsdp"),
     "fsdp_reshard": ("fsdp", "hsdp"),
+    "reduce_dtype": ("ddp", "fsdp", "hsdp"),
 }
 
 

@@ -7,7 +7,7 @@ from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
-STATE = 1.3  # measured state over the ZeRO paper's formula
+STATE = 1.3  # measured state over the ZeRO paper's formula; a workspace of cuBLAS, 32 MiB on Hopper, counts too
 LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
 NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
 

@@ -10,10 +10,12 @@ from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import rank_totals
 
 SAME = 0.005  # relative difference of figures that are one figure computed twice
-FILLED = 0.02  # part of the window that may lie outside of the steps in it
+# Part of the window that may lie outside of the steps in it. Beside a GPU that is the launch of the first kernel and
+# the wait for the last, under a millisecond: 0.4 % of the shortest window.
+FILLED = 0.02
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
 SHORTEST_S = 0.25  # of a window; what whole runs vary by is seen by repeating them, not by longer windows
-THROTTLED = 0.05  # part of the samples of a GPU
+THROTTLED = 0.05  # part of the samples of a GPU, one each 0.1 s; at its power cap it is as fast as it is sold: a note
 WAITING = 0.02  # part of a step that may go by waiting for tokens
 WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
 SUMMARISED = (  # figures of the window that a summary of another series would have otherwise

@@ -73,6 +73,11 @@ def check(cell: Checked) -> None:
             f"e.g. {bucket + 1}",
             ("execution", "bucket_elements"),
         )
+    if cell.execution.reduce_dtype == "bf16" and cell.execution.precision != "bf16":
+        raise UserError(
+            f"execution.reduce_dtype bf16 is for precision bf16, and the cell's is {cell.execution.precision}",
+            ("execution", "reduce_dtype"),
+        )
     _check_classifier(cell)
     _check_vocabulary(cell)
     if not isinstance(shape, TransformersModel):
@@ -104,6 +109,8 @@ def _check_classifier(cell: Checked) -> None:
         raise UserError("execution.loss: encoders have plain only; their loss is small", ("execution", "loss"))
     if cell.execution.attention != "sdpa":
         raise UserError("execution.attention: encoders have sdpa only", ("execution", "attention"))
+    if cell.execution.compile == "loss":
+        raise UserError("execution.compile: loss is for language models alone", ("execution", "compile"))
 
 
 def _check_vocabulary(cell: Checked) -> None:

@@ -29,7 +29,7 @@ from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.number_format import integer
 
-YOUNGER_KEYS = ("fsdp_reshard",)  # of `execution`: younger than results that people have
+YOUNGER_KEYS = ("fsdp_reshard", "reduce_dtype")  # of `execution`: younger than results that people have
 # Beyond these a number is a slip of the keyboard, and expanding the campaign would take minutes.
 MOST_CELLS, MOST_RUNS = 10_000, 100_000
 LONGEST_SLUG = 180  # a name of a folder; most file systems allow 255 bytes

@@ -49,10 +49,20 @@ class Execution(Section):
         "nodes x devices",
         axis="n",
     )
-    attention: Literal["sdpa", "eager"] = key(
-        "sdpa", "sdpa: the fused kernels of torch. eager: plain matrix products.", "none", axis=""
+    attention: Literal["sdpa", "flash", "cudnn", "eager"] = key(
+        "sdpa",
+        "sdpa: the fused kernel that torch prefers on the device (on Hopper cuDNN's, from cuDNN 9.15.1 on). flash, "
+        "cudnn: this one or none. eager: plain matrix products.",
+        "none",
+        axis="",
     )
-    compile: bool = key(False, "torch.compile; its time is in the warm-up.", "none", axis="compile")
+    compile: bool | Literal["loss", "max-autotune"] = key(
+        False,
+        "torch.compile; its time is in the warm-up. loss: of the loss alone, which is most of the memory traffic "
+        "beside the blocks. max-autotune: with the kernels of products chosen by timing them, in minutes.",
+        "none",
+        axis="compile",
+    )
     activation_checkpointing: bool = key(
         False, "Forget activations inside a block and compute them again in the backward pass.", "none", axis="ac"
     )
@@ -94,6 +104,13 @@ class Execution(Section):
         "pass; false keeps them, as ZeRO-2 does. Without effect on others.",
         "none",
         axis="reshard",
+    )
+    reduce_dtype: Literal["fp32", "bf16"] = key(
+        "fp32",
+        "Format in which ddp, fsdp and hsdp exchange gradients of precision bf16. bf16: half the bytes, rounded before "
+        "they are added up. Without effect on others.",
+        "none",
+        axis="reduce",
     )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "auto: CUDA devices where there are any, else the CPU.", "none"

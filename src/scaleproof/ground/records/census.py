@@ -116,6 +116,9 @@ class Census(CensusPart):
     threads: int = Field(description="Threads of torch, read back after the window.")
     cores: list[int] = Field(description="Cores that the process may use, read back after the window.")
     compiled_graphs: int = Field(description="Graphs that torch.compile made.")
+    compiled: str = Field(
+        "", description="Modules that torch.compile has compiled, wholly or in a method, and with which of its options."
+    )
     modes_in_window: int = Field(description="Dispatch modes (profilers, counters) that were active in the window.")
     nodes_in_window: int | None = Field(
         None, description="Autograd nodes that the rank's main thread made in all steps of the window."

@@ -233,6 +233,7 @@ class RecordedExecution(TypedDict):
     overlap_comm: NotRequired[SkipValidation[bool | Literal["auto"]]]
     fsdp_prefetch: NotRequired[SkipValidation[int]]
     fsdp_reshard: NotRequired[SkipValidation[bool]]
+    reduce_dtype: NotRequired[SkipValidation[str]]
 
 
 @with_config(OPEN)

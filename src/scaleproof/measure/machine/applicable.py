@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
-from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version
+from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version, unsupported_vendor
 
 LEAST_FOR_BF16 = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
 LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates code for
@@ -30,7 +30,9 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
         needed = f"{geometry.devices_per_node} on each node"
-        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible"
+        vendor = unsupported_vendor()
+        why = f"; this torch is built for GPUs of {vendor}, which are not supported" if vendor else ""
+        return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible{why}"
     if cell.command is not None:  # what else it needs, its program knows
         return None
     if strategy == "single" and geometry.n_devices > 1:
@@ -62,6 +64,10 @@ def _cpu_problem(cell: Cell) -> str | None:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
     if execution.precision in ("fp16", "tf32"):
         return f"{execution.precision} training needs a CUDA device; this is a CPU"
+    if execution.attention == "cudnn":
+        return "cuDNN's attention needs a CUDA device; this is a CPU"
+    if execution.strategy == "ddp" and execution.reduce_dtype == "bf16":
+        return "DDP reduces in bf16 by NCCL alone; this is a CPU"
     if execution.compile and not shutil.which(os.environ.get("CXX", "g++")):
         return "torch.compile needs a C++ compiler on a CPU, and g++ is not installed"
     return None
@@ -75,6 +81,11 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
         return reason
     if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
+    if execution.attention in ("flash", "cudnn"):
+        if execution.precision in ("fp32", "tf32"):
+            return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
+        if oldest.capability < LEAST_FOR_BF16:
+            return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.attention} needs 8.0"
     return _gpu_compile_problem(oldest) if execution.compile else None
 
 

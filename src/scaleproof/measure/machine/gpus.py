@@ -13,6 +13,7 @@ from typing import Any
 from scaleproof.ground.errors import UserError
 
 MIG = "MIG-"  # how the UUID of a part of a device begins
+UNSUPPORTED = {"hip": "AMD", "xpu": "Intel"}
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,17 @@ def torch_has_cuda() -> bool:
 
 
 def torch_cuda_version() -> str | None:
-    """The CUDA version that torch was built with ("13.0"); None for a build without.
+    """The CUDA version that torch was built with ("13.0"); None for a build without."""
+    return _torch_built_for("cuda")
+
+
+def unsupported_vendor() -> str | None:
+    """Whose GPUs torch was built for, where this program does not measure them; None for CUDA and for a CPU."""
+    return next((vendor for name, vendor in UNSUPPORTED.items() if _torch_built_for(name)), None)
+
+
+def _torch_built_for(name: str) -> str | None:
+    """The version of `name` (cuda, hip, xpu) that torch was built with; None where it was not.
 
     Read from its version file, since importing torch takes seconds.
     """
@@ -151,5 +162,5 @@ def torch_cuda_version() -> str | None:
     if spec is None or spec.origin is None:
         return None
     text = (Path(spec.origin).parent / "version.py").read_text()
-    version = re.search(r"^cuda\b[^=]*= *['\"]([^'\"]+)", text, re.MULTILINE)
+    version = re.search(rf"^{name}\b[^=]*= *['\"]([^'\"]+)", text, re.MULTILINE)
     return version[1] if version else None

@@ -26,12 +26,22 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 def name_for(network: PreTrainedModel, seq_len: int, kind: str) -> str:
     """The name of a decoder's attention: one of NAMES, or transformers' own where that would not be exact.
 
-    `kind`: sdpa or eager. transformers' own is for a model that calls no registered function, and for one whose
-    tokens see fewer than the `seq_len` before them.
+    `kind`: as `execution.attention`. transformers' own is for a model that calls no registered function, and for one
+    whose tokens see fewer than the `seq_len` before them.
     """
+    kind = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]
     sees_all = all(window is None or window >= seq_len for window in windows)
     return NAMES[kind] if network._supports_attention_backend and sees_all else kind
+
+
+def allow_kernels(kind: str) -> None:
+    """Let torch's fused attention take the kernel `kind` alone (flash, cudnn), or else any; for this whole process."""
+    alone = kind in ("flash", "cudnn")
+    torch.backends.cuda.enable_flash_sdp(kind == "flash" or not alone)
+    torch.backends.cuda.enable_cudnn_sdp(kind == "cudnn" or not alone)
+    torch.backends.cuda.enable_mem_efficient_sdp(not alone)
+    torch.backends.cuda.enable_math_sdp(not alone)
 
 
 def sdpa(

@@ -35,4 +35,5 @@ def build(cell: Cell, classes: int = 0) -> nn.Module:
         execution.attention,
         execution.activation_checkpointing,
         execution.loss,
+        compiled_loss=execution.compile == "loss",
     )

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -23,12 +24,17 @@ class LanguageModel(nn.Module):
         attention: str = "sdpa",
         checkpointing: bool = False,
         loss: Kind = "plain",
+        compiled_loss: bool = False,
     ) -> None:
-        """`network` is changed in place; `attention`: sdpa or eager; `loss`: how its head computes it."""
+        """`network` is changed in place; `attention`, `loss`: as in `execution`; `compiled_loss`: by torch.compile."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = own_attention.name_for(network, seq_len, attention)
-        self.network.set_output_embeddings(LossHead(cast(nn.Linear, network.get_output_embeddings()), loss))
+        own_attention.allow_kernels(attention)
+        head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)
+        if compiled_loss:  # the method alone: hooks that gather weights around the module stay outside of the graph
+            head.mean_loss = torch.compile(head.mean_loss)  # type: ignore[method-assign]
+        self.network.set_output_embeddings(head)
         if checkpointing:
             network.gradient_checkpointing_enable({"use_reentrant": False})
 

@@ -49,15 +49,18 @@ class LossHead(nn.Linear):
                 scores(super(LossHead, self).forward(h[None]), t[None]) for h, t in zip(hidden, targets, strict=True)
             ]
             return torch.cat(rows)
-        flat, expected = hidden.flatten(0, 1), targets.flatten()
+        return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
+
+    def mean_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss: `hidden` (tokens, width), `targets` (tokens,)."""
         if self.kind == "plain":
-            return functional.cross_entropy(super().forward(flat).float(), expected)
+            return functional.cross_entropy(functional.linear(hidden, self.weight, self.bias).float(), targets)
         if self.kind == "fused":
-            return FusedCrossEntropy.apply(flat, self.weight, expected, self.chunk)
-        total = flat.new_zeros((), dtype=torch.float32)
-        for h, t in zip(flat.split(self.chunk), expected.split(self.chunk), strict=True):
+            return FusedCrossEntropy.apply(hidden, self.weight, targets, self.chunk)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        for h, t in zip(hidden.split(self.chunk), targets.split(self.chunk), strict=True):
             total = total + checkpoint(self._summed, h, t, use_reentrant=False)
-        return total / len(expected)
+        return total / len(targets)
 
     def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""

@@ -25,6 +25,7 @@ def has_control(config: dict[str, Any]) -> bool:
     """Whether a bare loop makes the arithmetic of a cell with the effective configuration `config`."""
     execution = config["execution"]
     special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
+    special = special or execution["attention"] in ("flash", "cudnn")  # kernels that transformers' mask excludes
     return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -129,4 +129,15 @@ class Native(Strategy):
 
 def compiled(module: nn.Module, cell: Cell) -> nn.Module:
     """The module, compiled where the cell says so."""
-    return cast(nn.Module, torch.compile(module)) if cell.execution.compile else module
+    options = compile_options(cell)
+    return module if options is None else cast(nn.Module, torch.compile(module, **options))
+
+
+def compile_options(cell: Cell) -> dict[str, Any] | None:
+    """Arguments of torch.compile for the model or its blocks; None where they run as they are written.
+
+    Without CUDA graphs: in them a step would overwrite the losses of the one before it.
+    """
+    if cell.execution.compile == "max-autotune":
+        return {"mode": "max-autotune-no-cudagraphs"}
+    return {} if cell.execution.compile is True else None

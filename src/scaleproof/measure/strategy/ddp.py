@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from scaleproof.measure.strategy.base import Native, compiled
@@ -21,6 +22,8 @@ class DDP(Native):
             broadcast_buffers=False,  # all of them are constants, such as the frequencies of rotary positions
             gradient_as_bucket_view=True,  # gradients live in the buckets: no copy before and after a reduction
         )
+        if self.cell.execution.reduce_dtype == "bf16":
+            self.replica.register_comm_hook(None, bf16_compress_hook)  # None: all ranks
         # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
         return compiled(self.replica, self.cell)
 

@@ -28,9 +28,10 @@ class FSDP(Native):
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with each block sharded by itself, and what is left of it (embeddings, head) as a whole."""
         name = self.cell.execution.precision
-        # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; gradients reduce in fp32.
+        # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; of gradients a key says it.
         self.precision = Precision(name, self.device, autocast=False)
-        policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=torch.float32 if name in LOW else None)
+        reduced = LOW.get(self.cell.execution.reduce_dtype, torch.float32)
+        policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=reduced if name in LOW else None)
         mesh = self._mesh()
         reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.strategy.base import Strategy
+from scaleproof.measure.strategy.base import Strategy, compile_options
 from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
 from scaleproof.measure.strategy.precision import INITIAL_SCALE_POWER, set_matmul_precision
 
@@ -31,8 +31,9 @@ class Zero(Strategy):
             # DeepSpeed makes a scaler of its own here, with torch's first scale instead of everybody's.
             scaler = torch.amp.GradScaler(self.device.type, init_scale=2.0**INITIAL_SCALE_POWER)
             self.engine.torch_autocast_z0_gradscaler = scaler
-        if self.cell.execution.compile:
-            self.engine.compile()
+        options = compile_options(self.cell)
+        if options is not None:
+            self.engine.compile(compile_kwargs=options)
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:

@@ -130,6 +130,7 @@ def take_census(
         threads=torch.get_num_threads(),
         cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
         compiled_graphs=compiled_graphs(),
+        compiled=compiled_parts(strategy.module),
         modes_in_window=modes_in_window,
         nodes_in_window=nodes_in_window,
         slowed_by=slowed_by,
@@ -216,6 +217,21 @@ def compiled_graphs() -> int:
     from torch._dynamo.utils import counters
 
     return int(counters["stats"]["unique_graphs"])
+
+
+def compiled_parts(model: nn.Module) -> str:
+    """Kinds of the modules in `model` that torch.compile has compiled, wholly or in a method: "LossHead".
+
+    "Block with max_autotune" where torch says that it was given this option.
+    """
+    parts = set()
+    for module in model.modules():
+        for part in (module, *vars(module).values()):
+            read_options = getattr(part, "get_compiler_config", None)
+            if read_options:
+                tuned = (read_options() or {}).get("max_autotune")
+                parts.add(f"{type(module).__name__}{' with max_autotune' if tuned else ''}")
+    return ", ".join(sorted(parts))
 
 
 def active_modes() -> int:

@@ -89,7 +89,7 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     def steps(first: int, count: int) -> Series:
         return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
-    return Ready(tokens, plan, model, cell.execution.compile, strategy, batches, parameters, steps, first_losses)
+    return Ready(tokens, plan, model, bool(cell.execution.compile), strategy, batches, parameters, steps, first_losses)
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:

@@ -59,7 +59,8 @@ class Session:
 
         Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
         """
-        device, has_cuda = cell.execution.device, torch.cuda.is_available()
+        device = cell.execution.device
+        has_cuda = torch.version.hip is None and torch.cuda.is_available()  # AMD's GPUs call themselves cuda, too
         # Of this rank: one, all of the machine under dp.
         self.devices_here = cell.execution.geometry.devices_per_node // self.local_world
         if device != "cpu" and gpus and not has_cuda:

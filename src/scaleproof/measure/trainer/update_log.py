@@ -46,6 +46,7 @@ class UpdateLog:
         self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
         self._conditions["dispatch_modes"].add(str(torch._C._len_torch_dispatch_stack()))
 
+    @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
         """Note the first moment of the first tensor that the call has updated: torch's hook of a step."""
         updated = (p for group in optimizer.param_groups for p in group["params"] if "exp_avg" in optimizer.state[p])

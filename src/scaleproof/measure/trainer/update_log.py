@@ -54,7 +54,8 @@ class UpdateLog:
             return
         moment = optimizer.state[tensor]["exp_avg"]
         self._conditions["moments"].add(str(moment.dtype).removeprefix("torch."))
-        local = moment.to_local() if isinstance(moment, DTensor) else moment
+        with torch.no_grad():  # else to_local makes an autograd node, which would count as one of the step's
+            local = moment.to_local() if isinstance(moment, DTensor) else moment
         self._moments.append(torch.linalg.vector_norm(local.flatten()[:WATCHED]))
 
     @contextmanager

@@ -154,7 +154,7 @@ def apply(edits: Sequence[Edit], helper: Opponent) -> None:
             _function(module, site.function).__code__ = next(_codes(code, site.function))
 
 
-def lines(edits: Sequence[Edit]) -> str:
+def in_words(edits: Sequence[Edit]) -> str:
     """The edits in words."""
     return "\n         and ".join(edit.line(edit.site(ast.parse((PACKAGE / edit.file).read_text()))) for edit in edits)
 
@@ -314,42 +314,44 @@ def _with(node: Any, **fields: Any) -> Any:
     return changed
 
 
-Called = dict[str, set[str]]  # file below src/scaleproof -> qualified names of its functions that ran
+Lines = dict[str, set[int]]  # file below src/scaleproof -> numbers of its lines that ran
 
 
-def note_calls(log: Path) -> None:
-    """Have this process write to `log` which functions of the package it calls, from now on."""
-    seen: set[CodeType] = set()
+def note_lines(log: Path) -> None:
+    """Have this process write to `log` which lines of the package it runs, from now on."""
+    seen: set[tuple[str, int]] = set()
     file = log.open("a", buffering=1)
 
-    def note(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code not in seen:
-            seen.add(code)
-            if code.co_filename.startswith(str(PACKAGE)):
-                file.write(f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_qualname}\n")
+    def note(frame: FrameType, event: str, argument: Any) -> Any:
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if not line[0].startswith(str(PACKAGE)):
+            return None
+        if event == "line" and line not in seen:
+            seen.add(line)
+            file.write(f"{Path(line[0]).relative_to(PACKAGE).as_posix()} {line[1]}\n")
+        return note
 
-    sys.setprofile(note)
+    sys.settrace(note)
 
 
-def read_calls(log: Path, folders: Sequence[str]) -> Called:
-    """What `note_calls` has written, of files right in some folders of the package."""
-    called: Called = {}
-    for line in log.read_text().splitlines():
-        file, name = line.split()
+def read_lines(log: Path, folders: Sequence[str]) -> Lines:
+    """What `note_lines` has written, of files right in some folders of the package."""
+    lines: Lines = {}
+    for text in log.read_text().splitlines():
+        file, number = text.split()
         if file.rpartition("/")[0] in folders:
-            called.setdefault(file, set()).add(name)
-    return called
+            lines.setdefault(file, set()).add(int(number))
+    return lines
 
 
-def drawn(chance: random.Random, called: Called, timed: bool) -> Edit:
-    """A random edit of a function that runs: the file first, then operation and place. `timed`: there is a window."""
+def drawn(chance: random.Random, ran: Lines, timed: bool) -> Edit:
+    """A random edit of a line that runs: the file first, then operation and place. `timed`: there is a window."""
     while True:
-        file = chance.choice(sorted(called))
+        file = chance.choice(sorted(ran))
         numbers: dict[str, list[int]] = {}
         seen: Counter[str] = Counter()
         for site in sites(ast.parse((PACKAGE / file).read_text())):
-            if site.function in called[file]:
+            if _line_of(site) in ran[file]:
                 numbers.setdefault(site.operation, []).append(seen[site.operation])
             seen[site.operation] += 1
         if numbers:

@@ -54,7 +54,6 @@ HOT = {"throttled": {"power_cap": 1.0, "thermal_hardware": 0.4}, "sm_clock_mhz_m
 FAULTS = {
     "ledger-differs-from-plan": (set_in("ledger", "consumed_sha256", "f" * 64), None, "invalid"),
     "tokens-differ-from-batches": (set_in("window", "tokens_processed_global", lambda n: n * 2), None, "invalid"),
-    "batch-arithmetic": (set_in("training_config", "micro_batch_size_per_gpu", 16), None, "invalid"),
     "rate-times-time": (set_in("window", "tokens_per_sec_global", lambda r: r * 4), None, "invalid"),
     "figure-not-reproduced": (set_in("window", "step_time_mean_sec", lambda s: s * 5.26), None, "invalid"),
     "ranks-slow-by-turns": (None, by_turns, "suspect"),

@@ -33,10 +33,11 @@ CHANGED = 0.01
 PAIRS = 0.25  # of the edits come with a second one
 SHORT, LONG = {"steps": 12, "warmup_steps": 3}, {"steps": 40, "warmup_steps": 3}
 CONTROLS = 2
-CELLS = {"ddp": planted.TWO, "fsdp": planted.FSDP, "ga": planted.ACCUMULATING, "bf16": planted.BF16}
+CELLS = {"ddp": planted.TWO, "fsdp": planted.FSDP, "ga": planted.ACCUMULATING, "bf16": planted.BF16, "one": planted.ONE}
 RUNNING = ["measure/trainer", "measure/strategy", "measure/model"]
 CORPUS = ["measure/corpus"]
 CONCLUDING = ["conclude/analysis", "conclude/report", "conclude/report/sentences"]
+OF_THE_MACHINE = OF_A_BUSY_MACHINE | {"single-run", "window-short", "data-wait"}  # name no edit
 TIMES = re.compile(
     "^[a-z0-9_]*(_s|per_s_per_device|device_load|wait_share|rss_bytes)\\b"
 )  # columns that machines change
@@ -125,7 +126,7 @@ class Rig:
         above = {finding.code for finding in audit("opponent", [run]).findings if finding.severity != "note"}
         row = runs_table([run]).iloc[0].to_dict()
         numbers = {key: float(value) for key, value in row.items() if isinstance(value, int | float)}
-        return above - OF_A_BUSY_MACHINE, numbers
+        return above - OF_THE_MACHINE, numbers
 
     def sound(self, name: str, work: dict) -> tuple[list[Figures], set[str]]:
         """Figures of some sound runs of a cell, and what they are named for on a machine as busy as this one."""

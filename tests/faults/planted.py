@@ -23,6 +23,7 @@ SOUND = {
     "ddp 1x1": ONE,
     "ddp 1x2": TWO,
     "accumulating": ACCUMULATING,
+    "short warm-up": {"execution": TWO["execution"], "work": {"micro_batch": 2, "warmup_steps": 3}},
     "fsdp": FSDP,
     "zero1": ZERO1,
     "zero2": ZERO2,

@@ -59,7 +59,7 @@ def test_a_sound_run_is_not_accused(results, tokens, kind):
     assert set(codes) <= allowed, codes
 
 
-@pytest.mark.parametrize("kind", ["ddp 1x2", "fsdp", "zero1", "zero3", "bf16", "steep"])
+@pytest.mark.parametrize("kind", ["ddp 1x2", "short warm-up", "fsdp", "zero1", "zero3", "bf16", "steep"])
 def test_a_sound_run_with_a_witness_is_not_accused(results, tokens, kind):
     codes, allowed = named(results, tokens, f"witnessed {kind}", planted.SOUND[kind], lambda: None, large=True)
     assert set(codes) <= allowed, codes

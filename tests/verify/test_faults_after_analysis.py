@@ -246,7 +246,7 @@ FAULTS = {
     ),
 }
 # Of the page alone: what would have to be edited there, or in the sentences.
-EDITS = {
+EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "A25 the answer names another cell": ("report.html", r'(<p class="verdict">)ddp-n1x2', r"\1zero1-n1x2", "answer"),
     "E1 files of two cells exchanged": (
         "report.html",
@@ -288,6 +288,31 @@ EDITS = {
         "ratio/zero2-n1x2, word",
     ),
     "a loss of time": ("claims.json", r"exposed transfer 7\.05 ms", "exposed transfer 0.05 ms", "0.05 is no figure"),
+    "a drawing of the page": (
+        "report.html",
+        r'(run \d of \d[^<]*</title>.*?<use [^>]*?)\bx="([\d.]+)"',
+        moved,
+        "chart ranking: is not the drawing of charts/ranking.svg",
+    ),
+    "a finding is hidden": (
+        "report.html",
+        r"<li><b>[^<]*</b>: ([^<]*stage 3 of DeepSpeed[^<]*)</li>",
+        "",
+        'state-differs: does not have "',
+    ),
+    "a run has no findings": (
+        "report.html",
+        r'<a class="chip note" href="#state-differs">state-differs \(note\)</a>\s*</div>\s*</td><td>ok',
+        "none</div></td><td>ok",
+        "its findings are others than those of findings.json: state-differs",
+    ),
+    "a loss of a run": (
+        "report.html",
+        r'(data-file="runs/ddp-n1x2/rep2.*?<td class="number"[^<]*</td>\s*<td class="number"[^<]*</td>\s*'
+        r'<td class="number" data-order=")[^"]*',
+        r"\g<1>5.0",
+        "ddp-n1x2/rep2, loss_last: is 5.0",
+    ),
     "a version": ("report.html", r'(<th scope="row">torch</th>\s*<td>)[^<]*', r"\g<1>1.0", "torch"),
 }
 

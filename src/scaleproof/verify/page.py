@@ -17,6 +17,8 @@ from scaleproof.verify.recompute import Quantities
 FILE = "report.html"
 CLAIMS = "claims.json"
 VOID = ("br", "hr", "img", "input", "link", "meta", "col", "wbr")
+DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
+OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
 # Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
 SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
 # What the page says of the environment -> where a run has it.
@@ -95,6 +97,8 @@ def check_page(
     page = parser.root
     yield from _check_figures(page, quantities)
     yield from _check_sources(page, runs, at_fault)
+    yield from _check_drawings(page, folder)
+    yield from _check_findings(page, folder, quantities)
     if at_fault:
         return
     if (folder / CLAIMS).exists():
@@ -144,6 +148,55 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
             yield Difference(FILE, path, "the page was made from another file")
         elif known[0] != cell or not row.text.startswith(f"{cell}/"):
             yield Difference(FILE, path, f"is a file of {known[0]}, not of {cell}")
+
+
+def _check_findings(page: Element, folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """Yield the findings of findings.json that the page does not have, and rows of runs with other codes or figures."""
+    findings = json_of(folder / "findings.json")["findings"]
+    section = _plain(next(page.all("section", id="findings"), Element("section")).text)
+    for finding in findings:
+        if _plain(finding["evidence"]) not in section:
+            yield Difference(FILE, finding["code"], f'does not have "{finding["evidence"][:80]}"')
+    for row in page.all("tr"):
+        name = next(row.all("th"), Element("th")).text
+        if "data-sha" not in row.attributes:
+            continue
+        links = [link for link in row.all("a") if link.attributes.get("class", "").startswith("chip")]
+        codes = {link.text.removesuffix(" (note)") for link in links}
+        expected = {finding["code"] for finding in findings if name in finding["runs"]}
+        if codes != expected:
+            other = ", ".join(sorted(codes ^ expected))
+            yield Difference(FILE, name, f"its findings are others than those of findings.json: {other}")
+        for column, cell in zip(OF_RUN, row.all("td", kind="number"), strict=False):
+            quantity = quantities.get(f"runs/{name}/{column}")
+            for text in (cell.text, cell.attributes.get("data-order", "")):
+                if quantity and numbers(text) and not stands_for(text, quantity.value):
+                    gives = significant(quantity.value, 7)
+                    yield Difference(FILE, f"{name}, {column}", f"is {text}, the raw files give {gives}")
+
+
+def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
+    """Yield the charts of the page whose lines, marks or texts are not those of their files, which are checked."""
+    for drawing in page.all("svg"):
+        name = next((g.attributes["id"].rpartition("-")[0] for g in drawing.all("g") if "id" in g.attributes), "")
+        path = folder / "charts" / f"{name}.svg"
+        if not name or not path.is_file():
+            continue
+        original = _Page()
+        original.feed(text_of(path))
+        for tag in DRAWN:
+            if _drawn(drawing, tag) != _drawn(original.root, tag):
+                yield Difference(FILE, f"chart {name}", f"is not the drawing of charts/{name}.svg")
+                break
+
+
+def _drawn(drawing: Element, tag: str) -> list[tuple[str, ...]]:
+    """Return where each element of a kind stands, and what is written in it."""
+    places = ("d", "x", "y", "width", "height", "transform")
+    return [
+        (part.text, *(" ".join(part.attributes.get(place, "").split()) for place in places))
+        for part in drawing.all(tag)
+    ]
 
 
 def _check_links(page: Element) -> Iterator[Difference]:

@@ -44,6 +44,7 @@ def test_drift_is_found_in_all_cells_together(runs_with):
 def test_two_states_are_found(runs_with):
     runs = runs_with(lambda cell, k: 1.1 if (cell + k) % 2 else 1.0)
     (finding,) = machine_has_one_state(runs)
+    assert finding.code == "two-clock-states"
     assert "10 of 20 runs are 9." in finding.evidence
     assert machine_did_not_drift(runs) == []
 

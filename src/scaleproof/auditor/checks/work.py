@@ -10,12 +10,20 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
+from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
 
+BATCH_ARITHMETIC = Code(
+    "batch-arithmetic",
+    "invalid",
+    what="Two runs are compared at equal global batch, which one of them does not have.",
+    detected="micro-batch x accumulation x world size is not the global batch that is stated.",
+    seen="a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.",
+    repair="State all four numbers and derive one of them in the program.",
+)
 RATE_OF_ONE_RANK = Code(
     "rate-of-one-rank",
     "invalid",

@@ -151,14 +151,16 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 
 
 def _witness_problem(census: Census) -> str | None:
-    """Return which step of a rank's witness ran other things than the probed step before the window; None: no step.
+    """Return which step of a rank's witness ran other things than the probed steps of the run; None: no step.
 
-    Only from that step on: engines lay their buckets out in the first ones.
+    Only from the first probed step on: engines lay their buckets out in the first ones. With the shortest warm-up DDP
+    does so in the probed step itself, so that later ones are those of the step after the window.
     """
+    names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     for step in census.witness.kinds if census.witness else []:
-        names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
         changed = [name for name in names if getattr(step, name) != getattr(census.before, name)]
-        if step.step >= census.before.step and changed:
+        as_after = census.after and all(getattr(step, name) == getattr(census.after, name) for name in names)
+        if step.step >= census.before.step and changed and not as_after:
             own, probed = getattr(step, changed[0]), getattr(census.before, changed[0])
             return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
     return None

@@ -40,6 +40,9 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
         if not same(recorded, computed)
     ]
     wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
+    whole, window = run.metrics.total_wall_time_s, run.metrics.window.wall_time_s
+    if whole is not None and not whole >= window:
+        wrong.insert(0, f"the whole run took {_printed(whole)} s, less than its window of {_printed(window)} s")
     if wrong:
         evidence = "; ".join(wrong[:4])
         if len(wrong) > 4:

@@ -1,6 +1,5 @@
 """Do the times, the rates and the work agree with each other, and was the machine free?"""
 
-import math
 from collections.abc import Iterator
 
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
@@ -18,15 +17,6 @@ SHORTEST_S = 0.25  # of a window; what whole runs vary by is seen by repeating t
 THROTTLED = 0.05  # part of the samples of a GPU, one each 0.1 s; at its power cap it is as fast as it is sold: a note
 WAITING = 0.02  # part of a step that may go by waiting for tokens
 WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
-SUMMARISED = (  # figures of the window that a summary of another series would have otherwise
-    "step_time_mean_s",
-    "step_time_p50_s",
-    "step_time_min_s",
-    "step_time_max_s",
-    "tokens_per_s",
-    "train_loss_first",
-    "train_loss_last",
-)
 
 
 def near(a: float, b: float) -> bool:
@@ -67,43 +57,6 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
             f"the steps add up to {seconds(total)}, but the window took {seconds(wall)} ({fixed(total / wall, 2)} "
             "times)"
         )
-
-
-@of_run.check(
-    Code(
-        "figures-differ-from-series",
-        "invalid",
-        what="The summary was not made from the series beside it.",
-        detected="Mean, median, extremes and rate computed again from steps.csv, 0.5 %.",
-        seen="Tables retyped by hand.",
-        repair="Quote neither until it is known which of the two is right.",
-    )
-)
-def figures_are_the_series(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose summary has other step statistics, rate, total time or perplexity than its series give."""
-    window = run.metrics.window
-    wrong = [
-        f"{name} is {significant(getattr(window, name), 6)}, the series gives "
-        f"{significant(getattr(run.recomputed, name), 6)}"
-        for name in SUMMARISED
-        if not near(getattr(window, name), getattr(run.recomputed, name))
-    ]
-    total = run.metrics.total_wall_time_s
-    if total is not None and not total >= window.wall_time_s:
-        wrong.append(
-            f"the whole run took {significant(total, 6)} s, less than its window of "
-            f"{significant(window.wall_time_s, 6)} s"
-        )
-    validation = run.metrics.validation
-    if validation and validation.perplexity is not None:
-        perplexity = math.exp(validation.loss)
-        if not near(validation.perplexity, perplexity):
-            wrong.append(
-                f"perplexity is {significant(validation.perplexity, 6)}, "
-                f"that of a loss of {significant(validation.loss, 6)} is {significant(perplexity, 6)}"
-            )
-    if wrong:
-        yield Flag("; ".join(wrong))
 
 
 @of_run.check(

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from scaleproof.conclude.checks.census import geometry_of
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
-from scaleproof.ground.findings.shared_codes import BATCH_ARITHMETIC, TOKENS_DIFFER_FROM_BATCHES
+from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import SamplePlan, digest
@@ -97,19 +97,6 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
             f"{integer(ledger.samples_consumed)} with {integer(ledger.tokens_consumed)} counted",
             advice="The batches that the ranks read are not those of the configuration, or padding was counted as "
             "work.",
-        )
-
-
-@of_run.check(BATCH_ARITHMETIC)
-def batch_arithmetic(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless global batch = micro-batch x accumulation x devices, with the devices that came up."""
-    config = run.metrics.training_config
-    factors = (config.micro_batch, config.accumulation, run.n_devices)
-    product = math.prod(factors)
-    if product != config.global_batch:
-        yield Flag(
-            f"{' x '.join(map(str, factors))} = {product}, but the global batch is {config.global_batch}",
-            advice="Each number of this run that depends on the batch is wrong; run the cell again.",
         )
 
 

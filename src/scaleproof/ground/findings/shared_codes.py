@@ -24,15 +24,6 @@ TOKENS_DIFFER_FROM_BATCHES = Code(
     repair="Count the tokens where they are consumed, on every rank, and add them.",
 )
 
-BATCH_ARITHMETIC = Code(
-    "batch-arithmetic",
-    "invalid",
-    what="Two runs are compared at equal global batch, which one of them does not have.",
-    detected="micro-batch x accumulation x world size is not the global batch that is stated.",
-    seen="a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.",
-    repair="State all four numbers and derive one of them in the program.",
-)
-
 SUPER_LINEAR = Code(
     "super-linear",
     "suspect",
@@ -74,7 +65,6 @@ RUN_COPIED = Code(
 SHARED = (
     RATE_TIMES_TIME,
     TOKENS_DIFFER_FROM_BATCHES,
-    BATCH_ARITHMETIC,
     SUPER_LINEAR,
     SLOWER_WITH_MORE,
     SINGLE_RUN,

@@ -55,9 +55,8 @@ class UpdateLog:
             return
         moment = optimizer.state[tensor]["exp_avg"]
         self._conditions["moments"].add(str(moment.dtype).removeprefix("torch."))
-        with torch.no_grad():  # `to_local` would be a node of autograd, which the census counts
-            local = moment.to_local() if isinstance(moment, DTensor) else moment
-            self._moments.append(torch.linalg.vector_norm(local.flatten()[:WATCHED]))
+        local = moment.to_local() if isinstance(moment, DTensor) else moment
+        self._moments.append(torch.linalg.vector_norm(local.flatten()[:WATCHED]))
 
     @contextmanager
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:

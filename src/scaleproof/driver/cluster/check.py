@@ -1,26 +1,33 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
-import contextlib
-import json
 import re
-import subprocess
-import sys
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.questions import QueueRequest, describe_request, queue_requests, refusal
-from scaleproof.driver.cluster.site import Site
-from scaleproof.driver.cluster.slurm import in_its_words
+from scaleproof.driver.cluster.questions import QueueRequest, cure, describe_request, queue_requests, refusal
+from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
-WAIT = 120  # seconds until compute nodes must have been given, and have answered
+TRIAL_MINUTES, TRIAL_MB = 5, 4000  # that the job of a trial asks for
+
+
+class Nodes(NamedTuple):
+    """Equal nodes of a partition, as sinfo has them."""
+
+    partition: str
+    state: str  # of the partition: up, or not
+    count: str
+    longest: str  # time of a job
+    devices: str  # gpu:h100:4
+    cores: str
+    memory_mb: str
 
 
 def line(verdict: Verdict) -> str:
@@ -54,32 +61,28 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     if usable and requests:
         checks += _jobs(requests, profile)
         checks += _too_long(requests, profile) + _too_short(requests)
-        checks.append(_queue(requests, profile.settings, allocation.submit_limit(account)))
+        limit = allocation.submit_limit(account, defaults.get("qos", ""), partition)
+        checks.append(_queue(requests, profile.settings, limit))
     if usable:
-        has_devices = partition_checks[1].ok
-        devices = not without_devices and has_devices
-        gpu = gpu_options(site, defaults.get("gres", "")) if devices else []
-        checks += _nodes(partition, account, min(2, count), results, gpu)
+        devices = 0 if without_devices or not partition_checks[1].ok else 1
+        longest = min(allocation.minutes(nodes.longest) for nodes in _sinfo()[0] if nodes.partition == partition)
+        small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
+        checks += try_nodes(profile.path.parent, site.resources(small), results)
     return checks
 
 
-def gpu_options(site: Site, gres: str) -> list[str]:
-    """What asks for one GPU, of the type that the profile names: some sites refuse `gpu:1`."""
-    written = re.fullmatch(r"gpu:([^:]+):\d+", gres)
-    return [f"--gres=gpu:{written[1]}:1"] if written else site.gpu_options(1)
-
-
-def _sinfo() -> tuple[list[list[str]], str]:
-    """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
-    rows = allocation.rows("sinfo", columns=("%R", "%a", "%D", "%l", "%G"))
-    return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
+def _sinfo() -> tuple[list[Nodes], str]:
+    """The nodes of all partitions, and the names of these."""
+    columns = ("%R", "%a", "%D", "%l", "%G", "%c", "%m")
+    rows = [Nodes(*row) for row in allocation.rows("sinfo", "--exact", columns=columns)]
+    return rows, ", ".join(dict.fromkeys(row.partition for row in rows))
 
 
 def _named(partition: str, rules: list[str]) -> Verdict:
     """Return whether a partition exists that set-resources of the profile names. `rules`: those whose jobs go there."""
     rows, names = _sinfo()
     who = " and ".join(rules)
-    if any(name == partition for name, *_ in rows):
+    if any(nodes.partition == partition for nodes in rows):
         return judged(True, f"partition {partition}, for {who}")
     fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
     return judged(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
@@ -90,15 +93,33 @@ def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[V
     checks = []
     for request in requests:
         reason = refusal(request, profile)
-        verdict = "Slurm takes" if reason is None else "Slurm refuses"
-        text = f"{verdict} {request.who}: {describe_request(request.resources)}" + (f": {reason}" if reason else "")
-        fix = (
-            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
-            "partition; a site that gives no whole nodes needs `config: {exclusive: false}` in the profile, one with "
-            "typed GPUs `config: {gpu_type: h100}`, one without gres `config: {gpu_option: gpus-per-node}`"
-        )
-        checks.append(judged(reason is None, text, fix))
+        text = f"{request.who}: {describe_request(request.resources)}"
+        if reason is None:
+            checks.append(judged(True, f"Slurm takes {text}"))
+            continue
+        partition = profile.resources(request.rule).get("slurm_partition", "")
+        reasons = "; ".join([reason, *_larger_than_nodes(request, partition)])
+        checks.append(judged(False, f"Slurm refuses {text}: {reasons}", cure(reason)))
     return checks
+
+
+def _larger_than_nodes(request: QueueRequest, partition: str) -> list[str]:
+    """Return, in words, each number of a request that is larger than what the partition has."""
+    rows = [nodes for nodes in _sinfo()[0] if nodes.partition == partition]
+    asked = request.resources
+    of_a_node = (
+        ("cores", int(asked["cpus_per_task"]), [int(nodes.cores) for nodes in rows]),
+        ("MB", int(asked["mem_mb"]), [int(nodes.memory_mb) for nodes in rows]),
+        ("GPUs", gpus_in(f"{asked['gres']} {asked['slurm_extra']}"), [gpus_in(nodes.devices) for nodes in rows]),
+    )
+    words = [f"no node has {amount} {what}: {max(most)}" for what, amount, most in of_a_node if amount > max(most)]
+    there = sum(int(nodes.count) for nodes in rows)
+    return [*words, *([f"the partition has {plural(there, 'node')}"] if request.nodes > there else [])]
+
+
+def gpus_in(text: str) -> int:
+    """The number of GPUs in what Slurm writes, or is asked: gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
+    return max((int(number) for number in re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)), default=0)
 
 
 def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
@@ -106,7 +127,7 @@ def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> li
 
     Where a cluster does not enforce that limit at submission, the job would wait forever.
     """
-    limits = {name: allocation.minutes(longest) for name, _up, _nodes, longest, _devices in _sinfo()[0]}
+    limits = {nodes.partition: allocation.minutes(nodes.longest) for nodes in _sinfo()[0]}
     checks = []
     for request in requests:
         partition = profile.resources(request.rule).get("slurm_partition", "")
@@ -152,15 +173,15 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
     trainings ask for any.
     """
     rows, names = _sinfo()
-    own = [row for row in rows if row[0] == name]
+    own = [nodes for nodes in rows if nodes.partition == name]
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
         return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
-    count = sum(int(nodes) for _, _, nodes, _, _ in own)
-    up = any(state == "up" for _, state, _, _, _ in own)
-    gres = sorted({kinds for _, _, _, _, kinds in own})
+    count = sum(int(nodes.count) for nodes in own)
+    up = any(nodes.state == "up" for nodes in own)
+    gres = sorted({nodes.devices for nodes in own})
     devices = any("gpu" in kinds for kinds in gres)
-    longest = own[0][3]
+    longest = own[0].longest
     return [
         judged(
             up, f"partition {name}: {count} nodes, at most {longest}; there are {names}", "it is down: ask the site"
@@ -193,96 +214,4 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     checks = [judged(heard, text, fix)]
     if account and not accounts:
         checks.append(judged(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
-    return checks
-
-
-def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Verdict]:
-    """Start a short job on `count` compute nodes, and return verdicts on what they say.
-
-    That is the shared folder `results`, Python, torch, its use of a GPU, the network between them. `gpu`: the options
-    that ask for one GPU; none where trainings ask for none.
-    """
-    results.mkdir(parents=True, exist_ok=True)
-    token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
-    token.write_text(token.name)
-    command = ["srun", f"--partition={partition}"]
-    if account:
-        command.append(f"--account={account}")
-    command += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"]
-    command += [*gpu, sys.executable]
-    program = ["-m", "scaleproof.driver.cluster.compute_node", str(token)]
-    try:
-        done = subprocess.run([*command, *program], capture_output=True, text=True, timeout=2 * WAIT)
-        output, errors = done.stdout, done.stderr.strip()
-        written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
-    except subprocess.TimeoutExpired:
-        output = ""
-        errors = f"no answer within {2 * WAIT} s"
-        written = set()
-    finally:
-        for path in results.glob(f"{token.name}*"):
-            path.unlink()
-    answers = _answers(output)
-    if len(answers) < count:
-        words = in_its_words(errors) or "they said nothing"
-        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: "
-        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        others = [judged(False, f"{number}: {words}", fix + " ".join(command))]
-    else:
-        others = _network(answers)
-    return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + others
-
-
-def _answers(output: str) -> list[dict[str, Any]]:
-    """What each node said of itself; a site's own greeting may be among it, in braces as well."""
-    answers = []
-    for line in re.findall(r"^\{.*\}$", output, re.MULTILINE):
-        with contextlib.suppress(ValueError):
-            answers.append(json.loads(line))
-    return [answer for answer in answers if "host" in answer]
-
-
-def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
-    """Return verdicts on one compute node.
-
-    `node`: what it said of itself. `written`: the hosts whose test file arrived in `results`. `devices`: whether
-    trainings ask for GPUs.
-    """
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    shared = node["reads"] and node["host"] in written
-    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
-    one = f"the login node has {here}: use one environment"
-    checks = [
-        judged(
-            shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"
-        ),
-        judged(node["python"] == here, f"{host}: Python {node['python']}", one),
-        judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
-    ]
-    return [*checks, _device(node)] if devices and node["torch"] else checks
-
-
-def _device(node: dict[str, Any]) -> Verdict:
-    """Return whether torch can use the GPU that the job asked for on `node`."""
-    problem = node["device_problem"]
-    if not node["devices"] and problem is None:
-        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
-        return judged(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
-    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
-    return judged(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
-
-
-def _network(answers: list[dict[str, Any]]) -> list[Verdict]:
-    """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
-    if len(answers) < 2:
-        return [judged(True, "one node: no network between nodes to look at")]
-    checks = []
-    for node in answers:
-        fix = (
-            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
-            "NCCL_SOCKET_IFNAME"
-        )
-        checks.append(
-            judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
-        )
     return checks

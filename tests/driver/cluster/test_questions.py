@@ -74,14 +74,11 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
     site = profile(tmp_path, "default-resources: {slurm_partition: gpu}\n")
     asked = []
 
-    def answer(line, **options):
+    def answer(line, environment, timeout):
         asked.append(line)
-        late = "--time=136" in line
-        return SimpleNamespace(
-            returncode=int(late), stderr="sbatch: x\nallocation failure: Requested time limit is invalid\n"
-        )
+        return int("--time=136" in line), "", "sbatch: x\nallocation failure: Requested time limit is invalid\n"
 
-    monkeypatch.setattr(slurm.subprocess, "run", answer)
+    monkeypatch.setattr(slurm, "answer", answer)
     loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
     first, second, _ = questions.queue_requests(loaded, site)  # and the reference
     answers = [questions.refusal(request, site) for request in (first, second)]
@@ -162,4 +159,4 @@ def test_the_site_s_own_words_are_kept(tmp_path):
 def test_a_controller_that_does_not_answer_is_said(monkeypatch):
     """The driver, which asks before it sends a job elsewhere, must not end of it."""
     monkeypatch.setattr(slurm, "ANSWER_S", 0.2)
-    assert slurm.why_refused(["sleep", "600"]) == "Slurm does not answer within 0.2 s"
+    assert slurm.why_refused(["sleep", "600"]) == "sleep does not answer within 0.2 s"

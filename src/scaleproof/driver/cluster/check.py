@@ -23,7 +23,7 @@ class Nodes(NamedTuple):
 
     partition: str
     state: str  # of the partition: up, or not
-    count: str
+    number: str
     longest: str  # time of a job
     devices: str  # gpu:h100:4
     cores: str
@@ -113,7 +113,7 @@ def _larger_than_nodes(request: QueueRequest, partition: str) -> list[str]:
         ("GPUs", gpus_in(f"{asked['gres']} {asked['slurm_extra']}"), [gpus_in(nodes.devices) for nodes in rows]),
     )
     words = [f"no node has {amount} {what}: {max(most)}" for what, amount, most in of_a_node if amount > max(most)]
-    there = sum(int(nodes.count) for nodes in rows)
+    there = sum(int(nodes.number) for nodes in rows)
     return [*words, *([f"the partition has {plural(there, 'node')}"] if request.nodes > there else [])]
 
 
@@ -177,7 +177,7 @@ def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
         return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
-    count = sum(int(nodes.count) for nodes in own)
+    count = sum(int(nodes.number) for nodes in own)
     up = any(nodes.state == "up" for nodes in own)
     gres = sorted({nodes.devices for nodes in own})
     devices = any("gpu" in kinds for kinds in gres)

@@ -1,8 +1,8 @@
 """Slurm: how a job is sent, how it is, and how it has ended, in Slurm's own words."""
 
+import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -192,13 +192,8 @@ def in_words(facts: Mapping[str, str]) -> str:
 
 def why_refused(line: Sequence[str]) -> str | None:
     """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWER_S)
-    except subprocess.TimeoutExpired:
-        return f"Slurm does not answer within {ANSWER_S:g} s"
-    if done.returncode == 0:
-        return None
-    return in_its_words(done.stderr) or f"exit code {done.returncode}"
+    code, _, errors = answer(line, os.environ, ANSWER_S)
+    return (in_its_words(errors) or f"exit code {code}") if code else None
 
 
 def in_its_words(text: str) -> str:

@@ -109,12 +109,10 @@ def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     shared = node["reads"] and node["host"] in written
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
-    one = f"the login node has {here}: use one environment"
+    fix = "put the repository on a shared file system"
     checks = [
-        judged(
-            shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"
-        ),
-        judged(node["python"] == here, f"{host}: Python {node['python']}", one),
+        judged(shared, f"{host}: {results}/ is shared and can be written", fix),
+        judged(node["python"] == here, f"{host}: Python {node['python']}", f"use that of the login node, {here}"),
         judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
     return [*checks, _device(node)] if devices and node["torch"] else checks
@@ -134,13 +132,8 @@ def _network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
     """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
-    checks = []
-    for node in answers:
-        fix = (
-            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
-            "NCCL_SOCKET_IFNAME"
-        )
-        checks.append(
-            judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
-        )
-    return checks
+    fix = "it has no route to the other by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+    return [
+        judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
+        for node in answers
+    ]

@@ -106,15 +106,20 @@ def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[V
 def _larger_than_nodes(request: QueueRequest, partition: str) -> list[str]:
     """Return, in words, each number of a request that is larger than what the partition has."""
     rows = [nodes for nodes in _sinfo()[0] if nodes.partition == partition]
-    asked = request.resources
+    sent = request.resources
     of_a_node = (
-        ("cores", int(asked["cpus_per_task"]), [int(nodes.cores) for nodes in rows]),
-        ("MB", int(asked["mem_mb"]), [int(nodes.memory_mb) for nodes in rows]),
-        ("GPUs", gpus_in(f"{asked['gres']} {asked['slurm_extra']}"), [gpus_in(nodes.devices) for nodes in rows]),
+        ("cores", int(sent["cpus_per_task"]), [int(nodes.cores) for nodes in rows]),
+        ("MB", int(sent["mem_mb"]), [int(nodes.memory_mb) for nodes in rows]),
+        ("GPUs", gpus_in(f"{sent['gres']} {sent['slurm_extra']}"), [gpus_in(nodes.devices) for nodes in rows]),
     )
-    words = [f"no node has {amount} {what}: {max(most)}" for what, amount, most in of_a_node if amount > max(most)]
-    there = sum(int(nodes.number) for nodes in rows)
-    return [*words, *([f"the partition has {plural(there, 'node')}"] if request.nodes > there else [])]
+    words = []
+    for what, number, there in of_a_node:
+        if there and number > max(there):
+            words.append(f"no node has {number} {what}: {max(there)}")
+    count = sum(int(nodes.number) for nodes in rows)
+    if rows and request.nodes > count:
+        words.append(f"the partition has {plural(count, 'node')}")
+    return words
 
 
 def gpus_in(text: str) -> int:

@@ -1,7 +1,8 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,16 @@ class Nodes(NamedTuple):
     cores: str
     memory_mb: str
 
+    @property
+    def minutes(self) -> float:
+        """The longest time of a job."""
+        return allocation.minutes(self.longest)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a node has."""
+        return gpus_in(self.devices)
+
 
 def line(verdict: Verdict) -> str:
     """A verdict for the terminal."""
@@ -53,105 +64,93 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.with_devices for request in requests)
     )
-    partition_checks, count = _partition(partition, not without_devices)
-    checks += partition_checks
-    usable = partition_checks[0].ok
-    checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
+    partitions = _partitions()
+    own = partitions.get(partition, [])
+    others = {name: rules for name, rules in profile.partitions.items() if name != partition}
+    checks += _usable(partition, partitions, not without_devices)
+    checks += [_named(name, rules, partitions) for name, rules in others.items()]
     checks += _bookkeeping(profile.settings, config, account)
-    if usable and requests:
-        checks += _jobs(requests, profile)
-        checks += _too_long(requests, profile) + _too_short(requests)
+    if not any(nodes.state == "up" for nodes in own):
+        return checks
+    for request in requests:
+        checks += _job(request, profile, partitions)
+    if requests:
         limit = allocation.submit_limit(account, defaults.get("qos", ""), partition)
         checks.append(_queue(requests, profile.settings, limit))
-    if usable:
-        devices = 0 if without_devices or not partition_checks[1].ok else 1
-        longest = min(allocation.minutes(nodes.longest) for nodes in _sinfo()[0] if nodes.partition == partition)
-        small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
-        checks += try_nodes(profile.path.parent, site.resources(small), results)
-    return checks
+    devices = 0 if without_devices or not any(nodes.gpus for nodes in own) else 1
+    count, longest = sum(int(nodes.number) for nodes in own), min(nodes.minutes for nodes in own)
+    small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
+    return checks + try_nodes(profile.path.parent, site.resources(small), results)
 
 
-def _sinfo() -> tuple[list[Nodes], str]:
-    """The nodes of all partitions, and the names of these."""
-    columns = ("%R", "%a", "%D", "%l", "%G", "%c", "%m")
-    rows = [Nodes(*row) for row in allocation.rows("sinfo", "--exact", columns=columns)]
-    return rows, ", ".join(dict.fromkeys(row.partition for row in rows))
+def _partitions() -> dict[str, list[Nodes]]:
+    """The partitions of the cluster, each with its nodes."""
+    partitions: dict[str, list[Nodes]] = {}
+    for row in allocation.rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
+        nodes = Nodes(*row)
+        partitions.setdefault(nodes.partition, []).append(nodes)
+    return partitions
 
 
-def _named(partition: str, rules: list[str]) -> Verdict:
+def _named(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:
     """Return whether a partition exists that set-resources of the profile names. `rules`: those whose jobs go there."""
-    rows, names = _sinfo()
     who = " and ".join(rules)
-    if any(nodes.partition == partition for nodes in rows):
-        return judged(True, f"partition {partition}, for {who}")
-    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
-    return judged(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+    if name in partitions:
+        return judged(True, f"partition {name}, for {who}")
+    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {', '.join(partitions)}"
+    return judged(False, f'partition "{name}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Return a verdict on each request of a campaign: would Slurm take it?"""
-    checks = []
-    for request in requests:
-        reason = refusal(request, profile)
-        text = f"{request.who}: {describe_request(request.resources)}"
-        if reason is None:
-            checks.append(judged(True, f"Slurm takes {text}"))
-            continue
-        partition = profile.resources(request.rule).get("slurm_partition", "")
-        reasons = "; ".join([reason, *_larger_than_nodes(request, partition)])
-        checks.append(judged(False, f"Slurm refuses {text}: {reasons}", cure(reason)))
+def _job(request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]) -> list[Verdict]:
+    """Return verdicts on a job of a campaign: would Slurm take it, and has it the right time?
+
+    Where a cluster does not enforce a partition's limit at submission, a job beyond it would wait forever.
+    """
+    name = profile.resources(request.rule).get("slurm_partition", "")
+    there = partitions.get(name, [])
+    text, reason = f"{request.who}: {describe_request(request.resources)}", refusal(request, profile)
+    if reason is None:
+        checks = [judged(True, f"Slurm takes {text}")]
+    else:
+        reasons = "; ".join([reason, *_larger_than_nodes(request, there)])
+        checks = [judged(False, f"Slurm refuses {text}: {reasons}", cure(reason))]
+    limit = max((nodes.minutes for nodes in there), default=float("inf"))
+    if request.minutes > limit:
+        fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
+        if request.rule == "pairs":
+            fix = f"its runs are one job: {fix}"
+        if request.rule == "shared_job":
+            fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
+        text = f"{request.who}: {request.minutes} minutes, partition {name} gives at most {limit:g}"
+        checks.append(judged(False, text, fix))
+    if request.too_short:
+        fix = "no run of this campaign is sent before that"
+        checks.append(judged(False, f"{request.who}: {request.too_short}", fix))
     return checks
 
 
-def _larger_than_nodes(request: QueueRequest, partition: str) -> list[str]:
-    """Return, in words, each number of a request that is larger than what the partition has."""
-    rows = [nodes for nodes in _sinfo()[0] if nodes.partition == partition]
+def _larger_than_nodes(request: QueueRequest, there: Sequence[Nodes]) -> list[str]:
+    """Return, in words, each number of a request that is larger than what the nodes of its partition have."""
     sent = request.resources
     of_a_node = (
-        ("cores", int(sent["cpus_per_task"]), [int(nodes.cores) for nodes in rows]),
-        ("MB", int(sent["mem_mb"]), [int(nodes.memory_mb) for nodes in rows]),
-        ("GPUs", gpus_in(f"{sent['gres']} {sent['slurm_extra']}"), [gpus_in(nodes.devices) for nodes in rows]),
+        ("cores", int(sent["cpus_per_task"]), [int(nodes.cores) for nodes in there]),
+        ("MB", int(sent["mem_mb"]), [int(nodes.memory_mb) for nodes in there]),
+        ("GPUs", gpus_in(f"{sent['gres']} {sent['slurm_extra']}"), [nodes.gpus for nodes in there]),
     )
     words = []
-    for what, number, there in of_a_node:
-        if there and number > max(there):
-            words.append(f"no node has {number} {what}: {max(there)}")
-    count = sum(int(nodes.number) for nodes in rows)
-    if rows and request.nodes > count:
+    for what, number, numbers in of_a_node:
+        if numbers and number > max(numbers):
+            words.append(f"no node has {number} {what}: {max(numbers)}")
+    count = sum(int(nodes.number) for nodes in there)
+    if there and request.nodes > count:
         words.append(f"the partition has {plural(count, 'node')}")
     return words
 
 
 def gpus_in(text: str) -> int:
-    """The number of GPUs in what Slurm writes, or is asked: gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
-    return max((int(number) for number in re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)), default=0)
-
-
-def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Return a bad verdict on each job that asks for more time than its partition gives.
-
-    Where a cluster does not enforce that limit at submission, the job would wait forever.
-    """
-    limits = {nodes.partition: allocation.minutes(nodes.longest) for nodes in _sinfo()[0]}
-    checks = []
-    for request in requests:
-        partition = profile.resources(request.rule).get("slurm_partition", "")
-        limit, minutes = limits.get(partition, float("inf")), request.minutes
-        if minutes > limit:
-            fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
-            if request.rule == "pairs":
-                fix = f"its runs are one job: {fix}"
-            if request.rule == "shared_job":
-                fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
-            text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
-            checks.append(judged(False, text, fix))
-    return checks
-
-
-def _too_short(requests: Sequence[QueueRequest]) -> list[Verdict]:
-    """Jobs that get less time than their runs may take."""
-    fix = "no run of this campaign is sent before that"
-    return [judged(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
+    """The number of GPUs in what Slurm writes, or is asked: gpu, gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
+    numbers = re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)
+    return max(map(int, numbers), default=int("gpu" in text))
 
 
 def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
@@ -160,9 +159,9 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     `settings`: of the profile. `limit`: how many jobs a user may have in the queue; None: any number.
     """
     total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
-    by_rule: dict[str, int] = {}
+    by_rule: Counter[str] = Counter()
     for request in requests:
-        by_rule[request.rule] = by_rule.get(request.rule, 0) + request.jobs
+        by_rule[request.rule] += request.jobs
     parts = ", ".join(f"{integer(count)} {rule}" for rule, count in by_rule.items())
     at_once = int(settings.get("jobs") or 1)
     text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
@@ -171,33 +170,25 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     return judged(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
 
 
-def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
-    """Return verdicts on the trainings' partition `name`, and how many nodes it has.
-
-    The first verdict is whether it can be used; where it exists, the second is on its devices. `with_devices`: whether
-    trainings ask for any.
-    """
-    rows, names = _sinfo()
-    own = [nodes for nodes in rows if nodes.partition == name]
+def _usable(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
+    """Return verdicts on the trainings' partition and its devices. `with_devices`: whether trainings ask for any."""
+    names, own = ", ".join(partitions), partitions.get(name)
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
-        return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
+        return [judged(False, f'partition "{name}" of the profile does not exist', fix)]
     count = sum(int(nodes.number) for nodes in own)
-    up = any(nodes.state == "up" for nodes in own)
+    text = f"partition {name}: {count} nodes, at most {own[0].longest}; there are {names}"
     gres = sorted({nodes.devices for nodes in own})
-    devices = any("gpu" in kinds for kinds in gres)
-    longest = own[0].longest
+    devices = any(nodes.gpus for nodes in own)
     return [
-        judged(
-            up, f"partition {name}: {count} nodes, at most {longest}; there are {names}", "it is down: ask the site"
-        ),
+        judged(any(nodes.state == "up" for nodes in own), text, "it is down: ask the site"),
         judged(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
             "`config: {gpu_option: none}` (profiles/slurm/README.md); or choose another partition",
         ),
-    ], count
+    ]
 
 
 def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:

@@ -54,7 +54,7 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
         others = _network(answers)
     else:
         number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        why = _why(printed, folder)
+        why = _why(printed)
         shared = (
             "see that this folder and this Python are on a shared file system; the job's script and log are in "
             f"{results / folder.name}/results/job-logs/, and jobs of a campaign would end in the same way"
@@ -82,13 +82,10 @@ def _snakemake(folder: Path, profile: Path) -> str:
     return f"{printed}\n{LATE}"
 
 
-def _why(printed: str, folder: Path) -> str:
-    """Why a job has given no answer: the scheduler's words, which are in what Snakemake `printed`; its log's last."""
+def _why(printed: str) -> str:
+    """Why a job has given no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
     words = WORDS.findall(printed) or [line for line in printed.splitlines() if line.strip()] or ["snakemake failed"]
-    logs = sorted(folder.glob("results/job-logs/*.log"))
-    lines = [line.strip() for log in logs for line in log.read_text(errors="replace").splitlines()]
-    errors = [line for line in lines if re.search(r"error\b|Error:|No such file|denied", line)]
-    return "; ".join(dict.fromkeys([words[-1].rstrip(". "), *errors[-1:]]))
+    return words[-1].rstrip(". ")
 
 
 def _answers(file: Path) -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ def test_a_replay_asks_for_one_node_whatever_its_cell_has():
     by_rule = {rule: request for rule, request, *_ in questions.requests(loaded_campaign(vary={"geometry": ["2x4"]}))}
     assert (by_rule["train"].nodes, by_rule["reference"].nodes) == (2, 1)
     assert by_rule["reference"].memory_mb == by_rule["train"].memory_mb
+    assert (by_rule["train"].exclusive, by_rule["reference"].exclusive) == (True, False), "it is not timed"
 
 
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):

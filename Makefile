@@ -59,6 +59,7 @@ picture: $(READY)
 	python benchmarks/picture.py results/demo/report.html
 
 # The faults of docs/reliability.md, one test each; the long ones start real ranks, Snakemake and a small Slurm cluster.
+# CHAOS=60: that at which anything happens to a cluster goes on for an hour, not for five minutes.
 .PHONY: faults
 faults: $(READY)
-	pytest -m fault
+	$(if $(CHAOS),CHAOS_MINUTES=$(CHAOS)) pytest -m fault

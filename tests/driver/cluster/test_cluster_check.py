@@ -30,7 +30,7 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
     }
     monkeypatch.setattr(allocation, "run_command", lambda *command: answers.get(command[0], ""))
     monkeypatch.setattr(questions, "why_refused", lambda line: None)
-    monkeypatch.setattr(cluster_check, "_nodes", lambda *arguments: [])
+    monkeypatch.setattr(cluster_check, "try_nodes", lambda *arguments: [])
     (tmp_path / "profile.v9+.yaml").write_text(profile)
     own = cells(vary={"geometry": ["1x1", "2x1"]})
     given = campaign(compare=COMPARE, vary={"geometry": ["1x1", "2x1"]})
@@ -49,27 +49,27 @@ def failed(checks: list[str]) -> list[str]:
 
 
 def test_a_site_without_sacct(monkeypatch, tmp_path):
-    checks = site(monkeypatch, tmp_path, "gpu|up|4|1-00:00:00|gpu:h100:4")
+    checks = site(monkeypatch, tmp_path, "gpu|up|4|1-00:00:00|gpu:h100:4|64|512000")
     assert failed(checks) == []
     assert any("no accounting (sacct does not answer)" in check for check in checks)
 
 
 @pytest.mark.fault("MinJobAge is shorter than the interval between looks", "`cluster check` says what to write")
 def test_a_site_that_forgets_its_jobs_too_soon(monkeypatch, tmp_path):
-    (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", age=30))
+    (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000", age=30))
     assert "set seconds-between-status-checks to 15 or less" in line
 
 
 @pytest.mark.fault("a partition's limit is shorter than a job, and not enforced", "`cluster check` says so")
 def test_a_partition_that_is_too_short_for_a_job(monkeypatch, tmp_path):
     """Slurm takes such a job where it does not enforce limits, and never starts it."""
-    lines = failed(site(monkeypatch, tmp_path, "gpu|up|4|10:00|gpu:4"))
+    lines = failed(site(monkeypatch, tmp_path, "gpu|up|4|10:00|gpu:4|64|512000"))
     assert any("ddp-n1x1: 17 minutes, partition gpu gives at most 10" in line for line in lines), lines
     assert any("pairs of fused" in line and "its runs are one job" in line for line in lines)
 
 
 def test_the_queue_is_estimated_before_anything_is_submitted(monkeypatch, tmp_path):
-    checks = site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4")
+    checks = site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000")
     (line,) = [check for check in checks if "node hours" in check]
     # 2 cells x 3 repeats, a comparison, a trace each, a reference; 17 minutes a run, on 1 or 2 nodes.
     assert "10 jobs (6 train, 1 pairs, 2 trace_capture, 1 reference)" in line
@@ -78,7 +78,7 @@ def test_the_queue_is_estimated_before_anything_is_submitted(monkeypatch, tmp_pa
 
 @pytest.mark.fault("the profile queues more jobs than the site allows", "`cluster check` says what to write")
 def test_more_jobs_than_a_user_may_have(monkeypatch, tmp_path):
-    (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", sacct=True, limits="\n8\n50"))
+    (line,) = failed(site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000", sacct=True, limits="\n8\n50"))
     assert "20 in the queue at a time, but you may have 8" in line
     assert "`jobs: 8`" in line
 
@@ -97,6 +97,66 @@ def test_more_jobs_than_a_user_may_have(monkeypatch, tmp_path):
 )
 def test_slurm_s_time_limits(text, minutes):
     assert allocation.minutes(text) == minutes
+
+
+@pytest.mark.fault("a QOS lets a user submit fewer jobs than the profile queues", "`cluster check` says what to write")
+@pytest.mark.parametrize(
+    ("qos", "partition", "limit"), [("", "gpu", None), ("gold", "gpu", 2), ("", "limited", 2), ("none", "gpu", None)]
+)
+def test_the_limits_of_a_qos_count(monkeypatch, qos, partition, limit):
+    """That of the jobs, else the usual one, and that of the partition."""
+
+    def answer(*command):
+        if "associations" in command:
+            return "|normal\n|normal"
+        if "qos" in command:
+            limits = {"gold": "2", "normal": "", "none": ""}
+            return "\n".join(limits[name] for name in command[-2].split(","))
+        return f"PartitionName={partition} QoS={'gold' if partition == 'limited' else 'N/A'}"
+
+    monkeypatch.setattr(allocation, "run_command", answer)
+    assert allocation.submit_limit("", qos, partition) == limit
+
+
+@pytest.mark.fault("a request is larger than any node", "`cluster check` says which number, and what there is")
+def test_the_number_that_is_too_large_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        cluster_check, "refusal", lambda request, profile: "Requested node configuration is not available"
+    )
+    small = failed(site(monkeypatch, tmp_path, "gpu|up|1|1-00:00:00|gpu:h100:4(S:0-1)|3|512000"))
+    (line,) = [line for line in small if "Slurm refuses ddp-n2x1:" in line]
+    assert "is not available; no node has 4 cores: 3; the partition has 1 node\n" in line
+    assert "change geometry or resources" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("gpu:4", 4),
+        ("gpu:h100:8(S:0-1),nvme:2", 8),
+        ("(null)", 0),
+        (" --gpus-per-node=a100:2", 2),
+        ("--gpus-per-node=3", 3),
+    ],
+)
+def test_gpus_in_what_slurm_writes(text, gpus):
+    assert cluster_check.gpus_in(text) == gpus
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("Invalid account or account/partition combination specified", "slurm_account"),
+        ("Invalid qos specification", "qos"),
+        ("Invalid feature specification", "constraint"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "resources.time_limit"),
+        ("Invalid generic resource (gres) specification", "gpu_type: h100"),
+        ("exclusive jobs are not allowed in partition one; Unspecified error", "exclusive: false"),
+        ("Unspecified error", "change geometry or resources"),
+    ],
+)
+def test_each_reason_has_its_cure(reason, advice):
+    assert advice in questions.cure(reason)
 
 
 def test_the_limit_asked_for_is_this_user_s(monkeypatch):
@@ -119,7 +179,7 @@ def test_the_limit_asked_for_is_this_user_s(monkeypatch):
 )
 def test_a_profile_with_a_wrong_word(monkeypatch, tmp_path, config, message):
     with pytest.raises(UserError, match="profile") as error:
-        site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4", PROFILE + f"config: {config}\n")
+        site(monkeypatch, tmp_path, "gpu|up|4|infinite|gpu:4|64|512000", PROFILE + f"config: {config}\n")
     assert message in str(error.value)
 
 
@@ -141,15 +201,10 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
 
 @pytest.mark.fault("cluster check, where a profile gives jobs less time than their runs", "a line with both numbers")
 def test_a_profile_that_gives_too_little_time(monkeypatch, tmp_path):
-    sinfo = "gpu|up|4|1-00:00:00|gpu:h100:4"
+    sinfo = "gpu|up|4|1-00:00:00|gpu:h100:4|64|512000"
     short = PROFILE + "set-resources: {train: {runtime: 15}}\n"
     for line in (lines := failed(site(monkeypatch, tmp_path, sinfo, short))):
         assert "a job of train 15 minutes, but a run may take 15 (resources.time_limit)" in line
     assert len(lines) == 2, "one for each size"
     for sound in ("{train: {runtime: 16}}", "{corpus_tokenise: {runtime: 1}}"):
         assert failed(site(monkeypatch, tmp_path, sinfo, f"{PROFILE}set-resources: {sound}\n")) == []
-
-
-def test_a_greeting_in_braces_is_no_answer_of_a_node():
-    output = '{welcome to the cluster}\n{"host": "n1", "python": "3.11"}\n{"motd": "be kind"}\n'
-    assert cluster_check._answers(output) == [{"host": "n1", "python": "3.11"}]

@@ -2,14 +2,11 @@
 
 import json
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from scaleproof.driver.cluster import check as cluster_check
-from scaleproof.driver.cluster import compute_node
-from scaleproof.driver.cluster.site import Site
+from scaleproof.driver.cluster import compute_node, trial
 from scaleproof.measure.machine.gpus import Gpu
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -39,54 +36,70 @@ def node(**fields):
     ],
 )
 def test_the_device_of_a_node(tmp_path, fields, ok, text):
-    check = cluster_check._node_checks(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
+    check = trial._node_checks(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
     assert check.ok == ok
     assert text in cluster_check.line(check)
 
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
-    assert len(cluster_check._node_checks(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+    assert len(trial._node_checks(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+
+
+RESOURCES = {"nodes": 2, "devices_per_node": 1, "gres": "gpu:h100:1", "slurm_extra": "--no-kill --exclusive"}
 
 
 @pytest.mark.parametrize(("asked", "ok"), [(1, True), (2, False)])
 def test_every_node_that_was_asked_must_answer(monkeypatch, tmp_path, asked, ok):
     """One of two that fails is no sound cluster of one node."""
 
-    def run(command, **options):
-        token = Path(command[-1])
-        token.with_name(f"{token.name}.n1").touch()
-        return SimpleNamespace(stdout=json.dumps(node(python=HERE)), stderr="srun: error: n2: task 1: Exited with 1")
+    def run(folder, profile):
+        (folder / "answers").write_text(json.dumps(node(python=HERE)))
+        (folder / "token.n1").touch()
+        return "  message: Slurm says of job 7: FAILED on n2, NonZeroExitCode. For further error details see the log"
 
-    monkeypatch.setattr(cluster_check.subprocess, "run", run)
-    checks = cluster_check._nodes("gpu", "", asked, tmp_path, [])
+    monkeypatch.setattr(trial, "_snakemake", run)
+    checks = trial.try_nodes(tmp_path, RESOURCES | {"nodes": asked}, tmp_path)
     assert all(check.ok for check in checks) == ok
-    assert ok or "1 of 2 nodes answered: n2: task 1: Exited with 1" in cluster_check.line(checks[-1])
-
-
-@pytest.mark.parametrize("gpu", [["--gres=gpu:h100:1"], ["--gpus-per-node=1"], []])
-def test_a_gpu_is_asked_for_as_trainings_do(monkeypatch, tmp_path, gpu):
-    commands = []
-
-    def run(command, **options):
-        commands.append(command)
-        return SimpleNamespace(stdout="", stderr="nothing")
-
-    monkeypatch.setattr(cluster_check.subprocess, "run", run)
-    cluster_check._nodes("gpu", "", 2, tmp_path, gpu)
-    assert [word for word in commands[0] if word.startswith(("--gres", "--gpus"))] == gpu
+    if ok:
+        assert list(tmp_path.iterdir()) == [], "nothing is left"
+    else:
+        assert checks[-1].evidence == "1 of 2 nodes answered: Slurm says of job 7: FAILED on n2, NonZeroExitCode"
+        (folder,) = tmp_path.iterdir()
+        assert f"{folder.name}/results/job-logs/" in checks[-1].advice
 
 
 @pytest.mark.parametrize(
-    ("site", "gres", "options"),
+    ("printed", "why"),
     [
-        (Site(), "", ["--gres=gpu:1"]),
-        (Site(), "gpu:h100:4", ["--gres=gpu:h100:1"]),
-        (Site(gpu_type="a100"), "", ["--gres=gpu:a100:1"]),
-        (Site(gpu_option="gpus-per-node", gpu_type="a100"), "", ["--gpus-per-node=a100:1"]),
+        (
+            "Slurm refuses it: ask hpc@site; no. For further error details see the log",
+            "Slurm refuses it: ask hpc@site; no",
+        ),
+        ("x\nSlurm does not start job 7: PartitionTimeLimit\n", "Slurm does not start job 7: PartitionTimeLimit"),
+        (f"a job\n{trial.LATE}", trial.LATE),
+        ("", "snakemake failed"),
     ],
 )
-def test_the_type_that_the_profile_names_is_asked_for(site, gres, options):
-    assert cluster_check.gpu_options(site, gres) == options
+def test_why_no_node_has_answered(printed, why):
+    assert trial._why(printed) == why
+
+
+def test_the_job_asks_for_what_trainings_ask_for(monkeypatch, tmp_path):
+    """By a rule of their name: set-resources of the profile say the same of it."""
+    monkeypatch.setattr(trial, "_snakemake", lambda folder, profile: (folder / "Snakefile").read_text())
+    monkeypatch.setattr(trial, "_why", lambda printed: printed)
+    text = trial.try_nodes(tmp_path, RESOURCES, tmp_path)[-1].evidence
+    assert "rule train:" in text
+    assert str(RESOURCES) in text
+    assert "srun --nodes=2 --ntasks=2" in text
+
+
+def test_a_greeting_in_braces_is_no_answer_of_a_node(tmp_path):
+    (tmp_path / "answers").write_text(
+        '{welcome to the cluster}\n{"host": "n1", "python": "3.11"}\n{"motd": "be kind"}\n'
+    )
+    assert trial._answers(tmp_path / "answers") == [{"host": "n1", "python": "3.11"}]
+    assert trial._answers(tmp_path / "none") == []
 
 
 @pytest.mark.parametrize(

@@ -257,12 +257,15 @@ def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
     number = itertools.count(7)
 
     def sbatch(command, environment):
-        calls.append([word for word in command if word.startswith("--dependency")])
+        calls.append([word for word in command if word.startswith(("--dependency", "--array"))])
         return 0, str(next(number)), ""
 
     with mock.patch("scaleproof.driver.cluster.slurm.answer", sbatch):
         for devices, options in ((1, ""), (1, ""), (0, "--exclusive"), (0, "")):
             resources = {"devices_per_node": devices, "slurm_extra": options}
             slurm.submit(Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources))
-        slurm.submit(Submission("scaleproof-tokens", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, {}))
-    assert calls == [[], ["--dependency=afterany:7"], [], ["--dependency=afterany:8"], []]
+        for resources in ({}, {"devices_per_node": 1}):  # tokens, and trainings
+            several = Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources, tasks=3)
+            slurm.submit(several)
+    assert calls[:4] == [[], ["--dependency=afterany:7"], [], ["--dependency=afterany:8"]]
+    assert calls[4:] == [["--array=1-3"], ["--array=1-3%1", "--dependency=afterany:10"]]

@@ -60,6 +60,7 @@ def test_a_replay_asks_for_one_node_whatever_its_cell_has():
     by_rule = {rule: request for rule, request, *_ in questions.requests(loaded_campaign(vary={"geometry": ["2x4"]}))}
     assert (by_rule["train"].nodes, by_rule["reference"].nodes) == (2, 1)
     assert by_rule["reference"].memory_mb == by_rule["train"].memory_mb
+    assert (by_rule["train"].exclusive, by_rule["reference"].exclusive) == (True, False), "it is not timed"
 
 
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
@@ -74,14 +75,11 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
     site = profile(tmp_path, "default-resources: {slurm_partition: gpu}\n")
     asked = []
 
-    def answer(line, **options):
+    def answer(line, environment, timeout):
         asked.append(line)
-        late = "--time=136" in line
-        return SimpleNamespace(
-            returncode=int(late), stderr="sbatch: x\nallocation failure: Requested time limit is invalid\n"
-        )
+        return int("--time=136" in line), "", "sbatch: x\nallocation failure: Requested time limit is invalid\n"
 
-    monkeypatch.setattr(slurm.subprocess, "run", answer)
+    monkeypatch.setattr(slurm, "answer", answer)
     loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
     first, second, _ = questions.queue_requests(loaded, site)  # and the reference
     answers = [questions.refusal(request, site) for request in (first, second)]
@@ -162,4 +160,4 @@ def test_the_site_s_own_words_are_kept(tmp_path):
 def test_a_controller_that_does_not_answer_is_said(monkeypatch):
     """The driver, which asks before it sends a job elsewhere, must not end of it."""
     monkeypatch.setattr(slurm, "ANSWER_S", 0.2)
-    assert slurm.why_refused(["sleep", "600"]) == "Slurm does not answer within 0.2 s"
+    assert slurm.why_refused(["sleep", "600"]) == "sleep does not answer within 0.2 s"

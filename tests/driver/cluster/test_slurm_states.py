@@ -27,7 +27,7 @@ def test_nothing_is_known_while_the_controller_is_away(slurm):
 
 def test_every_job_has_a_state(slurm):
     slurm["squeue"] = (
-        HEADING + "7|RUNNING|n1|n1|None\n27_1|PENDING|n/a||Resources\n27_2|PENDING|n/a||PartitionTimeLimit"
+        HEADING + "7|RUNNING|n1|n1|None\n27_1|PENDING|n/a||JobArrayTaskLimit\n27_2|PENDING|n/a||PartitionTimeLimit"
     )
     states = job_states({"7", "27_1", "27_2"})
     assert {job: state.name for job, state in states.items()} == {"7": "RUNNING", "27_1": "PENDING", "27_2": "PENDING"}
@@ -77,6 +77,23 @@ def test_an_empty_queue_is_an_answer(slurm):
 def test_the_words(facts, words):
     given = dict(zip(("JobState", "NodeList", "Reason", "ExitCode"), facts, strict=True)) | {"TimeLimit": "00:01:00"}
     assert in_words(given) == words
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("Building DAG\nOSError: [Errno 30] Read-only file system: '/home/a'\n", "; OSError: [Errno 30] Read-only"),
+        ("WorkflowError:\nAt least one job failed\nError in rule train:\n", ""),
+        ("slurmstepd: error: Exceeded job memory limit\nValueError: x\n", "; Exceeded job memory limit"),
+    ],
+)
+@pytest.mark.fault("Snakemake does not start on a node: its home cannot be written", "the console has the error")
+def test_the_last_error_of_a_job_s_log_is_said(monkeypatch, tmp_path, log, words):
+    monkeypatch.setattr(slurm_module, "describe", lambda job, patience: {"JobState": "FAILED", "NodeList": "n1"})
+    (tmp_path / "job.log").write_text(log)
+    end = Slurm(dict).end_of("7", state_of("FAILED"), tmp_path / "job.log")
+    assert end.words.startswith(f"FAILED on n1{words}")
+    assert bool(end.advice) == ("memory" in words)
 
 
 @pytest.mark.fault("the first node of a run is gone, and nobody on the others notices", "its job is ended, sent again")

@@ -1,26 +1,44 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
-import contextlib
-import json
 import re
-import subprocess
-import sys
-import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.questions import QueueRequest, describe_request, queue_requests, refusal
-from scaleproof.driver.cluster.site import Site
-from scaleproof.driver.cluster.slurm import in_its_words
+from scaleproof.driver.cluster.questions import QueueRequest, cure, describe_request, queue_requests, refusal
+from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.machine import allocation
 
-WAIT = 120  # seconds until compute nodes must have been given, and have answered
+TRIAL_MINUTES, TRIAL_MB = 5, 4000  # that the job of a trial asks for
+
+
+class Nodes(NamedTuple):
+    """Equal nodes of a partition, as sinfo has them."""
+
+    partition: str
+    state: str  # of the partition: up, or not
+    number: str
+    longest: str  # time of a job
+    devices: str  # gpu:h100:4
+    cores: str
+    memory_mb: str
+
+    @property
+    def minutes(self) -> float:
+        """The longest time of a job."""
+        return allocation.minutes(self.longest)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a node has."""
+        return gpus_in(self.devices)
 
 
 def line(verdict: Verdict) -> str:
@@ -46,86 +64,93 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.with_devices for request in requests)
     )
-    partition_checks, count = _partition(partition, not without_devices)
-    checks += partition_checks
-    usable = partition_checks[0].ok
-    checks += [_named(name, rules) for name, rules in profile.partitions.items() if name != partition]
+    partitions = _partitions()
+    own = partitions.get(partition, [])
+    others = {name: rules for name, rules in profile.partitions.items() if name != partition}
+    checks += _usable(partition, partitions, not without_devices)
+    checks += [_named(name, rules, partitions) for name, rules in others.items()]
     checks += _bookkeeping(profile.settings, config, account)
-    if usable and requests:
-        checks += _jobs(requests, profile)
-        checks += _too_long(requests, profile) + _too_short(requests)
-        checks.append(_queue(requests, profile.settings, allocation.submit_limit(account)))
-    if usable:
-        has_devices = partition_checks[1].ok
-        devices = not without_devices and has_devices
-        gpu = gpu_options(site, defaults.get("gres", "")) if devices else []
-        checks += _nodes(partition, account, min(2, count), results, gpu)
-    return checks
+    if not any(nodes.state == "up" for nodes in own):
+        return checks
+    for request in requests:
+        checks += _job(request, profile, partitions)
+    if requests:
+        limit = allocation.submit_limit(account, defaults.get("qos", ""), partition)
+        checks.append(_queue(requests, profile.settings, limit))
+    devices = 0 if without_devices or not any(nodes.gpus for nodes in own) else 1
+    count, longest = sum(int(nodes.number) for nodes in own), min(nodes.minutes for nodes in own)
+    small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
+    return checks + try_nodes(profile.path.parent, site.resources(small), results)
 
 
-def gpu_options(site: Site, gres: str) -> list[str]:
-    """What asks for one GPU, of the type that the profile names: some sites refuse `gpu:1`."""
-    written = re.fullmatch(r"gpu:([^:]+):\d+", gres)
-    return [f"--gres=gpu:{written[1]}:1"] if written else site.gpu_options(1)
+def _partitions() -> dict[str, list[Nodes]]:
+    """The partitions of the cluster, each with its nodes."""
+    partitions: dict[str, list[Nodes]] = {}
+    for row in allocation.rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
+        nodes = Nodes(*row)
+        partitions.setdefault(nodes.partition, []).append(nodes)
+    return partitions
 
 
-def _sinfo() -> tuple[list[list[str]], str]:
-    """Rows of partition, up or down, nodes, longest time and devices; and the names of all partitions."""
-    rows = allocation.rows("sinfo", columns=("%R", "%a", "%D", "%l", "%G"))
-    return rows, ", ".join(dict.fromkeys(row[0] for row in rows))
-
-
-def _named(partition: str, rules: list[str]) -> Verdict:
+def _named(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:
     """Return whether a partition exists that set-resources of the profile names. `rules`: those whose jobs go there."""
-    rows, names = _sinfo()
     who = " and ".join(rules)
-    if any(name == partition for name, *_ in rows):
-        return judged(True, f"partition {partition}, for {who}")
-    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {names}"
-    return judged(False, f'partition "{partition}" of the profile, for {who}, does not exist', fix)
+    if name in partitions:
+        return judged(True, f"partition {name}, for {who}")
+    fix = f"write one of these under set-resources in profiles/slurm/profile.v9+.yaml: {', '.join(partitions)}"
+    return judged(False, f'partition "{name}" of the profile, for {who}, does not exist', fix)
 
 
-def _jobs(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Return a verdict on each request of a campaign: would Slurm take it?"""
-    checks = []
-    for request in requests:
-        reason = refusal(request, profile)
-        verdict = "Slurm takes" if reason is None else "Slurm refuses"
-        text = f"{verdict} {request.who}: {describe_request(request.resources)}" + (f": {reason}" if reason else "")
-        fix = (
-            "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
-            "partition; a site that gives no whole nodes needs `config: {exclusive: false}` in the profile, one with "
-            "typed GPUs `config: {gpu_type: h100}`, one without gres `config: {gpu_option: gpus-per-node}`"
-        )
-        checks.append(judged(reason is None, text, fix))
-    return checks
+def _job(request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]) -> list[Verdict]:
+    """Return verdicts on a job of a campaign: would Slurm take it, and has it the right time?
 
-
-def _too_long(requests: Sequence[QueueRequest], profile: SnakemakeProfile) -> list[Verdict]:
-    """Return a bad verdict on each job that asks for more time than its partition gives.
-
-    Where a cluster does not enforce that limit at submission, the job would wait forever.
+    Where a cluster does not enforce a partition's limit at submission, a job beyond it would wait forever.
     """
-    limits = {name: allocation.minutes(longest) for name, _up, _nodes, longest, _devices in _sinfo()[0]}
-    checks = []
-    for request in requests:
-        partition = profile.resources(request.rule).get("slurm_partition", "")
-        limit, minutes = limits.get(partition, float("inf")), request.minutes
-        if minutes > limit:
-            fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
-            if request.rule == "pairs":
-                fix = f"its runs are one job: {fix}"
-            if request.rule == "shared_job":
-                fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
-            text = f"{request.who}: {minutes} minutes, partition {partition} gives at most {limit:g}"
-            checks.append(judged(False, text, fix))
+    name = profile.resources(request.rule).get("slurm_partition", "")
+    there = partitions.get(name, [])
+    text, reason = f"{request.who}: {describe_request(request.resources)}", refusal(request, profile)
+    if reason is None:
+        checks = [judged(True, f"Slurm takes {text}")]
+    else:
+        reasons = "; ".join([reason, *_larger_than_nodes(request, there)])
+        checks = [judged(False, f"Slurm refuses {text}: {reasons}", cure(reason))]
+    limit = max((nodes.minutes for nodes in there), default=float("inf"))
+    if request.minutes > limit:
+        fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
+        if request.rule == "pairs":
+            fix = f"its runs are one job: {fix}"
+        if request.rule == "shared_job":
+            fix = f"its runs are one job: write resources.minutes_per_job, {limit:g} at most, or {fix}"
+        text = f"{request.who}: {request.minutes} minutes, partition {name} gives at most {limit:g}"
+        checks.append(judged(False, text, fix))
+    if request.too_short:
+        fix = "no run of this campaign is sent before that"
+        checks.append(judged(False, f"{request.who}: {request.too_short}", fix))
     return checks
 
 
-def _too_short(requests: Sequence[QueueRequest]) -> list[Verdict]:
-    """Jobs that get less time than their runs may take."""
-    fix = "no run of this campaign is sent before that"
-    return [judged(False, f"{request.who}: {request.too_short}", fix) for request in requests if request.too_short]
+def _larger_than_nodes(request: QueueRequest, there: Sequence[Nodes]) -> list[str]:
+    """Return, in words, each number of a request that is larger than what the nodes of its partition have."""
+    sent = request.resources
+    of_a_node = (
+        ("cores", int(sent["cpus_per_task"]), [int(nodes.cores) for nodes in there]),
+        ("MB", int(sent["mem_mb"]), [int(nodes.memory_mb) for nodes in there]),
+        ("GPUs", gpus_in(f"{sent['gres']} {sent['slurm_extra']}"), [nodes.gpus for nodes in there]),
+    )
+    words = []
+    for what, number, numbers in of_a_node:
+        if numbers and number > max(numbers):
+            words.append(f"no node has {number} {what}: {max(numbers)}")
+    count = sum(int(nodes.number) for nodes in there)
+    if there and request.nodes > count:
+        words.append(f"the partition has {plural(count, 'node')}")
+    return words
+
+
+def gpus_in(text: str) -> int:
+    """The number of GPUs in what Slurm writes, or is asked: gpu, gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
+    numbers = re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)
+    return max(map(int, numbers), default=int("gpu" in text))
 
 
 def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
@@ -134,9 +159,9 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     `settings`: of the profile. `limit`: how many jobs a user may have in the queue; None: any number.
     """
     total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
-    by_rule: dict[str, int] = {}
+    by_rule: Counter[str] = Counter()
     for request in requests:
-        by_rule[request.rule] = by_rule.get(request.rule, 0) + request.jobs
+        by_rule[request.rule] += request.jobs
     parts = ", ".join(f"{integer(count)} {rule}" for rule, count in by_rule.items())
     at_once = int(settings.get("jobs") or 1)
     text = f"{plural(total, 'job')} ({parts}), at most {hours:,.3g} node hours; {at_once} in the queue at a time"
@@ -145,33 +170,25 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     return judged(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
 
 
-def _partition(name: str, with_devices: bool) -> tuple[list[Verdict], int]:
-    """Return verdicts on the trainings' partition `name`, and how many nodes it has.
-
-    The first verdict is whether it can be used; where it exists, the second is on its devices. `with_devices`: whether
-    trainings ask for any.
-    """
-    rows, names = _sinfo()
-    own = [row for row in rows if row[0] == name]
+def _usable(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
+    """Return verdicts on the trainings' partition and its devices. `with_devices`: whether trainings ask for any."""
+    names, own = ", ".join(partitions), partitions.get(name)
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
-        return [judged(False, f'partition "{name}" of the profile does not exist', fix)], 0
-    count = sum(int(nodes) for _, _, nodes, _, _ in own)
-    up = any(state == "up" for _, state, _, _, _ in own)
-    gres = sorted({kinds for _, _, _, _, kinds in own})
-    devices = any("gpu" in kinds for kinds in gres)
-    longest = own[0][3]
+        return [judged(False, f'partition "{name}" of the profile does not exist', fix)]
+    count = sum(int(nodes.number) for nodes in own)
+    text = f"partition {name}: {count} nodes, at most {own[0].longest}; there are {names}"
+    gres = sorted({nodes.devices for nodes in own})
+    devices = any(nodes.gpus for nodes in own)
     return [
-        judged(
-            up, f"partition {name}: {count} nodes, at most {longest}; there are {names}", "it is down: ask the site"
-        ),
+        judged(any(nodes.state == "up" for nodes in own), text, "it is down: ask the site"),
         judged(
             devices or not with_devices,
             f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
             "`config: {gpu_option: none}` (profiles/slurm/README.md); or choose another partition",
         ),
-    ], count
+    ]
 
 
 def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
@@ -193,96 +210,4 @@ def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) 
     checks = [judged(heard, text, fix)]
     if account and not accounts:
         checks.append(judged(False, f"account {account} on a cluster without accounting", "remove slurm_account"))
-    return checks
-
-
-def _nodes(partition: str, account: str, count: int, results: Path, gpu: Sequence[str]) -> list[Verdict]:
-    """Start a short job on `count` compute nodes, and return verdicts on what they say.
-
-    That is the shared folder `results`, Python, torch, its use of a GPU, the network between them. `gpu`: the options
-    that ask for one GPU; none where trainings ask for none.
-    """
-    results.mkdir(parents=True, exist_ok=True)
-    token = results / f".cluster-check-{uuid.uuid4().hex[:8]}"
-    token.write_text(token.name)
-    command = ["srun", f"--partition={partition}"]
-    if account:
-        command.append(f"--account={account}")
-    command += [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--time=5", f"--immediate={WAIT}"]
-    command += [*gpu, sys.executable]
-    program = ["-m", "scaleproof.driver.cluster.compute_node", str(token)]
-    try:
-        done = subprocess.run([*command, *program], capture_output=True, text=True, timeout=2 * WAIT)
-        output, errors = done.stdout, done.stderr.strip()
-        written = {path.name.rsplit(".", 1)[-1] for path in results.glob(f"{token.name}.*")}
-    except subprocess.TimeoutExpired:
-        output = ""
-        errors = f"no answer within {2 * WAIT} s"
-        written = set()
-    finally:
-        for path in results.glob(f"{token.name}*"):
-            path.unlink()
-    answers = _answers(output)
-    if len(answers) < count:
-        words = in_its_words(errors) or "they said nothing"
-        fix = "try the same by hand, and see that this folder and this Python are on a shared file system: "
-        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        others = [judged(False, f"{number}: {words}", fix + " ".join(command))]
-    else:
-        others = _network(answers)
-    return [check for answer in answers for check in _node_checks(answer, written, results, bool(gpu))] + others
-
-
-def _answers(output: str) -> list[dict[str, Any]]:
-    """What each node said of itself; a site's own greeting may be among it, in braces as well."""
-    answers = []
-    for line in re.findall(r"^\{.*\}$", output, re.MULTILINE):
-        with contextlib.suppress(ValueError):
-            answers.append(json.loads(line))
-    return [answer for answer in answers if "host" in answer]
-
-
-def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
-    """Return verdicts on one compute node.
-
-    `node`: what it said of itself. `written`: the hosts whose test file arrived in `results`. `devices`: whether
-    trainings ask for GPUs.
-    """
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    shared = node["reads"] and node["host"] in written
-    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
-    one = f"the login node has {here}: use one environment"
-    checks = [
-        judged(
-            shared, f"{host}: {results}/ is shared and can be written", "put the repository on a shared file system"
-        ),
-        judged(node["python"] == here, f"{host}: Python {node['python']}", one),
-        judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
-    ]
-    return [*checks, _device(node)] if devices and node["torch"] else checks
-
-
-def _device(node: dict[str, Any]) -> Verdict:
-    """Return whether torch can use the GPU that the job asked for on `node`."""
-    problem = node["device_problem"]
-    if not node["devices"] and problem is None:
-        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
-        return judged(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
-    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
-    return judged(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
-
-
-def _network(answers: list[dict[str, Any]]) -> list[Verdict]:
-    """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
-    if len(answers) < 2:
-        return [judged(True, "one node: no network between nodes to look at")]
-    checks = []
-    for node in answers:
-        fix = (
-            f"{node['host']} has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and "
-            "NCCL_SOCKET_IFNAME"
-        )
-        checks.append(
-            judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
-        )
     return checks

@@ -206,8 +206,9 @@ class Executor(RemoteExecutor):
         words = self._not_again.get(makes) or f"{self._scheduler.name} says of job {number}: {end.words}"
         if end.by_hand and makes not in self._not_again:
             words += "; it was cancelled, and this snakemake does not send it again"
+        if end.by_hand or end.advice:  # the same request would end in the same way
             self._not_again[makes] = words
-        elif not end.by_hand:
+        if not end.by_hand:
             self._ends.append((end.kind, makes))
         self._ledger.ended(number, state.name, end.words)
         return f"{words}. {end.advice}"

@@ -44,7 +44,8 @@ class Ledger:
     @property
     def open(self) -> dict[str, LedgerEntry]:
         """The jobs of which no end is known, by their numbers."""
-        return {number: entry for number, entry in self._entries.items() if entry.ended is None}
+        entries = list(self._entries.items())  # at once: jobs are sent and looked at by two threads
+        return {number: entry for number, entry in entries if entry.ended is None}
 
     def makes(self, number: str) -> str:
         """What a job makes; "" for one that is not in the ledger."""

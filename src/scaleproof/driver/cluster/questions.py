@@ -1,5 +1,6 @@
 """Would Slurm take the jobs of a campaign? Asked with `sbatch --test-only`, which submits nothing."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,24 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.measure.reference.schema import workload_name
 
+# What Slurm says against a job -> what to change; "": whatever it says.
+CURES = (
+    ("account", "write slurm_account in the profile; `sacctmgr show associations user=$USER` lists yours"),
+    ("qos", "write qos in the profile; `sacctmgr show associations user=$USER format=account,qos` lists yours"),
+    ("feature", "change constraint in the profile; `sinfo -o '%N %f'` lists what nodes have"),
+    ("time limit", "lower resources.time_limit in the campaign, or choose another partition in the profile"),
+    (
+        "generic resource|gres|gpu",
+        "a site with typed GPUs needs `config: {gpu_type: h100}` in the profile, one without gres `config: "
+        "{gpu_option: gpus-per-node}`, one without GPUs `config: {gpu_option: none}`",
+    ),
+    ("exclusive|whole node", "a site that gives no whole nodes needs `config: {exclusive: false}` in the profile"),
+    (
+        "",
+        "change geometry or resources in the campaign (docs/cluster.md says what follows from them), or the "
+        "partition in the profile",
+    ),
+)
 NUMBERS = ("mem_mb", "runtime", "cpus_per_task")  # by which a profile replaces what a rule asks for
 
 
@@ -69,6 +88,11 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
 def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
     """Why Slurm refuses a request; None where it would take it."""
     return why_refused(command(request.resources, profile.resources(request.rule)))
+
+
+def cure(reason: str) -> str:
+    """What to change where Slurm refuses a job for this reason."""
+    return next(advice for words, advice in CURES if re.search(words, reason.lower()))
 
 
 def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:

@@ -43,8 +43,8 @@ def job(cell: Cell, resources: Resources) -> JobRequest:
 
 
 def job_of_replay(cell: Cell, resources: Resources) -> JobRequest:
-    """The request for the replay of `cell`, which is one process: one of the nodes of its run."""
-    return replace(job(cell, resources), nodes=1)
+    """The request for the replay of `cell`, one process that nobody times: a part of one of the nodes of its run."""
+    return replace(job(cell, resources), nodes=1, exclusive=False)
 
 
 def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:

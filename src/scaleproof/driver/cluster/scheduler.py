@@ -42,7 +42,7 @@ class JobEnd:
     nodes: Sequence[str] = ()
     ended: str = ""  # in the scheduler's own form, in which times can be compared
     by_hand: bool = False  # whether somebody has cancelled it
-    advice: str = ""
+    advice: str = ""  # what to change before it is sent again
 
 
 @dataclass(frozen=True)

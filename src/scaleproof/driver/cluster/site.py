@@ -104,11 +104,6 @@ class Site:
             common["lsf_extra"] = self._lsf_extra(request)
         return common
 
-    def gpu_options(self, devices: int) -> list[str]:
-        """The options of srun or sbatch for so many GPUs on each node."""
-        gres, options = self._gpus(devices)
-        return [*([f"--gres={gres}"] if gres else []), *options]
-
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
         """Return the generic resource and the further options by which this site's Slurm gives GPUs."""
         if not devices or self.gpu_option == "none":

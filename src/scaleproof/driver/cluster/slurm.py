@@ -1,8 +1,8 @@
 """Slurm: how a job is sent, how it is, and how it has ended, in Slurm's own words."""
 
+import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ DONE = "COMPLETED"
 FAILED = (
     *("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
-ORDINARY = ("None", "Priority", "Resources", "Dependency")  # reasons for which jobs wait anywhere
+ORDINARY = ("None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit")  # reasons for which jobs wait anywhere
 # Reasons that do not end unless the job, the partition or a limit is changed.
 FOR_EVER = re.compile(
     r"Partition(TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|AccountNotAllowed|QOSNotAllowed|Invalid(Account|QOS)"
@@ -34,6 +34,7 @@ OUT_OF_MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill", 
 OF_DAEMON = re.compile(
     r"^(?:slurmstepd|slurmd|srun): error: (.*(?:limit|oom|kill|No such file|denied).*)$", re.MULTILINE
 )
+OF_PYTHON = re.compile(r"^(\w+Error: \S.*)$", re.MULTILINE)  # Snakemake itself may not start on a node
 # Resources of a rule, named as Snakemake's own Slurm plugin names them -> options of sbatch.
 OPTIONS = {
     "slurm_partition": "partition",
@@ -64,8 +65,7 @@ class Slurm:
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
-        # Runs on one node would wait for each other's devices inside of their allocations, at the cost of their time.
-        shares = "devices_per_node" in job.resources and not exclusive(job.resources)
+        shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
         command = ["sbatch", "--parsable", *_options(job), *chain, str(job.script)]
         code, printed, errors = answer(command, self._environment())
@@ -103,10 +103,14 @@ class Slurm:
         return nodes != self._nodes.setdefault(job, nodes) and batch_host not in hosts(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Return how a job has ended, as the controller describes it, else by `state`; with what slurmd has logged."""
+        """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
+
+        What slurmd says there comes before what Python says.
+        """
         facts = describe(job, patience=(0,)) or {"JobState": state.name}
-        of_daemon = OF_DAEMON.findall(log.read_text(errors="replace")) if log.is_file() else []
-        logged = of_daemon[-1].strip() if of_daemon else ""
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        errors = OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""]
+        logged = errors[-1].strip()
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
             words="; ".join(filter(None, [state.reason or in_words(facts), logged])),
@@ -137,15 +141,19 @@ def _options(job: Submission) -> list[str]:
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
     options += [f"--chdir={job.folder}", "--no-requeue", "--export=ALL"]
     if job.tasks > 1:
-        options.append(f"--array=1-{job.tasks}" + ("%1" if not exclusive(job.resources) else ""))
+        options.append(f"--array=1-{job.tasks}" + ("%1" if shares_nodes(job.resources) else ""))
     if job.excluded:
         options.append(f"--exclude={','.join(sorted(job.excluded))}")
     return options
 
 
-def exclusive(resources: Mapping[str, Any]) -> bool:
-    """Whether a job with these resources has its nodes for itself."""
-    return "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
+def shares_nodes(resources: Mapping[str, Any]) -> bool:
+    """Whether a job measures, and has its nodes not for itself: such jobs are sent to run one after the other.
+
+    On one node they would wait for each other's devices inside of their allocations, at the cost of their time.
+    """
+    whole = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
+    return "devices_per_node" in resources and not whole
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
@@ -192,13 +200,8 @@ def in_words(facts: Mapping[str, str]) -> str:
 
 def why_refused(line: Sequence[str]) -> str | None:
     """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWER_S)
-    except subprocess.TimeoutExpired:
-        return f"Slurm does not answer within {ANSWER_S:g} s"
-    if done.returncode == 0:
-        return None
-    return in_its_words(done.stderr) or f"exit code {done.returncode}"
+    code, _, errors = answer(line, os.environ, ANSWER_S)
+    return (in_its_words(errors) or f"exit code {code}") if code else None
 
 
 def in_its_words(text: str) -> str:

@@ -218,15 +218,27 @@ def minutes(limit: str) -> float:
     return first + second / 60  # minutes[:seconds]
 
 
-def submit_limit(account: str) -> int | None:
-    """How many jobs the user may have in the queue under `account` (empty: any); None where no limit is known."""
+def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
+    """How many jobs the user may have in the queue; None where no limit is known.
+
+    The least of what their association with `account` (empty: any) says, their `qos` (empty: the usual one), and the
+    QOS of the partition.
+    """
+    ask = ("sacctmgr", "--noheader", "--parsable2", "show")
     chosen = [f"accounts={account}"] if account else []
     user = f"users={getpass.getuser()}"
-    text = run_command(
-        *("sacctmgr", "--noheader", "--parsable2", "show", "associations", user, *chosen, "format=maxsubmitjobs")
-    )
-    limits = [int(line) for line in text.splitlines() if line.strip().isdigit()]
-    return min(limits) if limits else None
+    limits, names = [], set()
+    for line in run_command(*ask, "associations", user, *chosen, "format=maxsubmitjobs,defaultqos").splitlines():
+        limit, _, usual = line.partition("|")
+        limits.append(limit)
+        names.add(qos or usual)
+    of_partition = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
+    if of_partition:
+        names.add(of_partition[1].replace("N/A", ""))
+    if names := names - {""}:
+        limits += run_command(*ask, "qos", ",".join(sorted(names)), "format=maxsubmitjobsperuser").splitlines()
+    numbers = [int(limit) for limit in limits if limit.strip().isdigit()]
+    return min(numbers) if numbers else None
 
 
 def steps(job: str) -> list[str]:

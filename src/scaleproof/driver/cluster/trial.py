@@ -1,0 +1,136 @@
+"""A small job, sent as those of a campaign are: by Snakemake, its profile, the executor and sbatch.
+
+Only that meets what real jobs meet: the site's rules for jobs, Snakemake's own cache on a node, the repository there.
+"""
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scaleproof.driver.cluster.questions import cure
+from scaleproof.driver.cluster.site import Resources
+from scaleproof.ground.verdict import Verdict, judged
+
+WAIT = 180  # seconds until nodes must have been given, and have answered
+LATE = f"they were not given, or had not answered, within {WAIT} s"
+CANCEL = 60  # seconds for Snakemake to cancel what it has sent
+# Its rule has the name of the one that trains, so that a profile says the same of both.
+WORKFLOW = """\
+rule train:
+    output: touch("ended")
+    resources: **{resources!r}
+    shell: "{command} > answers"
+"""
+# What the executor says of a job, without what Snakemake adds.
+WORDS = re.compile(r"(Slurm (?:says|refuses|does not|takes no).*?)(?:\. For further.*)?$", re.MULTILINE)
+
+
+def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdict]:
+    """Send a job and return verdicts on what its nodes say.
+
+    That is the shared folder, Python, torch, its use of a GPU, the network between nodes. `profile`: its folder.
+    `resources`: what the job asks for. `results`: where its folder is made; it stays there if a node does not answer.
+    """
+    folder = results.absolute() / f".cluster-check-{uuid.uuid4().hex[:8]}"
+    folder.mkdir(parents=True)
+    token, count = folder / "token", int(resources["nodes"])
+    token.write_text(token.name)
+    program = f"{sys.executable} -m scaleproof.driver.cluster.compute_node {token}"
+    command = f"srun --nodes={count} --ntasks={count} --ntasks-per-node=1 {program}"
+    (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
+    printed = _snakemake(folder, profile)
+    answers = _answers(folder / "answers")
+    written = {path.suffix[1:] for path in folder.glob("token.*")}
+    if len(answers) == count:
+        shutil.rmtree(folder)
+        others = _network(answers)
+    else:
+        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
+        why = _why(printed)
+        shared = (
+            "see that this folder and this Python are on a shared file system; the job's script and log are in "
+            f"{results / folder.name}/results/job-logs/, and jobs of a campaign would end in the same way"
+        )
+        fix = cure(why) if "Slurm refuses" in why else shared
+        others = [judged(False, f"{number}: {why}", fix)]
+    devices = bool(resources["devices_per_node"])
+    return [check for node in answers for check in _node_checks(node, written, results, devices)] + others
+
+
+def _snakemake(folder: Path, profile: Path) -> str:
+    """Run the workflow in `folder`, and return what Snakemake prints; what does not end in time is cancelled."""
+    own = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
+    command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *own]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        return process.communicate(timeout=WAIT)[0]
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    try:
+        printed = process.communicate(timeout=CANCEL)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        printed = process.communicate()[0]
+    return f"{printed}\n{LATE}"
+
+
+def _why(printed: str) -> str:
+    """Why a job has given no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
+    words = WORDS.findall(printed) or [line for line in printed.splitlines() if line.strip()] or ["snakemake failed"]
+    return words[-1].rstrip(". ")
+
+
+def _answers(file: Path) -> list[dict[str, Any]]:
+    """What each node said of itself; a site's own greeting may be among it, in braces as well."""
+    answers = []
+    for line in re.findall(r"^\{.*\}$", file.read_text() if file.is_file() else "", re.MULTILINE):
+        with contextlib.suppress(ValueError):
+            answers.append(json.loads(line))
+    return [answer for answer in answers if "host" in answer]
+
+
+def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
+    """Return verdicts on one compute node.
+
+    `node`: what it said of itself. `written`: the hosts whose test file arrived in `results`. `devices`: whether
+    trainings ask for GPUs.
+    """
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    shared = node["reads"] and node["host"] in written
+    host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
+    fix = "put the repository on a shared file system"
+    checks = [
+        judged(shared, f"{host}: {results}/ is shared and can be written", fix),
+        judged(node["python"] == here, f"{host}: Python {node['python']}", f"use that of the login node, {here}"),
+        judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
+    ]
+    return [*checks, _device(node)] if devices and node["torch"] else checks
+
+
+def _device(node: dict[str, Any]) -> Verdict:
+    """Return whether torch can use the GPU that the job asked for on `node`."""
+    problem = node["device_problem"]
+    if not node["devices"] and problem is None:
+        fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
+        return judged(False, f"{node['host']}: no GPU is visible, although one was asked for", fix)
+    evidence = f"torch uses {node['devices'][0]}" if problem is None else problem
+    return judged(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
+
+
+def _network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
+    if len(answers) < 2:
+        return [judged(True, "one node: no network between nodes to look at")]
+    fix = "it has no route to the other by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+    return [
+        judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
+        for node in answers
+    ]

@@ -14,8 +14,8 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import METRICS
+from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
-from scaleproof.measure.machine.speed import Layer, MachineSpeed, this_machine
 from scaleproof.measure.model.inventory import inventory_of
 
 FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked

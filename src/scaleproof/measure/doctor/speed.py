@@ -20,6 +20,7 @@ from typing import Any
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
+VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
 SAMPLES = 4  # of its steps
 MOST_S = 120  # a probe that takes longer is given up
@@ -84,12 +85,14 @@ class MachineSpeed:
 
 
 def this_machine() -> MachineSpeed:
-    """Speeds of this machine, with the versions that are installed; usual ones where torch is not."""
-    if find_spec("torch") is None:
+    """Speeds of this machine, with the versions that are installed; usual ones where torch is not, or the user's
+    variable says that nothing is to be measured.
+    """
+    folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
+    if not folder or find_spec("torch") is None:
         return MachineSpeed()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     versions = f"{platform.python_version()}-{metadata.version('torch')}"
-    return MachineSpeed(cache / "scaleproof" / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
+    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
 
 
 def _measured(line: list[str]) -> float | None:
@@ -130,11 +133,10 @@ def _train(layer: Layer) -> float:
     """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
     import torch
 
-    from scaleproof.measure.strategy.precision import Precision
-
     torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
+    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(layer.precision)
     device, width = torch.device(layer.device), layer.width
-    arithmetic = Precision(layer.precision, device)
     network: Any = torch.nn.TransformerEncoderLayer(
         width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device
     )
@@ -142,7 +144,7 @@ def _train(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
-        with arithmetic.autocast():
+        with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()
         optimizer.step()

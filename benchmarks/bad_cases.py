@@ -24,13 +24,20 @@ class Special(Enum):
 
 @dataclass
 class Case:
-    """One bad input. `must`: each of these words, or one of a tuple of them, is in an answer with exit code 2."""
+    """One bad input. `must`: each of these words, or one of a tuple of them, is in an answer with a code of `judged`.
+
+    `shell`: the case is a process of its own, started by this line, in which `{}` stands for the command; `site`: its
+    sitecustomize.py.
+    """
 
     words: list[str]
     must: list[Any] = field(default_factory=list)
     files: dict[str, bytes | Special] = field(default_factory=dict)
     codes: tuple[int, ...] = (2,)
     note: str = ""
+    judged: tuple[int, ...] = (2,)
+    shell: str = ""
+    site: str = ""
 
 
 MINE = "config/campaigns/mine.yaml"

@@ -138,6 +138,8 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
         word = misspelt(random, chosen, choices) if random.random() < 0.7 else "nonsense"
         return Case([*_without(words, name), name, word], [name, *choices])
     if isinstance(option.type, Number):
+        if option.nargs == 2:
+            return Case([*_without(words, name), name, "1"], [name, "2 values"])
         word = random.choice(
             ["abc", "0", "-3", "1e99", "nan", "inf", " ", "", "1.5.2", "10 x", "½", "0x10", "--", "ten"]
         )

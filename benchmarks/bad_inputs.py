@@ -4,8 +4,9 @@
     python benchmarks/bad_inputs.py --seed 7 --show 200      # prints 200 inputs with their answers, to be read
 
 Inputs are derived from the parser of the command line, the schemas of campaigns and corpora, and the files of the
-published campaign. Of each answer is asked: no traceback, a documented exit code, within LONGEST_S, the file and the
-key that are wrong, what is allowed, the name that was misspelt, and that no file was written or lost.
+published campaign; surroundings and signals are those of real processes. Of each answer is asked: no traceback, a
+documented exit code, within LONGEST_S, the file and the key that are wrong, what is allowed, the name that was
+misspelt, and that no file was written or lost.
 """
 
 import argparse
@@ -31,11 +32,14 @@ from bad_cases import Case, Special  # noqa: E402
 from bad_commands import command_line  # noqa: E402
 from bad_configs import CAMPAIGN, campaign, corpus, profile, text_of_corpus, text_of_yaml  # noqa: E402
 from bad_records import foreign, record  # noqa: E402
+from bad_results import changed_results  # noqa: E402
+from bad_surroundings import command, interrupted, surrounded  # noqa: E402
 from command_line import Done, scaleproof  # noqa: E402
 
 INPUTS = 3000
 LONGEST_S = 5.0  # of CPU time, of one command
 ALARM_S = 20  # a command that takes longer is stopped
+PROCESS_S = 60  # and a process of its own, whose seconds are those of the machine
 FORBIDDEN = ("Traceback", "Error(", "pydantic", "validation error", "\x1b", "<class ", "object at 0x")
 
 # How often each kind is drawn, and what makes one.
@@ -48,6 +52,9 @@ KINDS: dict[str, tuple[int, Callable[[Random], Case]]] = {
     "records": (3, record),
     "foreign files": (3, foreign),
     "profile": (1, profile),
+    "changed results": (3, changed_results),
+    "surroundings": (2, surrounded),
+    "signals": (2, interrupted),
 }
 
 
@@ -59,6 +66,7 @@ def make_place(folder: Path) -> None:
         shutil.copy(REPOSITORY / name, folder)
     published = next((REPOSITORY / "results/published").glob("demo_*"))
     shutil.copytree(published, folder / "results/demo")
+    shutil.copy(published / "campaign.yaml", folder / "config/campaigns/demo.yaml")
     (folder / "config/campaigns/mine.yaml").write_bytes(CAMPAIGN)
     (folder / "notes").mkdir()
     (folder / "notes/one.txt").write_text("one\ntwo\n")
@@ -124,6 +132,9 @@ def too_long(*_: object) -> None:
     raise Stopped(f"more than {ALARM_S} s")
 
 
+POPEN = subprocess.Popen
+
+
 class NoProgram(subprocess.Popen):  # type: ignore[type-arg]
     """No program is started for a bad input; those that are asked about the machine are not there."""
 
@@ -139,6 +150,8 @@ class NoProgram(subprocess.Popen):  # type: ignore[type-arg]
 
 def answer(case: Case, place: Path) -> tuple[Done, float]:
     """What the command prints, and its seconds of CPU time; a traceback is printed as a shell would show it."""
+    if case.shell:
+        return alone(case, place)
     began = time.process_time()
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(ALARM_S)
@@ -151,34 +164,64 @@ def answer(case: Case, place: Path) -> tuple[Done, float]:
     return done, time.process_time() - began
 
 
+def alone(case: Case, place: Path) -> tuple[Done, float]:
+    """What a process of its own prints, and its seconds of CPU time."""
+    site = Path(tempfile.mkdtemp(dir=place.parent))
+    (site / "sitecustomize.py").write_text(case.site)
+    environment = os.environ | {"PYTHONPATH": f"{site}:{REPOSITORY / 'src'}", "PYTHONSAFEPATH": "1"}
+    before = os.times()
+    with POPEN(
+        ["bash", "-c", command(case)],
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=PROCESS_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = b"", f"more than {PROCESS_S} s".encode()
+            process.communicate()
+    after = os.times()
+    shutil.rmtree(site)
+    done = Done(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+    return done, after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def faults(case: Case, done: Done, seconds: float, before: dict, after: dict) -> list[str]:
     """What is wrong with an answer, as far as a program can tell."""
     text = done.stdout + done.stderr
     wrong = []
     if done.returncode not in case.codes:
         wrong.append(f"exit code {done.returncode}, not {' or '.join(map(str, case.codes))}")
-    wrong += [f"has {word!r}" for word in FORBIDDEN if word in text]
+    wrong += [f"has {word!r}" for word in FORBIDDEN if word in text and word not in case.note]
     if seconds > LONGEST_S:
         wrong.append(f"took {seconds:.1f} s")
-    if done.returncode == 2:
+    parts = [name for name in after if name.endswith(".part") and name not in before]
+    if parts:
+        wrong.append(f"leaves {parts[:3]}")
+    if done.returncode in case.judged:
         for words in case.must:
             one_of = words if isinstance(words, tuple) else (words,)
             if not any(word in text for word in one_of):
                 wrong.append(f"does not have {' or '.join(map(repr, one_of))}")
+    if done.returncode == 2:
         if len(text) > 6000:
             wrong.append(f"{len(text)} characters")
-        if before != after:
+        if before != after and not case.shell:
             names = {name for name in before | after if before.get(name) != after.get(name)}
             wrong.append(f"changed {sorted(names)[:3]}")
     return wrong
 
 
-def run(inputs: int, seed: int, show: int = 0) -> Counter[str]:
+def run(inputs: int, seed: int, show: int = 0, kind_alone: str | None = None) -> Counter[str]:
     """Answers to `inputs` cases; prints those with faults, or `show` of them as they are. Returns counts by kind."""
     random = Random(seed)
     counts: Counter[str] = Counter()
-    kinds = [kind for kind, (weight, _) in KINDS.items() for _ in range(weight)]
-    popen, subprocess.Popen = subprocess.Popen, NoProgram  # type: ignore[misc]
+    kinds = [kind_alone] if kind_alone else [kind for kind, (weight, _) in KINDS.items() for _ in range(weight)]
+    subprocess.Popen = NoProgram  # type: ignore[misc, assignment]
     try:
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "place"
@@ -206,7 +249,7 @@ def run(inputs: int, seed: int, show: int = 0) -> Counter[str]:
                     place.mkdir()
                     make_place(place)
     finally:
-        subprocess.Popen = popen  # type: ignore[misc]
+        subprocess.Popen = POPEN  # type: ignore[misc]
     return counts
 
 
@@ -215,8 +258,9 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=INPUTS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=0, help="print so many inputs and answers, drawn at random")
+    parser.add_argument("--kind", choices=KINDS, help="inputs of one kind alone")
     args = parser.parse_args()
-    counts = run(args.inputs, args.seed, args.show)
+    counts = run(args.inputs, args.seed, args.show, args.kind)
     bad = sum(count for kind, count in counts.items() if kind.endswith("BAD"))
     print(f"\n{dict(sorted(counts.items()))}\n{bad} of {counts.total()} answered badly")
     return int(bad > 0)

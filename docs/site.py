@@ -13,7 +13,7 @@ PAGES = (
     "profiles/slurm/README.md",
     "results/published/*/README.md",
 )
-LINKED = ("docs/report.png", "CITATION.cff", "LICENSE")
+LINKED = ("docs/report.png", "docs/notebooks/*.ipynb", "CITATION.cff", "LICENSE")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

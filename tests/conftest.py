@@ -1,5 +1,6 @@
 """Set-up that several rooms' tests share."""
 
+import os
 import random
 import shutil
 import signal
@@ -9,6 +10,7 @@ import ag_news_like
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
+os.environ["SCALEPROOF_CACHE"] = ""  # no command of a test measures how fast this machine is
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; what tests start is interrupted
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -10,10 +10,11 @@ from external_files import metrics
 from scaleproof import cli
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.auditor.audit_text import audit_text, explained
+from scaleproof.auditor.audit_text import audit_text, explained, grouped, rounded
 from scaleproof.auditor.read.published_claims import KINDS
 from scaleproof.auditor.read.run_fields import CLAIMED
 from scaleproof.ground.findings.catalog import own_only, pages
+from scaleproof.ground.findings.finding import Finding
 
 
 def put(folder, **change):
@@ -95,3 +96,17 @@ def test_nothing_tells_where_the_files_lie(tmp_path):
     audit = audit_paths([tmp_path])
     assert "broken.json" in [name for f in audit.findings for name in f.runs]
     assert str(tmp_path) not in audit.model_dump_json()
+
+
+def test_long_decimals_are_rounded_for_people():
+    assert rounded("17156.860645272016 (tokens_per_s), 1234567.1234567, 0.000123456789, 0.0754, v1.2.3456789") == (
+        "17,156.9 (tokens_per_s), 1,234,567, 0.000123457, 0.0754, v1.2.3456789"
+    )
+
+
+def test_what_is_said_of_several_runs_in_the_same_words_is_said_once():
+    finding = Finding(code="x", severity="note", cells=[], runs=["a"], evidence="same", advice="none")
+    others = [finding.model_copy(update=change) for change in ({"runs": ["b"]}, {"runs": ["c"], "evidence": "other"})]
+    ((key, merged),) = grouped([finding, *others]).items()
+    assert (key, [f.runs for f in merged]) == (("note", "x"), [["a", "b"], ["c"]])
+    assert finding.runs == ["a"]

@@ -57,8 +57,23 @@ def test_our_own_campaign_is_audited_by_its_own_checks(tmp_path):
     steps = runs / two.slug / "rep3/steps.csv"
     steps.write_text(steps.read_text().replace("window", "warmup", 1))
     (finding,) = audit_paths([tmp_path / "results"]).findings
-    assert (finding.code, finding.runs) == ("file-unreadable", [f"{two.slug}/rep3"])
+    assert (finding.code, finding.severity, finding.runs) == ("record-unusable", "invalid", [f"{two.slug}/rep3"])
     assert "sha256" in finding.evidence
+
+
+@pytest.mark.parametrize("name", ["training_metrics.json", "steps.csv"])
+@pytest.mark.parametrize("content", ["{", None])
+def test_a_sealed_run_whose_files_are_damaged_or_gone_is_invalid(tmp_path, name, content):
+    """Its launcher has sealed the metrics; of the runs beside it nothing is said."""
+    _, damaged = (write_run(tmp_path, cells()[0], k) for k in (1, 2))
+    (damaged.folder / "launcher_metadata.json").write_text('{"metrics_sha256": "0"}')
+    if content is None:
+        (damaged.folder / name).unlink()
+    else:
+        (damaged.folder / name).write_text(content)
+    findings = [f for f in audit_paths([tmp_path]).findings if f.severity == "invalid"]
+    assert [(f.code, f.runs) for f in findings] == [("record-unusable", [damaged.name])]
+    assert name in findings[0].evidence
 
 
 def test_metrics_of_ours_without_their_series_are_read_as_anybodys(tmp_path):

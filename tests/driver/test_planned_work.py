@@ -1,5 +1,6 @@
 """What `campaign validate` counts, and how long it says that it takes."""
 
+import json
 import statistics
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import pytest
 from synthetic import write_run
 
 from scaleproof.conclude.forecast.requirements import counts_of
-from scaleproof.conclude.forecast.run_times import FRESH_S, run_times
+from scaleproof.conclude.forecast.run_times import RunTimes, run_times
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import duration, planned_work
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.measure.doctor.speed import USUAL, MachineSpeed
 from scaleproof.measure.reference.schema import Reference
 
 TEXT = """title: x
@@ -99,9 +101,9 @@ def test_a_replay_takes_what_its_steps_take(tmp_path, repository, monkeypatch):
         on = Cell(cell.slug, cell.workload, cell.work, execution)
         return planned_work_module._replay_s(tmp_path / "none.json", on, run_times(tmp_path, "mine"))
 
-    most = 3 * 120 + FRESH_S
+    most = 3 * 120 + USUAL["start"]
     assert seconds(speed, "cpu") == seconds(speed, "cuda") == most, "three times, two minutes each"
-    assert FRESH_S + 0.1 < seconds(demo, "cpu") < FRESH_S + 30
+    assert USUAL["start"] + 0.1 < seconds(demo, "cpu") < USUAL["start"] + 30
 
 
 def test_a_replay_that_was_made_takes_as_long_again(loaded, tmp_path):
@@ -111,7 +113,7 @@ def test_a_replay_that_was_made_takes_as_long_again(loaded, tmp_path):
     fields = {"train_sha256": "", "device": "cpu", "torch_version": "2", "losses": [], "total_steps": 1}
     reference = Reference(workload="x", parameters=1, step_checksums={}, seconds=77.0, **fields)
     path.write_text(reference.model_dump_json())
-    assert planned_work_module._replay_s(path, cell, times) == FRESH_S + 77.0
+    assert planned_work_module._replay_s(path, cell, times) == USUAL["start"] + 77.0
 
 
 def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):
@@ -139,3 +141,15 @@ def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):
 )
 def test_durations_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded, tmp_path):
+    (cell, *_) = loaded.cells
+    speeds = tmp_path / "speeds.json"
+    layer = '{"device": "cpu", "precision": "fp32", "width": 128, "seq_len": 128}'
+    speeds.write_text(json.dumps({"start": 3.0, f"train {layer}": 1e9}))
+    times = RunTimes((), (), MachineSpeed(speeds))
+    tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
+    assert times.seconds(cell) == pytest.approx(3.0 + counts_of(cell).flops_per_token * tokens / 1e9)
+    assert times.basis([cell]) == "estimated from FLOPs by a probe of this machine, where a run takes 3 s to start"
+    assert "as on a small node" in RunTimes((), ()).basis([cell])

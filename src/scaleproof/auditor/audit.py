@@ -11,17 +11,14 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.overview import OverviewLine, overview_lines
 from scaleproof.auditor.checks.scaling_lines import ScalingLine, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather
-from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
-from scaleproof.ground.findings.registry import by_severity, check_failed
+from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
 from scaleproof.ground.records.run import Run, read_run
-
-OWN_BREAKS: tuple[type[Exception], ...] = (*BREAKS, OSError)
-
 
 QUIET = ("claim-unverifiable", "spread-missing")  # notes that are true of most publications: shown on request
 
@@ -88,7 +85,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     """
     # Runs that this program measured are judged by checks of their own, which know more.
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
-    if not own_names and not evidence.anything:
+    if not own_names and not own_findings and not evidence.anything:
         raise _no_result(evidence, source)
     formats = own_formats + _count_formats(evidence)
     context = AuditContext(evidence)
@@ -157,24 +154,18 @@ def _not_read(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
-    """(names, findings, number by format) of scaleproof's own runs, which are audited campaign by campaign.
-
-    Folders that cannot be read are appended to `evidence.unread`.
-    """
+    """(names, findings, number by format) of scaleproof's own runs, which are audited campaign by campaign."""
     campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    findings: list[Finding] = []
     for folder in evidence.own_runs:
         path = Path(folder)
-        name = printable("/".join(path.parts[-2:]))
+        cell, repeat = path.parts[-2:]
+        name = printable(f"{cell}/{repeat}")
         try:
             run = read_run(path)
-            if run.ok:
-                run.window  # noqa: B018  (reads the series, which must be the metrics' own)
             campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
-            evidence.unread.append(Unread(name, str(error).replace(folder, name)[:300]))
-        except OWN_BREAKS as error:
-            evidence.unread.append(Unread(name, f"its series is not one of schema 3 ({first_fault(error)})"))
-    findings: list[Finding] = []
+            findings.append(record_unusable(name, printable(cell), str(error).replace(folder, name)[:300]))
     for (campaign, _), runs in campaigns.items():
         try:
             findings += audit(campaign, runs).findings

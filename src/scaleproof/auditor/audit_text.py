@@ -1,5 +1,6 @@
 """The audit as text for a console and as Markdown for an issue, and the pages of its findings."""
 
+import re
 import textwrap
 from collections.abc import Iterator
 from itertools import takewhile
@@ -13,12 +14,14 @@ from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys, own_only, pages
 from scaleproof.ground.findings.finding import Finding, counted
+from scaleproof.ground.number_format import integer, significant
 
 WIDTH = 110
 NAMES = 3  # runs named in the heading of a finding
 ROWS = 40  # of what was read
 EACH = 12  # findings of one kind, and files of one kind
 CELL = 34  # characters of a cell on a console
+DECIMALS = re.compile(r"(?<![\w.])\d[\d,]*\.\d{6,}(?![\w.])")
 SCALING = ("configuration", "devices", "rate", "speed-up", "efficiency", "over", "beside", "mark")
 HEADINGS = ("run or row", "devices", "work", "rate", "published", "recomputed", "corrected", "mark")
 
@@ -115,13 +118,23 @@ def audit_markdown(audit: Audit) -> str:
 def cells(line: OverviewLine) -> list[str]:
     """The cells of one row of the table of what was read, in the order of HEADINGS."""
     devices = "" if line.devices is None else str(line.devices)
-    texts = (line.work, line.rate, line.published, line.recomputed, line.corrected, line.mark)
+    texts = (line.work, rounded(line.rate), rounded(line.published), line.recomputed, line.corrected, line.mark)
     return [one_line(line.name), devices, *map(one_line, texts)]
+
+
+def rounded(text: str) -> str:
+    """A text whose long decimals are rounded to six digits, for people; --json has them whole."""
+
+    def shorter(long: re.Match[str]) -> str:
+        value = float(long[0].replace(",", ""))
+        return integer(value) if value >= 1e5 else significant(value, 6, grouped=True)
+
+    return DECIMALS.sub(shorter, text)
 
 
 def scaling_cells(line: ScalingLine) -> list[str]:
     """The cells of one row of the table of scaling, in the order of SCALING."""
-    figures = (line.rate, line.speedup, line.efficiency, line.baseline, line.beside, line.mark)
+    figures = (rounded(line.rate), line.speedup, line.efficiency, line.baseline, line.beside, line.mark)
     return [one_line(line.configuration), str(line.devices), *map(one_line, figures)]
 
 
@@ -147,10 +160,18 @@ def _some(kind: str, files: list[str]) -> str:
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Findings by (severity, code); groups and the findings in them keep their order."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    """Findings by (severity, code); groups and the findings in them keep their order.
+
+    What is said of several runs in the same words is one finding about all of them.
+    """
+    by_words: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault((finding.severity, finding.code), []).append(finding)
+        words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)
+        by_words.setdefault(words, []).append(finding)
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for same in by_words.values():
+        runs = list(dict.fromkeys(run for finding in same for run in finding.runs))
+        groups.setdefault((same[0].severity, same[0].code), []).append(same[0].model_copy(update={"runs": runs}))
     return groups
 
 

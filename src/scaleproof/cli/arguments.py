@@ -71,7 +71,8 @@ class Parser(argparse.ArgumentParser):
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError:
             what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
-            raise argparse.ArgumentError(action, f"needs a value, {_metavar(action)}: {what}") from None
+            values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
+            raise argparse.ArgumentError(action, f"needs {values}, {_metavar(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2 and argparse's `message`, or a clearer one; control characters are spelled out."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaleproof.conclude.forecast.requirements import counts_of
-from scaleproof.conclude.forecast.run_times import FRESH_S, RunTimes, kind_of, run_times
+from scaleproof.conclude.forecast.run_times import RunTimes, kind_of, run_times
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
@@ -17,7 +17,6 @@ from scaleproof.measure.reference.schema import FOLDER, read_reference, workload
 # Seconds on a laptop or a small node; none of them matters where runs take minutes.
 JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it
 PAIR_S = 0.3  # the same within the pairs of a comparison
-FORK_SERVER_S = 6.0  # imports of the process that ranks are forked from, once for each engine
 TRACE_S = 5.0  # writing and reading a trace
 TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
@@ -81,14 +80,14 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
     seconds += sum(witnesses_s)
     # Ranks of one kind are forked from one process, which imports their engine once.
     kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
-    seconds += FORK_SERVER_S * sum(start == "forked" for start, _ in kinds)
+    seconds += sum(times.speed.start_s(engine) for start, engine in kinds if start == "forked")
     trained = [cell for cell in loaded.cells if cell.command is None]
     workloads = {workload_name(cell.config): cell for cell in trained}
     references = results / loaded.name / FOLDER
     seconds += sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items())
     forecast = campaign.forecast
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
-    seconds += (FRESH_S + SWEEP_S) * swept * forecast.launches
+    seconds += (times.speed.start_s() + SWEEP_S) * swept * forecast.launches
     searched = [cell for cell in loaded.cells if cell.searched]
     seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
     corpora = {tokens_dir(results, cell) for cell in trained}
@@ -121,15 +120,16 @@ def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
     """Estimate the seconds of a replay: as its record at `path` has them, where there is one, else by its FLOPs."""
+    start_s = times.speed.start_s()
     try:
-        return FRESH_S + read_reference(path).seconds
+        return start_s + read_reference(path).seconds
     except (UserError, OSError):
         counts = counts_of(cell)
     if counts is None:
-        return FRESH_S
+        return start_s
     tokens = cell.batch.global_ * cell.workload.seq_len
     step_s = counts.flops_per_token * tokens / times.replay_flops(cell)
-    return FRESH_S + expected_s(counts.parameters, tokens, cell.work.warmup_steps + cell.work.steps, step_s)
+    return start_s + expected_s(counts.parameters, tokens, cell.work.warmup_steps + cell.work.steps, step_s)
 
 
 def duration(seconds: float) -> str:

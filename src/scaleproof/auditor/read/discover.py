@@ -36,7 +36,7 @@ from scaleproof.auditor.read.table_files import (
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
-from scaleproof.ground.records.run import METRICS
+from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 
 MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
@@ -91,16 +91,23 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
 
 
 def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
-    """Whether a folder (with files of these `names`) is a run of this program: it is noted, and left alone."""
-    if METRICS not in names or "steps.csv" not in names:
-        return False
-    try:
-        own = bool(re.search(rb'"schema_version": *"3\.', text_files.head(folder / METRICS)))
-    except UnreadableFile:
-        return False
+    """Whether a folder (with files of these `names`) is a run of this program: it is noted, and left alone.
+
+    The launcher's record with the seal of the metrics says so even where metrics or series are damaged or gone.
+    """
+    own = METRICS in names and STEPS in names and _has(folder / METRICS, rb'"schema_version": *"3\.')
+    own = own or (LAUNCHER in names and _has(folder / LAUNCHER, METRICS_SEAL.encode()))
     if own:
         evidence.own_runs.append(str(folder))
     return own
+
+
+def _has(path: Path, pattern: bytes) -> bool:
+    """Whether the beginning of a file matches `pattern`; False where it cannot be read."""
+    try:
+        return bool(re.search(pattern, text_files.head(path)))
+    except UnreadableFile:
+        return False
 
 
 def _name(root: Path, path: Path, several: bool) -> str:

@@ -38,8 +38,8 @@ from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
     AT_A_TIME,
     FILE_UNREADABLE,
+    RECORD_UNUSABLE,
     Check,
-    Code,
     Register,
     by_severity,
     check_failed,
@@ -48,6 +48,7 @@ from scaleproof.ground.findings.registry import (
     of_run,
     of_runs,
     of_timed,
+    record_unusable,
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
@@ -70,15 +71,7 @@ REGISTERS = (
     of_excluded_node,
 )
 CODES = codes_of(*REGISTERS)
-UNUSABLE = Code(
-    "record-unusable",
-    "invalid",
-    what="The record of a run lacks something that every run has, so that it cannot be checked as the others are.",
-    detected="A series that is missing or another one than the metrics describe; fields of a wrong kind.",
-    seen="Files copied by hand; disks that were full.",
-    repair="Restore the files of this run, or run the cell again (scaleproof retry).",
-)
-CODES |= {code.name: code for code in (UNUSABLE, FILE_UNREADABLE)}
+CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
@@ -150,8 +143,8 @@ def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[An
 
 def _once(findings: list[Finding]) -> list[Finding]:
     """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
-    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
-    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
+    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == RECORD_UNUSABLE.name}
+    return [*unusable.values(), *(f for f in findings if f.code != RECORD_UNUSABLE.name)]
 
 
 def _problem(run: TimedRun) -> str:
@@ -223,14 +216,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
 
 def _unusable(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
-    return Finding(
-        code=UNUSABLE.name,
-        severity=UNUSABLE.severity,
-        cells=[run.metrics.cell],
-        runs=[run.name],
-        evidence=f"{run.name}: {problem}",
-        advice=UNUSABLE.repair,
-    )
+    return record_unusable(run.name, run.metrics.cell, problem)
 
 
 def audit_campaign(

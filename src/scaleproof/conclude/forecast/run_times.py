@@ -1,10 +1,10 @@
-"""How long a run takes: from earlier runs of this machine where there are any, else from its FLOPs."""
+"""How long a run takes: from earlier runs of this machine where there are any, else from its FLOPs and a probe."""
 
 import json
 import socket
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +14,11 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import METRICS
+from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
+from scaleproof.measure.model.inventory import inventory_of
 
-# Seconds of a run outside of its steps, on one node of a few cores: interpreter, imports, process group, model, tokens.
-FRESH_S, FORKED_S = 7.0, 1.2
-ENGINE_S = 2.0  # importing DeepSpeed
-CORE_FLOPS = 3e10  # fp32 of one core with torch on the GPT-2 shapes of a campaign for CPUs
+FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked
 PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
 TYPICAL_GPU = "NVIDIA A100"  # where no GPU is visible from here
 SLOWEST_PEAK = 2e13  # FLOP/s of a GPU that has no figures
@@ -51,10 +50,11 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Estimates from the runs in `past`. They are of this machine, or of the campaign itself."""
+    """Estimates from the runs in `past`, which are of this machine or of the campaign itself; else by `speed`."""
 
     past: tuple[PastRun, ...]
     gpus: tuple[Gpu, ...]
+    speed: MachineSpeed = field(default_factory=MachineSpeed)
 
     def seconds(self, cell: Cell) -> float:
         """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
@@ -68,7 +68,7 @@ class RunTimes:
         like = [run for run in self.past if run.device == device and run.kind == kind]
         if like:
             return statistics.median(run.outside_s for run in like)
-        return (FORKED_S if kind.start == "forked" else FRESH_S) + (ENGINE_S if kind.engine else 0.0)
+        return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
 
     def _kind(self, cell: Cell) -> StartKind:
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
@@ -86,24 +86,28 @@ class RunTimes:
         return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
 
     def _flops(self, cell: Cell) -> float:
-        """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else a guess."""
+        """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else probed."""
         device, execution = self.device(cell), cell.execution
         same = [run for run in self.past if run.device == device and run.precision == execution.precision]
         model = _model(cell.config)
         like = [run for run in same if run.model == model] or same
         if like:
             return statistics.median(run.flops for run in like)
-        if device == "cpu":
-            return CORE_FLOPS * execution.threads_per_device
-        return self._usual_flops(execution.precision)
-
-    def _usual_flops(self, precision: str) -> float:
-        known = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, precision)
-        return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+        return self._probed_flops(cell, execution.precision, execution.threads_per_device)
 
     def replay_flops(self, cell: Cell) -> float:
         """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
-        return CORE_FLOPS * available_cores() if self.device(cell) == "cpu" else self._usual_flops("fp32")
+        return self._probed_flops(cell, "fp32", available_cores())
+
+    def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
+        """FLOP/s of a layer of the cell's width, trained here; a share of a usual GPU's peak where none is visible."""
+        device, inventory = self.device(cell), inventory_of(cell)
+        if device == "cuda" and not self.gpus:
+            known = peak(TYPICAL_GPU, precision)
+            return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+        width = inventory.attention_width // len(inventory.blocks)
+        rate = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))
+        return rate if device == "cuda" else rate * threads
 
     def device(self, cell: Cell) -> str:
         """cpu or cuda: where the cell runs here."""
@@ -118,11 +122,12 @@ class RunTimes:
         if comparable:
             runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
             return f"estimated from {runs} of this machine"
-        as_on = " as on an A100" if not self.gpus and any(self.device(cell) == "cuda" for cell in cells) else ""
-        return (
-            f"a guess from FLOPs{as_on}, with {significant(FRESH_S, 6)} s of start-up per run; it "
-            "may be wrong by a factor of 3"
-        )
+        if not self.gpus and any(self.device(cell) == "cuda" for cell in cells):
+            return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"
+        if not self.speed.measured:
+            return "a guess from FLOPs as on a small node; it may be wrong by a factor of 3"
+        start = significant(self.speed.start_s(), 2)
+        return f"estimated from FLOPs by a probe of this machine, where a run takes {start} s to start"
 
 
 def kind_of(start: str, strategy: str, device: str) -> StartKind:
@@ -137,7 +142,7 @@ def run_times(results: Path, campaign: str) -> RunTimes:
     newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
     gpus, _ = usable(cuda_devices)
-    return RunTimes(tuple(runs), tuple(gpus))
+    return RunTimes(tuple(runs), tuple(gpus), this_machine())
 
 
 def _changed(path: Path) -> float:

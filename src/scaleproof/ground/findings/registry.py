@@ -78,6 +78,15 @@ FILE_UNREADABLE = Code(
     repair="Write whole files or none (write to a temporary name, then rename); name other files one by one.",
 )
 
+RECORD_UNUSABLE = Code(
+    "record-unusable",
+    "invalid",
+    what="The record of a run lacks something that every run has, so that it cannot be checked as the others are.",
+    detected="A series that is missing or another one than the metrics describe; fields of a wrong kind.",
+    seen="Files copied by hand; disks that were full.",
+    repair="Restore the files of this run, or run the cell again (scaleproof retry).",
+)
+
 
 def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
     """The note that the check called `check` broke with `error`, which says nothing against the files it read."""
@@ -89,6 +98,18 @@ def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: 
         runs=list(runs or [check]),
         evidence=f"the check {check} could not be made on these files ({what})",
         advice="Report it as a defect of scaleproof, with the file.",
+    )
+
+
+def record_unusable(run: str, cell: str, problem: str) -> Finding:
+    """The finding that the record of `run` cannot be checked; `problem`: what it lacks, in words."""
+    return Finding(
+        code=RECORD_UNUSABLE.name,
+        severity=RECORD_UNUSABLE.severity,
+        cells=[cell],
+        runs=[run],
+        evidence=f"{run}: {problem}",
+        advice=RECORD_UNUSABLE.repair,
     )
 
 

@@ -1,0 +1,172 @@
+"""How fast this machine starts a run and trains: measured in seconds when an estimate first needs it, and kept.
+
+Processor time is measured, and not the clock, but on GPUs: what else runs here meanwhile does not count.
+"""
+
+import json
+import os
+import platform
+import re
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.files import write_json
+
+VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
+PROBE_S = 2.0  # of training, after a step that does not count
+SAMPLES = 4  # of its steps
+MOST_S = 120  # a probe that takes longer is given up
+# Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
+USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
+ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A transformer's layer to be trained, and on what."""
+
+    device: str  # cpu or cuda
+    precision: str
+    width: int
+    seq_len: int
+
+
+@dataclass(frozen=True)
+class MachineSpeed:
+    """Speeds of this machine as kept in the file `path`, which grows by what is asked for; without one, usual ones."""
+
+    path: Path | None = None
+
+    def start_s(self, engine: str = "") -> float:
+        """Seconds of a run of one fresh rank outside of its steps: launcher, interpreter, imports, also of `engine`."""
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
+        start = self._kept("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
+        return start + (self._kept("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
+
+    def flops(self, layer: Layer) -> float:
+        """FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
+        words = json.dumps(asdict(layer))
+        return self._kept(f"train {words}", [sys.executable, "-m", __name__, "train", words])
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything was measured on this machine."""
+        return bool(self._read())
+
+    def _kept(self, name: str, line: list[str]) -> float:
+        """Return the speed called `name`, which the program `line` measures where it is not kept yet."""
+        known, kind = self._read(), name.partition(" ")[0]
+        if self.path is None or name in known:
+            return known.get(name, USUAL[kind])
+        print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
+        value = _measured(line)
+        if value is None:
+            return USUAL[kind]
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.path, known | {name: value})
+        except OSError:
+            pass  # a home that cannot be written: measured again the next time
+        return value
+
+    def _read(self) -> dict[str, float]:
+        try:
+            return dict(json.loads(self.path.read_bytes())) if self.path else {}
+        except (OSError, ValueError):
+            return {}
+
+
+def this_machine() -> MachineSpeed:
+    """Speeds of this machine, with the versions that are installed; usual ones where torch is not, or the user's
+    variable says that nothing is to be measured.
+    """
+    folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
+    if not folder or find_spec("torch") is None:
+        return MachineSpeed()
+    versions = f"{platform.python_version()}-{metadata.version('torch')}"
+    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
+
+
+def _measured(line: list[str]) -> float | None:
+    """Run a program; return the speed that it prints, else the processor seconds that it took; None where it fails."""
+    before = _children_s()
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=MOST_S, env=environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        return None
+    answer = ANSWER.search(done.stdout)
+    return float(answer[1]) if answer else _children_s() - before
+
+
+def _children_s() -> float:
+    """Processor seconds of all programs that this process has started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _import(engine: bool) -> float:
+    """Import what a rank imports, or DeepSpeed after it; return the processor seconds of the last of these."""
+    from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
+
+    began = time.process_time()
+    for name in LIBRARIES:
+        import_module(name)
+    if engine:
+        began = time.process_time()
+        for name in DEEPSPEED:
+            import_module(name)
+    return time.process_time() - began
+
+
+def _train(layer: Layer) -> float:
+    """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
+    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(layer.precision)
+    device, width = torch.device(layer.device), layer.width
+    network: Any = torch.nn.TransformerEncoderLayer(
+        width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device
+    )
+    optimizer = torch.optim.AdamW(network.parameters())
+    batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
+
+    def step() -> None:
+        with torch.autocast(layer.device, low, enabled=low is not None):
+            loss = network(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if layer.device == "cuda":
+            torch.cuda.synchronize()
+
+    clock = time.perf_counter if layer.device == "cuda" else time.process_time
+    step()
+    began, steps = clock(), 0
+    while clock() - began < PROBE_S:
+        step()
+        steps += 1
+    token = 6 * 12 * width**2 + 12 * width * layer.seq_len
+    return token * SAMPLES * layer.seq_len * steps / (clock() - began)
+
+
+if __name__ == "__main__":
+    question, *words = sys.argv[1:]
+    if question == "train":
+        print(f"speed {_train(Layer(**json.loads(words[0]))):.4g}")
+    elif question == "engine":
+        print(f"speed {_import(engine=True):.4g}")
+    else:
+        _import(engine=False)

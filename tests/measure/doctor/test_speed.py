@@ -1,0 +1,64 @@
+"""How fast this machine is: measured once, kept, and usual where it cannot be measured."""
+
+import json
+import sys
+
+import pytest
+
+from scaleproof.measure.doctor import speed
+from scaleproof.measure.doctor.speed import USUAL, Layer, MachineSpeed, this_machine
+
+TINY = Layer("cpu", "fp32", 64, 32)
+
+
+def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
+    answers = iter([2.5, 1.5])
+    monkeypatch.setattr(speed, "_measured", lambda line: next(answers))
+    path = tmp_path / "cache" / "speed.json"
+    assert [MachineSpeed(path).start_s(), MachineSpeed(path).start_s(), MachineSpeed(path).start_s("deepspeed")] == [
+        2.5,
+        2.5,
+        4.0,
+    ]
+    assert json.loads(path.read_text()) == {"start": 2.5, "engine": 1.5}
+    assert capsys.readouterr().err.count("measuring how fast this machine is, once") == 2
+
+
+def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "_measured", lambda line: None)
+    broken = tmp_path / "speed.json"
+    broken.write_text("{")
+    for machine in (MachineSpeed(broken), MachineSpeed()):
+        assert (machine.start_s(), machine.flops(TINY), machine.measured) == (USUAL["start"], USUAL["train"], False)
+    monkeypatch.setenv(speed.VARIABLE, "")
+    assert this_machine() == MachineSpeed()
+
+
+def test_processor_time_is_measured_and_not_the_clock():
+    def python(code: str) -> float | None:
+        return speed._measured([sys.executable, "-S", "-c", code])
+
+    asleep = python("import time; time.sleep(1)")
+    assert asleep is not None
+    assert asleep < 0.7
+    assert (
+        speed._measured([sys.executable, "-S", "-c", "print('noise'); print('speed 1.5e+10'); print('it.')"]) == 1.5e10
+    )
+    assert speed._measured([sys.executable, "-S", "-c", "raise SystemExit(1)"]) is None
+
+
+def test_a_layer_is_trained_at_a_rate_that_a_core_can_have(monkeypatch):
+    monkeypatch.setattr(speed, "PROBE_S", 0.05)
+    assert 1e8 < speed._train(TINY) < 1e12
+
+
+def test_work_is_that_of_the_layer():
+    """6 FLOPs for each weight and token are what torch counts of its products, attention apart."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    layer = torch.nn.TransformerEncoderLayer(64, 1, 256, dropout=0.0, batch_first=True)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.randn(4, 32, 64, requires_grad=True)).sum().backward()
+    expected = (6 * 12 * 64**2 + 12 * 64 * 32) * 4 * 32
+    assert counter.get_total_flops() == pytest.approx(expected, rel=0.1)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from scaleproof.conclude.forecast.requirements import counts_of
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import METRICS
@@ -59,22 +60,23 @@ class RunTimes:
     def seconds(self, cell: Cell) -> float:
         """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
         kind = self._kind(cell)
-        own = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
-        return statistics.median(own) if own else self.outside(cell) + self._steps_s(cell)
+        own_s = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
+        return statistics.median(own_s) if own_s else self.outside(cell) + self._steps_s(cell)
 
     def outside(self, cell: Cell) -> float:
-        """Seconds of a run outside of its steps: launch, set-up, validation."""
+        """Seconds of a run outside of its steps (launch, set-up, validation), as of past runs that start alike."""
         device, kind = self.device(cell), self._kind(cell)
-        like = [run for run in self.past if run.device == device and run.kind == kind]
-        if like:
-            return statistics.median(run.outside_s for run in like)
+        alike = [run for run in self.past if run.device == device and run.kind == kind]
+        if alike:
+            return statistics.median(run.outside_s for run in alike)
         return (FORKED_S if kind.start == "forked" else FRESH_S) + (ENGINE_S if kind.engine else 0.0)
 
     def _kind(self, cell: Cell) -> StartKind:
+        """How a run of `cell` starts here."""
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
 
     def _steps_s(self, cell: Cell) -> float:
-        """Seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
+        """Seconds of the steps of a run, of warm-up and window, by their FLOPs; 0 where the model's are not known."""
         counts = counts_of(cell)
         if counts is None:
             return 0.0
@@ -82,27 +84,28 @@ class RunTimes:
         return counts.flops_per_token * tokens / (self._flops(cell) * cell.execution.geometry.n_devices)
 
     def step_s(self, cell: Cell) -> float:
-        """Seconds of a step by its FLOPs; unknown shapes count as nothing."""
+        """Seconds of a step by its FLOPs; 0 where the model's are not known."""
         return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
 
     def _flops(self, cell: Cell) -> float:
         """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else a guess."""
         device, execution = self.device(cell), cell.execution
-        same = [run for run in self.past if run.device == device and run.precision == execution.precision]
+        comparable = [run for run in self.past if run.device == device and run.precision == execution.precision]
         model = _model(cell.config)
-        like = [run for run in same if run.model == model] or same
-        if like:
-            return statistics.median(run.flops for run in like)
+        nearest_runs = [run for run in comparable if run.model == model] or comparable
+        if nearest_runs:
+            return statistics.median(run.flops for run in nearest_runs)
         if device == "cpu":
             return CORE_FLOPS * execution.threads_per_device
         return self._usual_flops(execution.precision)
 
     def _usual_flops(self, precision: str) -> float:
-        known = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, precision)
-        return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+        """A guess at the FLOP/s of a GPU: a share of its peak; of TYPICAL_GPU where none is visible from here."""
+        gpu_peak = peak(self.gpus[0].name if self.gpus else TYPICAL_GPU, precision)
+        return PEAK_SHARE * (gpu_peak.flops if gpu_peak else SLOWEST_PEAK)
 
     def replay_flops(self, cell: Cell) -> float:
-        """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
+        """FLOP/s of the replay of a cell (its training once more, as a check): in fp32, on one GPU or on all cores."""
         return CORE_FLOPS * available_cores() if self.device(cell) == "cpu" else self._usual_flops("fp32")
 
     def device(self, cell: Cell) -> str:
@@ -116,8 +119,7 @@ class RunTimes:
         cells = list(cells)
         comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
         if comparable:
-            runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
-            return f"estimated from {runs} of this machine"
+            return f"estimated from {plural(len(comparable), 'earlier run')} of this machine"
         as_on = " as on an A100" if not self.gpus and any(self.device(cell) == "cuda" for cell in cells) else ""
         return (
             f"a guess from FLOPs{as_on}, with {significant(FRESH_S, 6)} s of start-up per run; it "
@@ -126,7 +128,7 @@ class RunTimes:
 
 
 def kind_of(start: str, strategy: str, device: str) -> StartKind:
-    """How a run starts that is configured so: forked ranks are for CPUs alone."""
+    """How a run starts. `start`: as configured, fresh or forked; forked ranks are for CPUs alone."""
     engine = "deepspeed" if strategy.startswith("zero") else ""
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
@@ -141,6 +143,7 @@ def run_times(results: Path, campaign: str) -> RunTimes:
 
 
 def _changed(path: Path) -> float:
+    """When a file was last written, in seconds since 1970."""
     return path.stat().st_mtime
 
 
@@ -154,7 +157,8 @@ def _read(path: Path, host: str, campaign: str) -> PastRun | None:
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
     """A run from the content of its metrics; None if it failed, or is of another machine and campaign."""
-    if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
+    is_own = metrics["host"]["hostname"] == host or metrics["campaign"] == campaign
+    if metrics["status"] != "ok" or not is_own:
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
     nodes, per_node = execution["geometry"].split("x")
@@ -175,4 +179,5 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
 
 
 def _model(config: dict[str, Any]) -> str:
+    """The model of a configuration as text: its name or its shape."""
     return str(config["workload"]["model"])

@@ -1,4 +1,7 @@
-"""`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody."""
+"""`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody.
+
+It is made under another name beside its place (`part`), and renamed only when it is whole and verifies.
+"""
 
 import hashlib
 import json
@@ -112,8 +115,8 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 
 def _check_copy(part: Path) -> None:
-    """Raise UserError where the copy in the folder `part` does not verify, or is too large."""
-    differences, _, _ = verify(part)
+    """Raise UserError where the copy in the folder `part` does not verify, or is larger than MOST_BYTES."""
+    differences, _, _ = verify(part)  # besides: how many runs and figures there are
     if differences:
         raise UserError(f"the published copy does not verify: {differences[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())

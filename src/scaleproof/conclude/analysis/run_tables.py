@@ -268,7 +268,8 @@ def _load(metrics: Measured) -> float | None:
     """
     loads = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if loads:
-        return None if None in loads else sum(loads) / len(loads)
+        known = [load for load in loads if load is not None]
+        return sum(known) / len(known) if len(known) == len(loads) else None
     on_cpu = metrics.ranks[0]["device_name"] == "cpu"  # as all ranks
     if not on_cpu or "cpu_load" not in metrics.ranks[0]:
         return None

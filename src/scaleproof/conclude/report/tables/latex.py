@@ -67,11 +67,12 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: object) -> str:
-    """Without line breaks and other control characters."""
-    return "".join(c if c.isprintable() or c == "\u00a0" else " " for c in str(text))
+    """Return the text with a space for each line break or other control character."""
+    return "".join(letter if letter.isprintable() or letter == "\u00a0" else " " for letter in str(text))
 
 
 def _typographic(text: str) -> str:
+    """Return the text with signs that pdflatex lacks as its commands."""
     for character, replacement in TYPOGRAPHIC.items():
         text = text.replace(character, replacement)
     return text

@@ -32,13 +32,21 @@ def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
-    """Values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices."""
+    """Values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
+
+    Groups with few devices come first.
+    """
     groups: dict[tuple, list[MeasuredCell]] = {}
     for cell in cells.values():
         groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
     for members in groups.values():
         members.sort(key=lambda cell: -cell.rate.value)
-    return dict(sorted(groups.items(), key=lambda item: str(item[0])))  # as text, because values may be None
+
+    def by_devices(key: tuple) -> tuple[int, str]:
+        devices, *others = key
+        return devices, str(others)  # others as text, because they may be None
+
+    return {key: groups[key] for key in sorted(groups, key=by_devices)}
 
 
 def family_of_size(

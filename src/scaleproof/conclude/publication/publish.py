@@ -127,7 +127,7 @@ def _check_copy(part: Path) -> None:
 
 
 def _copy(folder: Path, out: Path) -> None:
-    """Copy the files of the manifest in `folder` that are published, and the PDF of the report, to `out`."""
+    """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     for name in [*listed, "report.pdf"]:
         source = folder / name
@@ -188,7 +188,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
     if not hashes:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
-    known = re.compile("|".join(both))  # the whole ones come first
+    known = re.compile("|".join(both))  # whole ones first: they begin with their own twelve digits
     for path in _texts(out):
         before = path.read_text(encoding="utf-8")
         after = known.sub(lambda match: both[match[0]], before)
@@ -197,7 +197,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
 
 
 def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new seal of each forecast in `out` whose runs have other hashes now."""
+    """Yield the old and the new seal (hash of its content) of each forecast in `out` that has changed."""
     for path in sorted(out.glob("forecasts/*.json")):
         data = json.loads(path.read_bytes())
         seal = forecast_seal(data)
@@ -206,10 +206,12 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
 
 
 def _texts(out: Path) -> list[Path]:
+    """Return the files in `out` in which names and hashes may stand: all that are text."""
     return [path for path in sorted(out.rglob("*")) if path.suffix in TEXT]
 
 
 def _sha256(text: str) -> str:
+    """Return the sha256 of a text file with this content."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -227,11 +229,11 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
 def _environment(runs: list[RawRun]) -> dict[str, Any]:
     """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
     environment: dict[str, Any] = {}
-    for part in ("env", "host", "hardware"):
-        for key in runs[0].metrics[part]:
-            values = [run.metrics[part].get(key) for run in runs]
+    for section in ("env", "host", "hardware"):
+        for key in runs[0].metrics[section]:
+            values = [run.metrics[section].get(key) for run in runs]
             unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
-            environment[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
+            environment[f"{section}.{key}"] = unique[0] if len(unique) == 1 else unique
     commits = sorted({run.metrics["git_commit"] for run in runs})
     return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 

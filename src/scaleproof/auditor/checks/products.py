@@ -121,6 +121,8 @@ class Agreement:
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
+        if not fitting.size:
+            return 0.0  # no product is a number
         agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self._is_count
         varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
         if agreeing < 1 or varied < VARIED:

@@ -33,7 +33,7 @@ def tried(request: Request) -> Any:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
     try:
         return _tried(request, settings["steps"])
-    except RuntimeError as error:  # what C++ says where it can have no more
+    except RuntimeError as error:  # C++ raises it where it gets no memory
         if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
             raise MemoryError(str(error)) from error
         raise
@@ -42,7 +42,7 @@ def tried(request: Request) -> Any:
 def _tried(request: Request, steps: int) -> Any:
     """Make `steps` steps of the cell, and write the largest figures over ranks: bytes, retries, seconds of a step.
 
-    Memory is looked at until after the last update. Returns the rank's session.
+    Returns the rank's session.
     """
     import torch
 
@@ -57,7 +57,7 @@ def _tried(request: Request, steps: int) -> Any:
         if ready.compiled:
             warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
         else:
-            ready.steps(0, 2)  # allocates what later steps use again
+            ready.steps(0, 2)  # from step 0 on, two; they allocate what later steps use again
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)

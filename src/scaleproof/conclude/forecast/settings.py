@@ -1,4 +1,4 @@
-"""From cells and runs to what forecasts are made of: groups of devices, series, measured steps, and what memory holds."""
+"""From cells and runs to what forecasts are made of: groups of devices, series, steps, and what memory holds."""
 
 import math
 from collections.abc import Sequence

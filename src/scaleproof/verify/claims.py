@@ -72,10 +72,7 @@ def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
 def _expected(
     quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[Claim]:
-    """Yield the claims that a campaign must make, from figures computed again and from files that are checked apart.
-
-    `comparisons`, `lost`: the entries of comparison.json and of waterfall.json by name.
-    """
+    """Yield the claims that a campaign must make. `comparisons`, `lost`: comparison.json and waterfall.json by name."""
     for series in report["series"]:
         for point in series["runs"].values():
             yield from _of_point(quantities, series["baseline"], point)
@@ -158,13 +155,9 @@ def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: 
 def _ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
     """Return the claim on a ratio, with the word that its interval supports."""
     _, low, high = figure or (0.0, None, None)
-    word = "undecided"
     if low is None or high is None:
-        word = "unclaimed"
-    elif high < 1:
-        word = "slower"
-    elif low > 1:
-        word = "faster"
+        return _claim(kind, subject, baseline, figure, "unclaimed")
+    word = "slower" if high < 1 else "faster" if low > 1 else "undecided"
     return _claim(kind, subject, baseline, figure, word)
 
 
@@ -255,10 +248,7 @@ def _read(
 
 
 def _together(claims: Sequence[Claim]) -> list[float]:
-    """Return the bounds of an efficiency in percent, by the interval of the speed-up that holds with all claims.
-
-    There are none unless the claims have an efficiency and a speed-up.
-    """
+    """Return the bounds of an efficiency in percent by the interval of its speed-up, where the claims have both."""
     of_kind = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
     if not {"efficiency", "speed-up"} <= of_kind.keys():
         return []

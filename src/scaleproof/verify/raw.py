@@ -197,10 +197,7 @@ def _row(values: list[str]) -> tuple[str, int, Row]:
 
 
 def _inconsistencies(run: RawRun) -> list[Difference]:
-    """Return where a run's metrics are not those of its steps, or not of the configuration beside them.
-
-    Stops at a fault that explains others.
-    """
+    """Return where a run's metrics are not those of its steps or configuration, up to a fault that explains others."""
     steps_file = run.path.replace(METRICS, STEPS)
     expected = run.metrics["files"].get(STEPS)
     if not run.ok and expected is None:

@@ -128,16 +128,13 @@ class Answer:
         return next((family for family in reversed(families) if family and cell in family.cells), None)
 
     def family(self, place: int) -> CellFamily | None:
-        """Return the family of the ranking at `place`, made once: its comparable cells and what they are held against.
-
-        None of a single cell.
-        """
+        """Return the family of the ranking at `place`, made once: its comparable cells and their references."""
         if place not in self.families:
             self.families[place] = self._family(comparable(self.report["ranking"][place]))
         return self.families[place]
 
     def _family(self, names: list[str]) -> CellFamily | None:
-        """Return the family of the cells `names`, with what they are held against behind them; None of one cell."""
+        """Return the family of the cells `names`, and behind them what they are held against; None of one cell."""
         if len(names) < 2:
             return None
         series_of = {point["cell"]: series for series in self.report["series"] for point in series["runs"].values()}

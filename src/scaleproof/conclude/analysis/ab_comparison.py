@@ -141,10 +141,7 @@ def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
 
 
 def same(a: Cell, b: Cell) -> bool:
-    """Whether two cells do the same work in the same way.
-
-    On one device their strategies may differ, because nothing is spread there.
-    """
+    """Whether two cells do the same work in the same way; on one device, which spreads nothing, by any strategy."""
     differing = set(differences(a.config, b.config))
     return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 

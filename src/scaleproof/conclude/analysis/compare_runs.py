@@ -17,10 +17,7 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 def all_own(*paths: Path) -> bool:
-    """Whether every path that exists holds runs of scaleproof, not of another program.
-
-    Missing paths are reported by whoever reads them.
-    """
+    """Whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
     return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
 
 
@@ -99,12 +96,9 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     unexpected = [field for field in differing if not vary & {field, field.rpartition(".")[2]}]
     findings = audit("compare", [*runs_a, *runs_b]).findings
     expected = _expected_codes(configured)
-    invalid = {
-        finding.code: finding.evidence
-        for finding in findings
-        if finding.severity == "invalid" and finding.code not in expected
-    }
-    suspect = {finding.code for finding in findings if finding.severity == "suspect"} - expected
+    serious = [finding for finding in findings if finding.code not in expected]
+    invalid = {finding.code: finding.evidence for finding in serious if finding.severity == "invalid"}
+    suspect = {finding.code for finding in serious if finding.severity == "suspect"}
     why = None
     if unexpected:
         why = incomparable(unexpected, sorted(vary))

@@ -95,10 +95,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
-    """As `best_split`, of the pairs of an A/B comparison; the number of its A/A pairs (`null`) stays.
-
-    None also where too few pairs have numbers: FEWEST_REPEATS of A and B, two of A twice.
-    """
+    """As `best_split`, of the pairs of an A/B comparison, whose number of A/A pairs stays; None also of too few pairs."""
     ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
     runs: list[MeasuredRun] = []
     for pair in pairs:

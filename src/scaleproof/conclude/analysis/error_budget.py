@@ -16,10 +16,7 @@ SCALE = 0.0722  # makes the parts add up to 1 (Javanmard, Montanari: Annals of S
 
 
 def next_level(decided: Sequence[bool]) -> float:
-    """The level of significance of the next comparison (LORD++).
-
-    `decided`: of each earlier comparison, whether it claimed a difference.
-    """
+    """The level of significance of the next comparison. `decided`: whether each earlier one claimed a difference."""
     place = len(decided) + 1
     places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
     level = FIRST * _part(place)

@@ -56,10 +56,7 @@ class MeasuredCell:
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """The cells that have runs with numbers, by slug, in the order of the campaign.
-
-    `confidence`: of the ratios of two cells.
-    """
+    """The cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
     cells = {}
     unique: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
     all_rates: dict[str, dict[int, float]] = {}  # shared by the cells, and complete when the last is made

@@ -90,10 +90,7 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Seconds that one repeat of all cells takes, one job after the other; None where no wall time was recorded.
-
-    Of each cell it is the mean wall time of its whole jobs.
-    """
+    """Seconds of one repeat of all cells, by the mean wall time of each one's whole jobs; None if none was recorded."""
     job_seconds: dict[str, list[float]] = {}  # of each cell
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
@@ -109,11 +106,8 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
     beats: dict[str, bool | None] = {}
     for one_series in series:
         for point in one_series.points:
-            speedup = point.speedup_vs_best_single
-            if point.devices == 1 or speedup is None:
-                beats[point.cell] = None
-            else:
-                beats[point.cell] = speedup.low is not None and speedup.low > 1
+            speedup = point.speedup_vs_best_single if point.devices > 1 else None
+            beats[point.cell] = None if speedup is None else speedup.low is not None and speedup.low > 1
     return beats
 
 
@@ -131,10 +125,7 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _references(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Cell of several devices -> the cell it is held against: the best single device, else the baseline of its series.
-
-    Cells without a comparable one are left out.
-    """
+    """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any."""
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:
@@ -214,10 +205,7 @@ def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
 
 
 def _work(values: dict[str, Any], batch: float) -> tuple:
-    """A key that is equal for cells that do the same work. `values`: a cell's configuration; `batch`: samples a step.
-
-    The batch is given apart, because a device's part of the cell's own may be meant.
-    """
+    """A key that is equal for cells of the same work: of a configuration `values`, with `batch` samples a step."""
     return batch, *(values[name] for name in SAME_WORK)
 
 

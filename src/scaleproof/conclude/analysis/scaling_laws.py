@@ -95,15 +95,12 @@ def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float
 
 
 def _amdahl(speedups: dict[int, float]) -> float:
-    """The serial fraction f by Amdahl. 1/S = 1/N + f (1 - 1/N) is a line through the origin in (1 - 1/N).
-
-    `speedups`: devices N -> S.
-    """
+    """The serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
     return _slope(speedups, lambda n: 1 - 1 / n, lambda n, s: 1 / s - 1 / n)
 
 
 def _gustafson(speedups: dict[int, float]) -> float:
-    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: devices N -> S."""
+    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl`."""
     return _slope(speedups, lambda n: n - 1, lambda n, s: n - s)
 
 

@@ -124,10 +124,7 @@ def compare_all(
     n_cells = len(cells)
     if n_cells < 2 or fewest < FEWEST_REPEATS:
         return None
-    logs = [
-        np.log([rates[cell][repeat] for repeat in own_repeats])
-        for cell, own_repeats in zip(cells, repeats, strict=True)
-    ]
+    logs = [np.log([rates[cell][repeat] for repeat in sorted(rates[cell])]) for cell in cells]
     matched = all(own_repeats == repeats[0] for own_repeats in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
     # The wider of the interval by the noise of all cells and that of the pair alone.
@@ -212,10 +209,7 @@ def _letter(place: int) -> str:
 
 
 def resolution(family: Family, effect: float) -> Resolution:
-    """What further repeats of these cells would show, from the noise of the runs so far.
-
-    `effect`: the difference that is asked for (0.05: 5 %).
-    """
+    """What further repeats of these cells would show, by the noise so far. `effect`: what is asked for (0.05: 5 %)."""
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:

@@ -47,11 +47,8 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
     """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of `runs`, all so far."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
     decided = _decided(report, rule.resolve)
-    durations_s = [run.metrics.total_wall_time_s or 0.0 for run in runs]
-    seconds = sum(durations_s)
-    device_seconds = sum(
-        duration_s * configuration(run)["devices"] for duration_s, run in zip(durations_s, runs, strict=True)
-    )
+    seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
+    device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration(run)["devices"] for run in runs)
     next_look = next((look for look in rule.looks() if look > repeats), None)
     why: WhyEnded | None = None
     if decided is None:

@@ -59,10 +59,7 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
 
 
 def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
-    """Step time under the profiler over that of the cell's timed runs; None where either is missing.
-
-    `runs`: those of the campaign.
-    """
+    """Step time under the profiler over that of the timed ones of the cell's `runs`; None where either is missing."""
     timed_steps_ms = timed_ms(profile, measured(runs))  # of each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
         return None

@@ -154,10 +154,8 @@ def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
         return [_part(transfer, None, source=needed), _part(waiting, None, source=needed)]
     if own.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
-        return [
-            _part("exposed communication", own.exposed * measured, source="trace"),
-            _part(waiting, None, source=together),
-        ]
+        whole = _part("exposed communication", own.exposed * measured, source="trace")
+        return [whole, _part(waiting, None, source=together)]
     return [
         _part(transfer, (own.exposed - own.exposed_wait) * measured, source="trace"),
         _part(waiting, own.exposed_wait * measured, source="trace"),

@@ -40,10 +40,7 @@ def tried(request: Request) -> Any:
 
 
 def _tried(request: Request, steps: int) -> Any:
-    """Make `steps` steps of the cell, and write the largest figures over ranks: bytes, retries, seconds of a step.
-
-    Returns the rank's session.
-    """
+    """Make `steps` steps and write the largest figures over ranks: bytes, retries, seconds. Returns the session."""
     import torch
 
     from scaleproof.ground.files import write_json

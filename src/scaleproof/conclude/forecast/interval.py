@@ -77,10 +77,7 @@ class Interval:
 
 
 def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
-    """The half-widths, widened by the noise of the measured mean that a forecast starts from.
-
-    `variance`: of the logarithm of that mean.
-    """
+    """The half-widths, widened by the noise of the mean that a forecast starts from. `variance`: of its logarithm."""
     error = math.sqrt(variance)
     return HalfWidths(
         math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -103,10 +100,7 @@ def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Which of n sorted absolute residuals bounds a further one with probability `level`; None where n is too small.
-
-    It counts from 1.
-    """
+    """Which of n sorted residuals, from 1 on, bounds a further one with probability `level`; None of too few."""
     rank = math.ceil((n + 1) * level - 1e-9)  # less a little, for floats that lie above a whole number
     return rank if rank <= n else None
 

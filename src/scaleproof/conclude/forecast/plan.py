@@ -176,10 +176,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
 
 
 def _resolve(evidence: ForecastEvidence) -> Resolution | None:
-    """What further repeats would show, by the report's formula, of the comparison that the report concludes from.
-
-    None where nothing is compared.
-    """
+    """What further repeats would show, by the report's formula and for its comparison; None where it has none."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
     runs = [run for runs in evidence.runs.values() for run in runs]
@@ -226,10 +223,7 @@ def _kwh(rows: list[PlanRow]) -> float | None:
 
 
 def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
-    """Power of a device: as given, in watts; else by the counters of the cell's runs; else by those of other cells.
-
-    None where nothing says.
-    """
+    """Power of a device: as given in watts, else by counters of the cell's runs, else of others; None if unknown."""
     if given is not None:
         return Power(given, "given")
     own = _watts(evidence.runs.get(cell.slug, []))

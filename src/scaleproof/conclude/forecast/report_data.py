@@ -21,10 +21,7 @@ from scaleproof.ground.findings.forecast_report import (
 
 
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
-    """Forecasts (the newest of each cell) beside what was measured, scores, sweeps, and coverage.
-
-    `folder`: of the campaign's forecasts.
-    """
+    """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
     measured, _ = outcomes(evidence)  # cell -> seconds of a step, time of its first run
     newest = _newest(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]

@@ -17,10 +17,7 @@ CORPORA = Path("results/corpora")
 
 
 def counts_of(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model.
-
-    None of a command's, and of a classifier, whose classes and lengths are the corpus'.
-    """
+    """Parameters and FLOPs of a cell's model; None of a command's, and of a classifier, where they follow from text."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)

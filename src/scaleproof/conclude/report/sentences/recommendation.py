@@ -40,9 +40,8 @@ def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tup
     if claim.subject == advice.fastest and group.fastest_shown:
         text = f"{claim.subject}, the fastest"
     else:
-        worst = _worst(claim)
-        margin = percent(advice.margin)
-        text = f"{claim.subject}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
+        within = f"within {percent(advice.margin)} of the fastest: at most {_worst(claim)} slower"
+        text = f"{claim.subject}{_simplest(group)} shown to be {within}"
         basis = _simplest_first(group)
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"

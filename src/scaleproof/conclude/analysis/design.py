@@ -95,7 +95,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
-    """As `best_split`, of the pairs of an A/B comparison, whose number of A/A pairs stays; None also of too few pairs."""
+    """As `best_split`, of the pairs of an A/B comparison; the number of its A/A pairs stays. None also of too few."""
     ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
     runs: list[MeasuredRun] = []
     for pair in pairs:

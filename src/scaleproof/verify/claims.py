@@ -82,22 +82,33 @@ def _expected(
     if question and question["ratio"]:
         base = question["better_than"] or question["not_slower_than"]
         yield _claim("question", question["is"], base, _stated(question["ratio"]), question["status"])
-    for name, entry in comparisons.items():
-        estimate = entry["estimate"]
-        if estimate:
-            figure = (estimate["ratio"], estimate["low"], estimate["high"])
-            spans = estimate["low"] <= 1 <= estimate["high"]
-            word = estimate["claim"] or ("undecided" if spans else "within-noise")
-            yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
-            yield _claim("noise", name, None, (estimate["floor"], None, None), None)
-            low, high = estimate["detectable_low"], estimate["detectable_high"]
-            yield _claim("detectable", name, None, (low, low, high), None)
-    for cell, entry in lost.items():
-        parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
-        for part, ms in (parts | {part["name"]: part["ms"] for part in entry["parts"]}).items():
-            if ms is not None:
-                claim = _claim("lost", cell, entry["baseline"], (ms, None, None), part)
-                yield {**claim, "id": f"lost/{cell}/{part}"}
+    for entry in comparisons.values():
+        if entry["estimate"]:
+            yield from _of_pairs(entry, entry["estimate"])
+    for entry in lost.values():
+        yield from _of_losses(entry)
+
+
+def _of_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
+    name = entry["name"]
+    spans = estimate["low"] <= 1 <= estimate["high"]
+    word = estimate["claim"] or ("undecided" if spans else "within-noise")
+    figure = (estimate["ratio"], estimate["low"], estimate["high"])
+    yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
+    yield _claim("noise", name, None, (estimate["floor"], None, None), None)
+    low, high = estimate["detectable_low"], estimate["detectable_high"]
+    yield _claim("detectable", name, None, (low, low, high), None)
+
+
+def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on where a cell loses time, in milliseconds of a step."""
+    cell = entry["cell"]
+    parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
+    parts |= {part["name"]: part["ms"] for part in entry["parts"]}
+    for name, ms in parts.items():
+        if ms is not None:
+            yield {**_claim("lost", cell, entry["baseline"], (ms, None, None), name), "id": f"lost/{cell}/{name}"}
 
 
 def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:

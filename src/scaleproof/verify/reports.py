@@ -81,7 +81,7 @@ def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[D
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
         above_note = {finding["code"] for finding in of_cell if finding["severity"] != "note"}
-        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}
+        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:

@@ -68,6 +68,7 @@ def waterfall_report(
         _describe(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
         for series in report.series
         for point in series.points
+        # Without a kind of scaling, or a baseline to compare with, there is no ideal.
         if series.kind and point.cell != series.baseline and not point.incomparable
     ]
     return WaterfallReport(campaign=campaign, cells=entries)

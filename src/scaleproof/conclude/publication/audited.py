@@ -36,7 +36,9 @@ def left_out(folder: Path) -> list[Difference]:
     known = {_name(finding) for finding in stated.findings}
     unstated = [finding for finding in _above_note(again) if _name(finding) not in known]
     return [
-        Difference(FINDINGS, finding.code, f"is left out: {', '.join(_name(finding)[1:])}: {finding.evidence}")
+        Difference(
+            FINDINGS, finding.code, f"is left out: {', '.join(finding.runs or finding.cells)}: {finding.evidence}"
+        )
         for finding in unstated
     ]
 

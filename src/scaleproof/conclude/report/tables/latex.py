@@ -32,7 +32,7 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _typographic(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
-    # The headings stand in one line between these rules.
+    # The headings stand in one line between these rules; long ones are broken into several lines.
     start = body.index("\\toprule\n") + len("\\toprule\n")
     end = body.index(" \\\\\n\\midrule")
     headings = zip(body[start:end].split(" & "), sides, strict=True)

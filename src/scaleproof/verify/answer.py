@@ -1,4 +1,8 @@
-"""What a campaign concludes, computed again from its raw runs: bounds, baselines, letters, verdicts, recommendation."""
+"""What a campaign concludes, computed again from its raw runs: bounds, baselines, letters, verdicts, recommendation.
+
+Words of a report: a cell is a configuration; a point, one size of a series of cells that differ in devices alone; a
+ranking, the cells of one size, of which those that share a letter are not told apart; a family, all of their ratios.
+"""
 
 import math
 import re
@@ -48,10 +52,12 @@ def check_answer(
 
 
 def _differs(where: str, stated: object, computed: object) -> Difference:
+    """Return the difference of what the report states and what the raw files give."""
     return Difference(REPORT, where, f"is {_text(stated)}, the raw files give {_text(computed)}")
 
 
 def _text(value: object) -> str:
+    """Return a value as it stands in a message: a figure with seven digits."""
     return significant(value, 7) if isinstance(value, float) else f"{value}"
 
 
@@ -65,7 +71,7 @@ def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds |
 
 
 def _check_series_names(answer: Answer) -> Iterator[Difference]:
-    """Yield series that are not of the cells that differ in their devices alone, or have another baseline."""
+    """Yield series that are not of the cells that differ in devices alone, or have another baseline or kind."""
     members: dict[str, list[RawCell]] = {}
     for cell in answer.cells.values():
         members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
@@ -79,13 +85,19 @@ def _check_series_names(answer: Answer) -> Iterator[Difference]:
             yield _differs(f"{name}, baseline", series["baseline"], cells[0].name)
         if [point["cell"] for point in series["runs"].values()] != [cell.name for cell in cells]:
             yield _differs(f"{name}, sizes", list(series["runs"]), [cell.name for cell in cells])
-        batches = {cell.batch for cell in cells}
-        kind = None
-        if len({cell.devices for cell in cells}) > 1 and None not in batches:
-            alike = len({cell.batch / cell.devices for cell in cells if cell.batch}) == 1
-            kind = "strong" if len(batches) == 1 else "weak" if alike else None
+        kind = _kind(cells)
         if series["kind"] != kind:
             yield _differs(f"{name}, kind", series["kind"], kind)
+
+
+def _kind(cells: Sequence[RawCell]) -> str | None:
+    """Return "strong" for cells with one global batch, "weak" with one batch per device; None of one size, or else."""
+    batches = {cell.batch for cell in cells}
+    if len({cell.devices for cell in cells}) < 2 or None in batches:
+        return None
+    if len(batches) == 1:
+        return "strong"
+    return "weak" if len({cell.batch / cell.devices for cell in cells if cell.batch}) == 1 else None
 
 
 def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
@@ -99,10 +111,10 @@ def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, 
     median = statistics.median(map(math.exp, cell.logs.values()))
     if point["tokens_per_sec_median"] is not None and not close(point["tokens_per_sec_median"], median, 1e-9):
         yield _differs(f"{name}, tokens_per_sec_median", point["tokens_per_sec_median"], median)
-    bounds = answer.ratio(name, base)[1]
+    _, speedup = answer.ratio(name, base)  # its bounds
     factor = base_cell.devices / cell.devices
-    efficiency = bounds and (bounds[0] * factor, bounds[1] * factor)
-    rating = _rating(efficiency, bounds) if point["speedup"] else None
+    efficiency = speedup and (speedup[0] * factor, speedup[1] * factor)
+    rating = _rating(efficiency, speedup) if point["speedup"] else None
     if point["verdict"] != rating:
         yield _differs(f"{name}, verdict", point["verdict"], rating)
     is_overhead = cell.devices == 1 and cell.strategy.removesuffix("-offload") in SHARDING
@@ -112,12 +124,12 @@ def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, 
 
 
 def _rating(efficiency: Bounds | None, speedup: Bounds | None) -> str | None:
-    """Return the word for an efficiency, where its whole interval supports one."""
+    """Return the word for an efficiency, or the words of both bounds; None without bounds."""
     if efficiency is None or speedup is None:
         return None
     if speedup[1] < 1:
         return "slower than the baseline"
-    low, high = ("low" if e < LOW else "good" if e < EXCELLENT else "excellent" for e in efficiency)
+    low, high = ("low" if bound < LOW else "good" if bound < EXCELLENT else "excellent" for bound in efficiency)
     return low if low == high else f"undecided, {low} to {high}"
 
 
@@ -127,12 +139,10 @@ def _check_best_single(answer: Answer, series: Mapping[str, Any], point: Mapping
     if stated is None:
         return
     where = f"{cell.name}, best_single"
-    share = cell.devices if series["kind"] == "weak" else 1
-    alike = [
-        other
-        for other in answer.cells.values()
-        if other.devices == 1 and other.work == cell.work and cell.batch and other.batch == cell.batch / share
-    ]
+    # In weak scaling one device does its part of the cell's work.
+    batch = cell.batch and cell.batch / (cell.devices if series["kind"] == "weak" else 1)
+    singles = [other for other in answer.cells.values() if other.devices == 1]
+    alike = [other for other in singles if batch and other.work == cell.work and other.batch == batch]
     best = next((other for other in alike if other.name == stated), None)
     if best is None:
         yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
@@ -144,9 +154,9 @@ def _check_best_single(answer: Answer, series: Mapping[str, Any], point: Mapping
 
 
 def _program(cell: RawCell) -> tuple[object, ...]:
-    """Return what the programs and the machine of two comparable cells have in common."""
+    """Return the program and the machine of a cell, as a key that is equal for two comparable cells."""
     metrics = cell.runs[0].metrics
-    settings = {k: v for k, v in cell.config["execution"].items() if k != "strategy"}
+    settings = {key: value for key, value in cell.config["execution"].items() if key != "strategy"}
     return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)
 
 
@@ -154,8 +164,8 @@ def _check_in_answer(answer: Answer) -> Iterator[Difference]:
     """Yield where the speed-ups of the answer do not hold together with the ranking, or with each other."""
     report = answer.report
     has_ranking = any(answer.family(place) for place in range(len(report["ranking"])))
-    largest = [list(s["runs"].values())[-1] for s in report["series"] if len(s["runs"]) > 1]
-    together = sum(bool(point["speedup"]) for point in largest)
+    largest = [list(series["runs"].values())[-1] for series in report["series"] if len(series["runs"]) > 1]
+    together = sum(bool(point["speedup"]) for point in largest)  # as many intervals hold, by Bonferroni
     for series in report["series"]:
         base = series["baseline"]
         for point in series["runs"].values():
@@ -208,47 +218,46 @@ def _check_recommendation(
     least = 1 - stated["margin"]
     disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS
     disturbed = [name for name in names if disturbing & answer.codes.get(name, set())]
-    points = {p["cell"]: (p, s["baseline"]) for s in answer.report["series"] for p in s["runs"].values()}
-    promising = [name for name in names if _beats_one(answer, family, points.get(name))]
+    points = {point["cell"]: point for series in answer.report["series"] for point in series["runs"].values()}
+    promising = [name for name in names if _beats_one(family, points.get(name))]
     simplest = sorted(promising, key=lambda name: (_simplicity(answer.cells[name].strategy), names.index(name)))
+    # Bounds of the ratio of each cell to the fastest of the others.
     worst = {name: family.worst(name, [other for other in names if other != name]) for name in names}
     highest = {name: min(family.bounds(name, other)[1] for other in names if other != name) for name in names}
     sound = [name for name in simplest if name not in disturbed]
     qualified = [name for name in sound if worst[name] >= least]
     possible = [name for name in sound if min(highest[name], 1.0) >= least]
-    why, cell = None, None
-    candidate, simpler = None, None
+    computed: dict[str, Any] = dict.fromkeys(("cell", "candidate", "why", "simpler"))
+    computed |= {"fastest": names[0], "disturbed": disturbed}
     if qualified:
-        cell = qualified[0]
-        own = _simplicity(answer.cells[cell].strategy)
-        simpler = next((n for n in possible if _simplicity(answer.cells[n].strategy) < own), None)
+        computed["cell"] = qualified[0]
+        own = _simplicity(answer.cells[qualified[0]].strategy)
+        simpler = [name for name in possible if _simplicity(answer.cells[name].strategy) < own]
+        computed["simpler"] = simpler[0] if simpler else None
     elif possible:
-        why, candidate = "undecided", possible[0]
+        computed |= {"why": "undecided", "candidate": possible[0]}
     else:
-        why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
-    computed = {"cell": cell, "candidate": candidate, "why": why, "simpler": simpler, "fastest": names[0]}
-    computed["disturbed"] = disturbed  # type: ignore[assignment]
+        computed["why"] = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
     for key, value in computed.items():
         if stated[key] != value:
             yield _differs(f"{where}, recommendation, {key}", stated[key], value)
-    named = cell or candidate
+    named = computed["cell"] or computed["candidate"]
     if named and not close(stated["worst"], 1 - worst[named], 1e-3):
         yield _differs(f"{where}, recommendation, worst", stated["worst"], 1 - worst[named])
 
 
-def _beats_one(answer: Answer, family: CellFamily, of_cell: tuple[Mapping[str, Any], str] | None) -> bool:
-    """Return whether a cell beats one device, or has none to be held against. `of_cell`: its point and baseline."""
-    if of_cell is None:
+def _beats_one(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
+    """Return whether the cell of a point beats the best single device, or has none to be held against."""
+    if point is None or point["devices"] < 2:
         return True
-    point, _ = of_cell
     best = point["best_single"]
-    if point["devices"] < 2 or best is None or point["cell"] == best or point["speedup_vs_best_single"] is None:
+    if best in (None, point["cell"]) or point["speedup_vs_best_single"] is None:
         return True
     return family.bounds(point["cell"], best)[0] > 1
 
 
 def _simplicity(strategy: str) -> tuple[int, bool]:
-    """Return the place of a strategy among all, what must be configured least first."""
+    """Return a key that sorts strategies, simple ones first, each before itself with offloading; unknown ones last."""
     plain = strategy.removesuffix("-offload")
     place = SIMPLEST_FIRST.index(plain) if plain in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
     return place, plain != strategy
@@ -263,15 +272,17 @@ def _check_question(answer: Answer, question: Mapping[str, Any]) -> Iterator[Dif
     if not close(question["ratio"]["value"], value, 1e-9):
         yield _differs("question, ratio", question["ratio"]["value"], value)
     yield from _check_bounds("question, ratio", question["ratio"], bounds)
-    mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]
+    mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
     within = question["within"]
     status = "undecided"
-    if bounds and bounds[0] > mark:
-        status = "yes"
-    elif bounds and bounds[1] < mark:
-        status = "no"
-    elif bounds and within and mark / (1 + within) < bounds[0] and bounds[1] < mark * (1 + within):
-        status = "near"
+    if bounds:
+        low, high = bounds
+        if low > mark:
+            status = "yes"
+        elif high < mark:
+            status = "no"
+        elif within and mark / (1 + within) < low and high < mark * (1 + within):
+            status = "near"
     if question["status"] != status:
         yield _differs("question, status", question["status"], status)
     yield from _check_resolve(question["resolve"], "question", answer.noise(subject, base), answer)
@@ -286,12 +297,12 @@ def _largest_noise(answer: Answer, series: Mapping[str, Any]) -> PairNoise | Non
 def _check_resolve(
     stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: Answer
 ) -> Iterator[Difference]:
-    """Yield where a ratio with that noise shows other differences than stated."""
+    """Yield where further repeats of a ratio with that noise show other differences than stated; None: none stated."""
     if stated and noise:
         yield from _check_resolution(
             stated, where, noise.n, lambda n, level: intervals.shown_by_pair(n, noise, level), answer
         )
-    elif stated:
+    elif stated:  # without three runs of each cell
         yield Difference(REPORT, f"{where}, resolve", "cannot be recomputed from the raw files")
 
 
@@ -315,10 +326,11 @@ def _check_resolution(
 def _check_cost(answer: Answer, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the time of a repeat of all cells, from which the cost of more is said, is another one."""
     stated = answer.report["seconds_per_repeat"]
-    seconds: dict[str, list[float]] = {}
+    job_seconds: dict[str, list[float]] = {}  # of each cell
     for run in runs:
-        if (total := run.metrics.get("total_wall_time_sec")) is not None:
-            seconds.setdefault(run.cell, []).append(total)
-    computed = math.fsum(map(statistics.fmean, seconds.values())) if seconds else None
+        seconds = run.metrics.get("total_wall_time_sec")
+        if seconds is not None:
+            job_seconds.setdefault(run.cell, []).append(seconds)
+    computed = math.fsum(map(statistics.fmean, job_seconds.values())) if job_seconds else None
     if not close(stated, computed, 1e-9):
         yield _differs("seconds_per_repeat", stated, computed)

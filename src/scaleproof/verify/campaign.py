@@ -43,7 +43,8 @@ def folder_of(path: Path) -> Path:
 
 def _not_results(path: Path, folder: Path) -> str:
     """Return why neither `path` nor `folder`, the one around it, are results."""
-    if fault := path_fault(path):
+    fault = path_fault(path)
+    if fault:
         return fault.removesuffix(nearest_path(path)).strip(" :.")
     if path.is_file() and not path.stat().st_size:
         return "it is an empty file"
@@ -82,11 +83,11 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
-        if _version(report) >= INTERVALS_OF_ALL_CELLS:
-            quantities = with_intervals_of_all_cells(quantities, runs)
-            quantities |= ratio_quantities(quantities, runs, report)
-            return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
-        return quantities | ratio_quantities(quantities, runs, report), differences
+        if _version(report) < INTERVALS_OF_ALL_CELLS:
+            return quantities | ratio_quantities(quantities, runs, report), differences
+        quantities = with_intervals_of_all_cells(quantities, runs)
+        quantities |= ratio_quantities(quantities, runs, report)
+        return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
     except (OSError, *DAMAGES):
         return without_intervals(quantities), differences  # the check of that file says what is wrong with it
 
@@ -245,7 +246,8 @@ def why(path: Path, identity: str) -> str:
         cell = difference.file.split("/")[1]  # runs/<cell>/...
         if cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
-    if containing := [name for name in quantities if identity in name.split("/")]:
+    containing = [name for name in quantities if identity in name.split("/")]
+    if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
     _check_report(folder, runs, quantities)
     examples = ", ".join(list(quantities)[:3])

@@ -89,15 +89,13 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
             if stated.get(name) and computed is not None and not stands_for(stated[name], computed * factor):
                 gives = significant(computed * factor, 6, grouped=True)
                 yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
-    if chart == "ranking" and (match := RUN.match(tip)):
-        rates = [q.value for name, q in quantities.items() if re.fullmatch(_rate_of_run(match["cell"]), name)]
-        nth = int(match["nth"])
+    match = RUN.match(tip)
+    if chart == "ranking" and match:
+        name_of_rate = re.compile(rf"runs/{re.escape(match['cell'])}/rep\d+/tokens_per_s")
+        rates = [quantity.value for name, quantity in quantities.items() if name_of_rate.fullmatch(name)]
+        nth = int(match["nth"])  # from 1 on, in the order of repeats
         if rates and (len(rates) < nth or not stands_for(match["value"], rates[nth - 1])):
             yield Difference(file, match["cell"], f"shows {match['value']} for run {nth}, which no raw file gives")
-
-
-def _rate_of_run(cell: str) -> str:
-    return rf"runs/{re.escape(cell)}/rep\d+/tokens_per_s"
 
 
 def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
@@ -105,16 +103,18 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
     axis = _axis(axes)
     if axis is None:
         return
-    segments = [points for path in axes.iter(f"{SVG}path") if len(points := _points(path)) == 2]
+    paths = [_points(path) for path in axes.iter(f"{SVG}path")]
+    segments = [points for points in paths if len(points) == 2]
     for mark in axes.iter(f"{SVG}g"):
         title = mark.find(f"{SVG}title")
         if mark.get("class") != "tip" or title is None or not title.text:
             continue
         places = [axis.value(point) for point in _places(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-        lengths = [*places, *(abs(a - b) for a in places for b in places if a != b)]
+        shown = [*places, *(abs(a - b) for a in places for b in places if a != b)]
         stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
-        if places and stated and not any(_near(a, b, axis) for a in lengths for b in stated):
+        stands_there = any(_near(value, figure, axis) for value in shown for figure in stated)
+        if places and stated and not stands_there:
             problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
             yield Difference(file, title.text.partition(":")[0], problem)
         bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", title.text)
@@ -125,19 +125,21 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
 
 
 def _near(a: float, b: float, axis: Axis) -> bool:
+    """Return whether two values are one in a drawing: as good as the same place, `b` being printed to four digits."""
     return abs(a - b) <= NEAR * axis.length + 5e-4 * abs(b)
 
 
 def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
     first, last = sorted(axis.value(point) for point in segment)
-    return _near(first, low, axis) and (_near(last, high, axis) or axis.length <= last < high)
+    is_cut_off = axis.length <= last < high  # an axis of values begins at 0
+    return _near(first, low, axis) and (_near(last, high, axis) or is_cut_off)
 
 
 def _axis(axes: ET.Element) -> Axis | None:
     """Return the axis of values: that of y where it has numbers, else that of x; None where they are not even."""
     for letter, coordinate in (("y", 1), ("x", 0)):
-        marks = []
+        marks = []  # of the axis: place in the drawing, number beside it
         for tick in axes.iter(f"{SVG}g"):
             if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
                 continue
@@ -147,10 +149,10 @@ def _axis(axes: ET.Element) -> Axis | None:
                 marks.append((float(place.get("xy"[coordinate], "nan")), float(text)))
         if len(marks) < 2:
             continue
-        at, value = np.array(marks).T
-        scale, start = np.polyfit(at, value, 1)
-        length = float(value.max() - value.min())
-        even = np.abs(scale * at + start - value).max() <= NEAR * length
+        places, values = np.array(marks).T
+        scale, start = np.polyfit(places, values, 1)
+        length = float(values.max() - values.min())
+        even = np.abs(scale * places + start - values).max() <= NEAR * length
         return Axis(coordinate, float(scale), float(start), length) if even else None
     return None
 

@@ -1,4 +1,7 @@
-"""claims.json: every claim is computed again, and every sentence is read: its figures, names and words are theirs."""
+"""claims.json: every claim is computed again, and every sentence is read: its figures, names and words are theirs.
+
+A claim is a figure, of a cell or of two (subject and baseline), with the word that its interval supports.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +54,13 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
         elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
     extras = _extras(report, comparisons, lost)
-    names = sorted(
-        {c[key] for c in claims.values() for key in ("subject", "baseline") if c[key]}, key=len, reverse=True
-    )
+    names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
+    longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
     for sentence in content["sentences"]:
-        own = [expected.get(identity) for identity in sentence["claims"]]
-        known = [claim for claim in own if claim]
-        if sentence["topic"] in READ and len(known) == len(own):
-            yield from _read(sentence, known, names, extras)
+        all_known = all(identity in expected for identity in sentence["claims"])
+        if sentence["topic"] in READ and all_known:
+            own_claims = [expected[identity] for identity in sentence["claims"]]
+            yield from _read(sentence, own_claims, longest_first, extras)
     yield from _not_said(content["sentences"], expected, report)
 
 
@@ -70,7 +72,7 @@ def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
 def _expected(
     quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[Claim]:
-    """Yield the claims that a campaign must make."""
+    """Yield the claims that a campaign must make. `comparisons`, `lost`: comparison.json and waterfall.json by name."""
     for series in report["series"]:
         for point in series["runs"].values():
             yield from _of_point(quantities, series["baseline"], point)
@@ -80,22 +82,33 @@ def _expected(
     if question and question["ratio"]:
         base = question["better_than"] or question["not_slower_than"]
         yield _claim("question", question["is"], base, _stated(question["ratio"]), question["status"])
-    for name, entry in comparisons.items():
-        estimate = entry["estimate"]
-        if estimate:
-            figure = (estimate["ratio"], estimate["low"], estimate["high"])
-            spans = estimate["low"] <= 1 <= estimate["high"]
-            word = estimate["claim"] or ("undecided" if spans else "within-noise")
-            yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
-            yield _claim("noise", name, None, (estimate["floor"], None, None), None)
-            low, high = estimate["detectable_low"], estimate["detectable_high"]
-            yield _claim("detectable", name, None, (low, low, high), None)
-    for cell, entry in lost.items():
-        parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
-        for part, ms in (parts | {part["name"]: part["ms"] for part in entry["parts"]}).items():
-            if ms is not None:
-                claim = _claim("lost", cell, entry["baseline"], (ms, None, None), part)
-                yield {**claim, "id": f"lost/{cell}/{part}"}
+    for entry in comparisons.values():
+        if entry["estimate"]:
+            yield from _of_pairs(entry, entry["estimate"])
+    for entry in lost.values():
+        yield from _of_losses(entry)
+
+
+def _of_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
+    name = entry["name"]
+    spans = estimate["low"] <= 1 <= estimate["high"]
+    word = estimate["claim"] or ("undecided" if spans else "within-noise")
+    figure = (estimate["ratio"], estimate["low"], estimate["high"])
+    yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
+    yield _claim("noise", name, None, (estimate["floor"], None, None), None)
+    low, high = estimate["detectable_low"], estimate["detectable_high"]
+    yield _claim("detectable", name, None, (low, low, high), None)
+
+
+def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
+    """Yield the claims on where a cell loses time, in milliseconds of a step."""
+    cell = entry["cell"]
+    parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
+    parts |= {part["name"]: part["ms"] for part in entry["parts"]}
+    for name, ms in parts.items():
+        if ms is not None:
+            yield {**_claim("lost", cell, entry["baseline"], (ms, None, None), name), "id": f"lost/{cell}/{name}"}
 
 
 def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
@@ -139,6 +152,7 @@ def _of_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) 
 
 
 def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: str | None) -> dict[str, Any]:
+    """Return a claim as claims.json has it, with its figure as value and bounds."""
     return {
         "id": f"{kind}/{subject}",
         "kind": kind,
@@ -151,17 +165,20 @@ def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: 
 
 def _ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
     """Return the claim on a ratio, with the word that its interval supports."""
-    word = "unclaimed"
-    if figure and figure[1] is not None and figure[2] is not None:
-        word = "slower" if figure[2] < 1 else "faster" if figure[1] > 1 else "undecided"
+    _, low, high = figure or (0.0, None, None)
+    if low is None or high is None:
+        return _claim(kind, subject, baseline, figure, "unclaimed")
+    word = "slower" if high < 1 else "faster" if low > 1 else "undecided"
     return _claim(kind, subject, baseline, figure, word)
 
 
 def _stated(estimate: Mapping[str, Any]) -> Figure:
+    """Return value and bounds of an estimate in a file of results."""
     return estimate["value"], estimate["low"], estimate["high"]
 
 
 def _quantity(quantities: Quantities, cell: str, column: str) -> Figure:
+    """Return value and bounds of a figure of a cell; None where it cannot be computed."""
     quantity = quantities.get(f"cells/{cell}/{column}")
     return (quantity.value, quantity.low, quantity.high) if quantity else None
 
@@ -185,7 +202,10 @@ def _differences(claim: Claim, expected: Claim) -> Iterator[Difference]:
 def _extras(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> dict[str, list[float]]:
-    """Return the numbers that sentences may state beside the figures of their claims; "": in any topic."""
+    """Return topic -> the numbers that its sentences may state beside the figures of their claims; "": any topic.
+
+    `comparisons`, `lost`: the entries of comparison.json and of waterfall.json by name.
+    """
     points = [point for series in report["series"] for point in series["runs"].values()]
     counts = {LEVEL, float(len(points)), *(point["n"] for point in points), *(point["devices"] for point in points)}
     for ranking in report["ranking"]:
@@ -215,15 +235,21 @@ def _extras(
 def _read(
     sentence: Mapping[str, Any], claims: Sequence[Claim], names: Sequence[str], extras: Mapping[str, list[float]]
 ) -> Iterator[Difference]:
-    """Yield where a sentence has a number that is none of its claims, or a word that they do not support."""
+    """Yield where a sentence has a number that is none of its claims, or a word that they do not support.
+
+    `names`: of cells and comparisons, the longest first; `extras`: topic -> further numbers that it may state.
+    """
     topic, text = sentence["topic"], sentence["text"]
     where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
     plain = text
     for name in names:
         plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
+    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
+    without_ranges = re.sub(r"(?<=\d)-(?=\d)", " ", without_words)  # 1.05-1.40 are two numbers
     allowed = [*extras[""], *extras.get(topic, []), *_together(claims)]
-    for printed in numbers(re.sub(r"(?<=\d)-(?=\d)", " ", re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain))):
-        if not any(_states(printed, claim) for claim in claims) and not any(stands_for(printed, x) for x in allowed):
+    for printed in numbers(without_ranges):
+        is_allowed = any(stands_for(printed, value) for value in allowed)
+        if not is_allowed and not any(_states(printed, claim) for claim in claims):
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
@@ -233,12 +259,14 @@ def _read(
 
 
 def _together(claims: Sequence[Claim]) -> list[float]:
-    """Return the bounds of an efficiency in percent, by the interval of the speed-up that holds with all claims."""
+    """Return the bounds of an efficiency in percent by the interval of its speed-up, where the claims have both."""
     of_kind = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
     if not {"efficiency", "speed-up"} <= of_kind.keys():
         return []
-    factor = 100 * of_kind["efficiency"][0] / of_kind["speed-up"][0]
-    return [bound * factor for bound in of_kind["speed-up"][1:] if bound is not None]
+    efficiency, *_ = of_kind["efficiency"]
+    speedup, *bounds = of_kind["speed-up"]
+    factor = 100 * efficiency / speedup
+    return [bound * factor for bound in bounds if bound is not None]
 
 
 def _states(printed: str, claim: Claim) -> bool:
@@ -260,7 +288,8 @@ def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
         return
     pattern = rf"(?<![\w-]){re.escape(claim['subject'])} at ([\d.,]+)x(?: its rate)?(?: \(([\d.,]+)-([\d.,]+)\))?"
     match = re.search(pattern, text)
-    for printed, value in zip(match.groups() if match else (), claim["figure"] or (), strict=False):
+    stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
+    for printed, value in zip(stated, claim["figure"] or (), strict=False):
         if printed and (value is None or not stands_for(printed, value)):
             gives = "none" if value is None else significant(value, 4)
             yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")
@@ -279,15 +308,11 @@ def _wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
         sound = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
         return "" if sound and says in text else f'does not say "{subject} ... {says}"'
     if topic == "slower":
-        sound = text.startswith(f"Slower than {first['baseline']}:") and all(c["word"] == "slower" for c in claims)
+        all_slower = all(claim["word"] == "slower" for claim in claims)
+        sound = text.startswith(f"Slower than {first['baseline']}:") and all_slower
         return "" if sound else "names cells that are not shown to be slower"
     if topic == "one-device":
-        for part in text.partition(": ")[2].split("; "):
-            verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
-            wrong = [c["subject"] for c in claims if verb and _names(c, part) and c["word"] != verb[1]]
-            if wrong:
-                return f"says {verb[1] if verb else ''} of {', '.join(wrong)}"
-        return ""
+        return _wrong_against_one_device(text, claims)
     if topic == "recommended":
         patterns = {
             "recommended": rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)",
@@ -306,10 +331,25 @@ def _wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     return ""
 
 
+def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
+    """Return which cells are wrongly called faster, slower or undecided; "" where none is.
+
+    The sentence is as "Against one device: a at 1.5x (1.4-1.6) is faster; b at 0.9x (0.8-1.1) is undecided".
+    """
+    for part in text.partition(": ")[2].split("; "):
+        verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
+        if verb is None:
+            continue
+        wrong = [claim["subject"] for claim in claims if _names(claim, part) and claim["word"] != verb[1]]
+        if wrong:
+            return f"says {verb[1]} of {', '.join(wrong)}"
+    return ""
+
+
 def _names(claim: Claim, text: str) -> bool:
-    return (
-        claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", text) is not None
-    )
+    """Return whether a text states the ratio to one device that a claim is about."""
+    subject = re.escape(claim["subject"])
+    return claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){subject} at ", text) is not None
 
 
 def _verdict(claim: Claim) -> str:
@@ -317,18 +357,21 @@ def _verdict(claim: Claim) -> str:
     subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
     word = claim["word"]
     kind = claim["kind"]
+    if kind == "recommended" and word == "recommended":
+        return rf"{subject}(?: pays off|: the fastest|: as fast as)"
     if kind == "recommended":
-        return (
-            rf"{subject}(?: pays off|: the fastest|: as fast as)"
-            if word == "recommended"
-            else r"No(?: clear winner yet)?:"
-        )
-    if kind in ("fastest", "one-device"):
-        return rf"No clear winner yet: {subject} " if kind == "fastest" else rf"{subject} pays off: "
+        return r"No(?: clear winner yet)?:"
+    if kind == "fastest":
+        return rf"No clear winner yet: {subject} "
+    if kind == "one-device":
+        return rf"{subject} pays off: "
     if kind == "question":
-        not_near = {"yes": rf"Yes: {subject} is .*than {base}", "no": rf"No: {subject} is (?:not faster|more than)"}
-        near = rf"Too near to call: {subject} |No: {subject} is as fast as {base} "
-        return not_near.get(word, near if word == "near" else "No clear ")
+        patterns = {
+            "yes": rf"Yes: {subject} is .*than {base}",
+            "no": rf"No: {subject} is (?:not faster|more than)",
+            "near": rf"Too near to call: {subject} |No: {subject} is as fast as {base} ",
+        }
+        return patterns.get(word, "No clear ")
     if kind == "pairs":
         return rf"{subject} is {word} than {base}: " if word in ("faster", "slower") else "No clear winner yet: "
     return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")
@@ -337,24 +380,21 @@ def _verdict(claim: Claim) -> str:
 def _not_said(
     sentences: Sequence[Mapping[str, Any]], expected: Mapping[str, Claim], report: Mapping[str, Any]
 ) -> Iterator[Difference]:
-    """Yield claims on the largest size that no sentence of the answer says."""
+    """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return
-    places = [k for k, ranking in enumerate(report["ranking"]) if f"fastest/{k}" in expected]
+    places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
     stated = {identity for sentence in sentences for identity in sentence["claims"]}
     if not sentences or sentences[0]["topic"] != "verdict":
         yield Difference(FILE, "verdict", "is missing")
     if not places:
         return
-    cells = [entry["cell"] for entry in report["ranking"][places[-1]]["cells"]]
-    due = [f"fastest/{places[-1]}", f"recommended/{places[-1]}"]
-    for kind, least in (("ratio", 1), ("one-device", 2)):
-        ids = [
-            f"{kind}/{cell}"
-            for cell in cells
-            if expected.get(f"{kind}/{cell}", {}).get("word") not in (None, "unclaimed")
-        ]
-        due += ids if len(ids) >= least else []
+    largest = places[-1]  # rankings come in the order of their sizes
+    due = [f"fastest/{largest}", f"recommended/{largest}"]
+    for kind, least in (("ratio", 1), ("one-device", 2)):  # one cell against one device is a sentence of its series
+        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][largest]["cells"]]
+        made = [name for name in identities if expected.get(name, {}).get("word") not in (None, "unclaimed")]
+        due += made if len(made) >= least else []
     for identity in due:
         if identity in expected and identity not in stated:
             yield Difference(FILE, identity, "no sentence of the answer says it")

@@ -17,18 +17,22 @@ DAMAGES = (
 
 
 def text_of(path: Path) -> str:
+    """Return the text of a regular file, which is in UTF-8."""
     return read_regular(path).decode()
 
 
 def json_of(path: Path) -> Any:
+    """Return the content of a JSON file. Raises one of DAMAGES where it is none."""
     return parsed_json(read_regular(path))
 
 
 def parsed_json(data: bytes) -> Any:
+    """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
     return json.loads(data, parse_constant=_no_number)
 
 
 def _no_number(word: str) -> float:
+    """Raise ValueError on NaN and Infinity."""
     raise ValueError(f"{word} is no number of JSON")
 
 

@@ -1,4 +1,8 @@
-"""What is made of runs and traces beyond rates: losses over time, where scaling is lost, the parts of a traced step."""
+"""What is made of runs and traces beyond rates: losses over time, where scaling is lost, the parts of a traced step.
+
+The window of a run are its timed steps, after its warm-up. A waterfall leads from the ideal time of a cell's step,
+which its baseline stands for, part by part to the measured one.
+"""
 
 import math
 import statistics
@@ -16,7 +20,6 @@ from scaleproof.verify.recompute import by_cell, devices, waiting_share
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
 SLACK = 1e-3  # of a derived target above what the slowest learner reaches
 LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
-SPREAD = ("execution.geometry", "work.accumulation", "work.global_batch", "work.micro_batch")
 TRACED = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
 TRACE_PARTS = (*TRACED, "idle_ms")
 SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size", "command")
@@ -48,8 +51,8 @@ def curves(runs: Sequence[RawRun]) -> list[RawCurve]:
     made = []
     for run in runs:
         losses = [step.loss for step in (*run.warmup, *run.window)]
-        parts = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]
-        made.append(RawCurve(losses, [math.fsum(part) / len(part) for part in parts], run.ends))
+        last_losses = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]
+        made.append(RawCurve(losses, [math.fsum(part) / len(part) for part in last_losses], run.ends))
     return made
 
 
@@ -78,7 +81,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
                 if not math.isnan(value) and not close(float(row[name]), value, 1e-7):
                     problem = f"is {row[name]}, steps.csv gives {significant(value, 9)}"
                     yield Difference(file, f"{cell}, step {step}, {name}", problem)
-                    break
+                    break  # one of a row is enough
 
 
 def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -104,7 +107,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
             yield Difference(
                 file, f"{cell}, time_to_loss_s", f"is {stated or 'empty'}, which the raw files do not give"
             )
-        elif reached:
+        elif reached is not None:
             yield from _check_time(file, row, reached)
 
 
@@ -139,9 +142,12 @@ def _reached(of_cell: Sequence[RawCurve], target: float) -> list[float] | None:
 def _derived_targets(
     cells: Mapping[str, Sequence[RawRun]], curves_of: Mapping[str, Sequence[RawCurve]]
 ) -> dict[str, float]:
-    """Return for each cell the lowest loss that all runs reach which learn the same tokens, and a thousandth more."""
+    """Return cell -> the lowest loss that all runs of its kind reach, and a thousandth more; none without losses.
+
+    A kind learns the same tokens; runs that have hardly learnt (LEARNT) do not count.
+    """
     kinds: dict[str, list[RawCurve]] = {}
-    kind_of = {}
+    kind_of = {}  # cell -> its kind
     for cell, group in cells.items():
         workload = group[0].metrics["config"]["workload"]
         kind_of[cell] = str([workload.get(name) for name in SAME_LOSS])
@@ -152,7 +158,7 @@ def _derived_targets(
         if any(math.isnan(fall) for fall in falls):
             continue
         typical = statistics.median(falls)
-        least = min(LEARNT * typical, typical)
+        least = LEARNT * typical if typical > 0 else typical  # a median that rose is not to be halved
         reached = max(curve.lowest for curve, fall in zip(alike, falls, strict=True) if fall >= least)
         targets |= {cell: reached + SLACK * max(reached, 1.0) for cell, own in kind_of.items() if own == kind}
     return targets
@@ -172,21 +178,8 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
     if set(entries) != set(expected):
         yield Difference(file, "", "its cells are not those beyond a baseline")
     for cell in entries.keys() & expected.keys():
-        base, kind = expected[cell]
-        entry, group = entries[cell], cells[cell]
-        scale = devices(cells[base][0]) / devices(group[0]) if kind == "strong" else 1.0
-        measured, ideal = _step_ms(group), _step_ms(cells[base]) * scale
-        computed: dict[str, float | None] = {
-            "measured_ms": measured,
-            "ideal_ms": ideal,
-            "waiting for data": _data_ms(group) - scale * _data_ms(cells[base]),
-            **_smaller_batch(entry, group, cells, ideal),
-            **_exposed(_steps_of_trace(folder, cell), measured),
-        }
-        own, of_base = (_idle_share(_steps_of_trace(folder, name)) for name in (cell, base))
-        if own is not None and of_base is not None:
-            idle_of_base = of_base * _step_ms(cells[base]) - _data_ms(cells[base])
-            computed["host gaps"] = own * measured - _data_ms(group) - scale * idle_of_base
+        entry = entries[cell]
+        computed = _waterfall(folder, entry, cells, *expected[cell])
         stated = {part["name"]: part["ms"] for part in entry["parts"]} | {
             name: entry[name] for name in ("measured_ms", "ideal_ms", "compute_to_communication", "transfer_exposed")
         }
@@ -200,6 +193,28 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
             yield Difference(file, cell, sums)
 
 
+def _waterfall(
+    folder: Path, entry: Mapping[str, Any], cells: Mapping[str, Sequence[RawRun]], base: str, kind: str
+) -> dict[str, float | None]:
+    """Return the parts of the step of an entry's cell, as far as runs and traces give them: name -> milliseconds."""
+    group, base_group = cells[entry["cell"]], cells[base]
+    scale = devices(base_group[0]) / devices(group[0]) if kind == "strong" else 1.0  # ideal step over the baseline's
+    measured, ideal = _step_ms(group), _step_ms(base_group) * scale
+    steps, base_steps = _steps_of_trace(folder, entry["cell"]), _steps_of_trace(folder, base)
+    computed: dict[str, float | None] = {
+        "measured_ms": measured,
+        "ideal_ms": ideal,
+        "waiting for data": _data_ms(group) - scale * _data_ms(base_group),
+        **_smaller_batch(entry, group, cells, ideal),
+        **_exposed(steps, measured),
+    }
+    if steps and base_steps:
+        gaps = _idle_share(steps) * measured - _data_ms(group)
+        base_gaps = _idle_share(base_steps) * _step_ms(base_group) - _data_ms(base_group)
+        computed["host gaps"] = gaps - scale * base_gaps
+    return computed
+
+
 def _step_ms(runs: Sequence[RawRun]) -> float:
     """Return the mean time of a step: a global batch at the rate in samples of all runs."""
     seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
@@ -208,13 +223,17 @@ def _step_ms(runs: Sequence[RawRun]) -> float:
 
 
 def _data_ms(runs: Sequence[RawRun]) -> float:
+    """Return the mean time of a step in which it waits for data."""
     return waiting_share(runs) * _step_ms(runs)
 
 
 def _smaller_batch(
     entry: Mapping[str, Any], group: Sequence[RawRun], cells: Mapping[str, Sequence[RawRun]], ideal: float
 ) -> dict[str, float | None]:
-    """Return what the smaller local batch costs, by the cell that is said to have it on one device."""
+    """Return the part for the smaller local batch, by the cell that is said to have it on one device.
+
+    Its milliseconds are None where that cell does other work; empty where none is stated.
+    """
     stated = next((part for part in entry["parts"] if part["name"] == "smaller local batch"), None)
     if stated is None or stated["ms"] is None:
         return {}
@@ -224,13 +243,13 @@ def _smaller_batch(
     local: dict[str, Any] = dict(flat(group[0].metrics["config"]))
     whole: dict[str, Any] = dict(flat(other[0].metrics["config"]))
     batch = local["work.global_batch"] / devices(group[0])
-    differing = {key for key in local.keys() | whole.keys() if local.get(key) != whole.get(key)} - set(SPREAD)
+    differing = {key for key in local.keys() | whole.keys() if local.get(key) != whole.get(key)}
     sound = whole["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)
     return {stated["name"]: _step_ms(other) - ideal if sound else None}
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
-    """Return the traced steps of a cell, of each rank; none where there is no trace."""
+    """Return the traced steps of a cell, of each rank; none where there is no trace, or it lacks a part of them."""
     path = folder / "traces" / cell / "profile_summary.json"
     steps: list[dict[str, Any]] = json_of(path).get("per_step", []) if path.is_file() else []
     known = all(step.get(name) is not None for step in steps for name in TRACE_PARTS if name != "exposed_wait_ms")
@@ -238,11 +257,13 @@ def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
 
 
 def _sum(steps: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Return the milliseconds of one part of all steps."""
     return math.fsum(step[name] for step in steps)
 
 
-def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float | None:
-    return _sum(steps, "idle_ms") / _sum(steps, "wall_ms") if steps else None
+def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
+    """Return the part of the traced steps in which the device has nothing to do."""
+    return _sum(steps, "idle_ms") / _sum(steps, "wall_ms")
 
 
 def _exposed(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, float | None]:
@@ -298,8 +319,8 @@ def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Diff
     for step in steps:
         sums = {"wall_ms": ("compute_ms", "exposed_ms", "idle_ms"), "communication_ms": ("exposed_ms", "overlapped_ms")}
         for whole, parts in sums.items():
-            values = [value for name in (whole, *parts) if (value := step.get(name)) is not None]
-            if len(values) > len(parts) and not close(values[0], math.fsum(values[1:]), 1e-4):
-                yield Difference(
-                    file, f"step {step['step']}, rank {step['rank']}", f"{whole} is not the sum of its parts"
-                )
+            if any(step.get(name) is None for name in (whole, *parts)):
+                continue
+            if not close(step[whole], math.fsum(step[name] for name in parts), 1e-4):
+                where = f"step {step['step']}, rank {step['rank']}"
+                yield Difference(file, where, f"{whole} is not the sum of its parts")

@@ -38,6 +38,7 @@ class PairNoise:
     n: int
 
     def bounds(self, ratio: float, confidence: float) -> Bounds:
+        """Return the bounds of a ratio with this noise."""
         factor = math.exp(half_width(self.variance, self.freedom, confidence))
         return ratio / factor, ratio * factor
 
@@ -51,43 +52,56 @@ def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNois
     if n < FEWEST:
         return None
     if set(top) != set(bottom):
-        parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in (top, bottom)]
-        variance = sum(part for part, _ in parts)
-        squares = sum(part**2 / freedom for part, freedom in parts)
-        return PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), n)
+        return welch([top, bottom], n)
+    own = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
+    noise_of_pair = PairNoise(2 * own / n, n - 1, n)
     alike = [cell for cell in others if set(cell) == set(top)]
-    own = statistics.variance([top[k] - bottom[k] for k in top]) / 2  # of a run
     if not alike:
-        return PairNoise(2 * own / n, n - 1, n)
+        return noise_of_pair
     squares_of_cells = _squares([top, bottom, *alike])
     freedom = (1 + len(alike)) * (n - 1)
-    rest = (sum(squares_of_cells) - own * (n - 1)) / (freedom - n + 1)
-    is_noisy = rest <= 0 or stats.f.sf(own / rest, n - 1, freedom - n + 1) < NOISY_PAIR
+    rest_freedom = freedom - (n - 1)
+    rest = (sum(squares_of_cells) - own * (n - 1)) / rest_freedom  # variance of a run without that of the pair
+    is_noisy = rest <= 0 or stats.f.sf(own / rest, n - 1, rest_freedom) < NOISY_PAIR
     if is_noisy or _unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
-        return PairNoise(2 * own / n, n - 1, n)
+        return noise_of_pair
     return PairNoise(2 * sum(squares_of_cells) / freedom / n, freedom, n)
 
 
+def welch(pair: Sequence[Logs], n: int) -> PairNoise:
+    """Return the noise of a ratio of two cells whose repeats do not match, with Satterthwaite's degrees of freedom."""
+    parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in pair]
+    variance = sum(part for part, _ in parts)
+    squares = sum(part**2 / freedom for part, freedom in parts)
+    return PairNoise(variance, variance**2 / squares if squares else sum(freedom for _, freedom in parts), n)
+
+
 def _squares(cells: Sequence[Logs]) -> list[float]:
-    """Return the sum of squares of each cell about its own mean and the means of the rounds."""
+    """Return the sum of squares of each cell about its own mean and the means of the rounds. All have the same repeats.
+
+    Round k is repeat k of all cells.
+    """
     repeats = list(cells[0])
-    mean_of_round = {k: statistics.fmean(cell[k] for cell in cells) for k in repeats}
+    mean_of_round = {repeat: statistics.fmean(cell[repeat] for cell in cells) for repeat in repeats}
     mean = statistics.fmean(mean_of_round.values())
     squares = []
     for cell in cells:
         own = statistics.fmean(cell.values())
-        squares.append(math.fsum((cell[k] - own - mean_of_round[k] + mean) ** 2 for k in repeats))
+        squares.append(math.fsum((cell[repeat] - own - mean_of_round[repeat] + mean) ** 2 for repeat in repeats))
     return squares
 
 
 def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
-    """Return whether Bartlett's test finds the variances of three or more cells unequal."""
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; of two cells it is not asked.
+
+    `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
+    """
     total, cells = sum(freedom), len(squares)
     if cells < 3 or sum(squares) <= 0:
         return False
-    logs = [f * math.log(max(s / f, 1e-300)) for s, f in zip(squares, freedom, strict=True)]
+    logs = [own * math.log(max(square / own, 1e-300)) for square, own in zip(squares, freedom, strict=True)]
     statistic = total * math.log(sum(squares) / total) - math.fsum(logs)
-    correction = 1 + (sum(1 / f for f in freedom) - 1 / total) / (3 * (cells - 1))
+    correction = 1 + (sum(1 / own for own in freedom) - 1 / total) / (3 * (cells - 1))
     return bool(stats.chi2.sf(statistic / correction, cells - 1) < level)
 
 
@@ -95,7 +109,8 @@ def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -
 class CellFamily:
     """All pairs of some cells, whose intervals hold together.
 
-    `log_ratio`, `half`: of a pair of names; `worst_half`: half-width of the one-sided bounds against the best cell.
+    `log_ratio`, `half`: of a pair of names, logarithm of the first rate over the second, and its half-width. `n`:
+    repeats of the cell with the fewest; `own`: the noise of each pair alone.
     """
 
     cells: list[str]
@@ -104,16 +119,18 @@ class CellFamily:
     log_ratio: Mapping[tuple[str, str], float]
     half: Mapping[tuple[str, str], float]
     unequal: bool
-    pooled: float  # standard error of the ratio of two cells with the fewest runs, by the noise of all
+    pooled: float  # by the noise of all cells: standard error of a ratio; of a run where repeats do not match
     freedom: float
     own: Mapping[tuple[str, str], PairNoise]
     confidence: float
 
     def bounds(self, a: str, b: str) -> Bounds:
+        """Return the bounds of the rate of `a` over that of `b`."""
         centre, half = self.log_ratio[a, b], self.half[a, b]
         return math.exp(centre - half), math.exp(centre + half)
 
     def differ(self, a: str, b: str) -> bool:
+        """Return whether two cells are told apart: their interval leaves out a ratio of 1."""
         return abs(self.log_ratio[a, b]) > self.half[a, b]
 
     def worst(self, cell: str, others: Sequence[str]) -> float:
@@ -129,7 +146,7 @@ class CellFamily:
         return math.exp(lowest)
 
     def standard_error(self, a: str, b: str) -> float:
-        """Return that of a pair by the noise of all cells. `pooled` is of a single run where repeats do not match."""
+        """Return the standard error of the logarithm of a pair's ratio, by the noise of all cells."""
         if self.method == "tukey-blocks":
             return self.pooled
         return self.pooled * math.sqrt(1 / self.own[a, a].n + 1 / self.own[b, b].n)
@@ -151,7 +168,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(counts.values()) - len(names)
         pooled = math.sqrt(sum(squares) / freedom)
-    unequal = _unequal(squares, [n - 1] * len(names) if matched else [m - 1 for m in counts.values()], NOISY_CELLS)
+    unequal = _unequal(squares, [count - 1 for count in counts.values()], NOISY_CELLS)
     tukey = float(stats.studentized_range.ppf(confidence, len(names), freedom)) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
     ratio, half = {}, {}
@@ -171,7 +188,10 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
 @lru_cache(maxsize=64)
 def dunnett(confidence: float, cells: int, freedom: float) -> float:
-    """Return the quantile of the largest of `cells` - 1 differences to one mean, one-sided, for equal numbers."""
+    """Return Dunnett's quantile, one-sided, of the largest of `cells` - 1 differences to one mean, of equal numbers.
+
+    `freedom`: degrees of freedom of the estimated spread, over whose distribution an integral is made.
+    """
     if cells == 2:
         return float(stats.t.ppf(confidence, freedom))
     z, weight = np.polynomial.hermite_e.hermegauss(80)
@@ -190,8 +210,9 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
     k = len(family.cells)
     pairs = k * (k - 1) // 2
     if family.unequal:
-        noise = max((family.own[pair] for pair in family.own if pair[0] != pair[1]), key=lambda own: own.variance)
-        spread, freedom = math.sqrt(noise.variance * family.n), noise.freedom
+        noise_of_pairs = [noise for (a, b), noise in family.own.items() if a != b]
+        noisiest = max(noise_of_pairs, key=lambda noise: noise.variance)
+        spread, freedom = math.sqrt(noisiest.variance * family.n), noisiest.freedom
     else:
         error = family.standard_error(family.cells[0], family.cells[1])
         spread, freedom = error * math.sqrt(family.n), family.freedom
@@ -199,11 +220,11 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
     own = random.chisquare(n - 1, DRAWS)
     rest = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
     alone = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
-    among_all = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)
+    among_all = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)  # Bonferroni's
     needed = among_all
     if not family.unequal:
-        residual = (k - 1) * (n - 1)
-        tukey = _tukey(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + rest) / residual)
+        freedom_of_all = (k - 1) * (n - 1)
+        tukey = _tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own + rest) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         needed = np.where(is_mistaken, among_all, np.maximum(alone, tukey))
@@ -213,7 +234,7 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
 def shown_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
     """Return the difference that `n` repeats show 8 times in 10 of a single ratio with that noise so far."""
     spread = math.sqrt(noise.variance * noise.n)
-    others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
+    others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
     random = np.random.default_rng(7)
     own = random.chisquare(n - 1, DRAWS)
     tail = (1 - confidence) / 2

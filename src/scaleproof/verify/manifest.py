@@ -72,15 +72,14 @@ def check_manifest(folder: Path) -> list[Difference]:
         file = folder / name
         if not file.is_file():
             differences.append(Difference(name, "", "is missing"))
-        elif (size := file.stat().st_size) > MOST_BYTES:
+        elif (size := file.stat().st_size) > MOST_BYTES:  # too large to be read
             differences.append(Difference(name, "", f"has {integer(size)} bytes: changed since the report was written"))
         elif (current := sha256_of(file)) != expected:
             problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
             differences.append(Difference(name, "sha256", problem))
-    for name in sorted(p.relative_to(folder).as_posix() for p in folder.glob("runs/*/rep*/training_metrics.json")):
-        if name not in listed:
-            differences.append(Difference(name, "", "a run that the report does not have"))
-    return differences
+    runs = (path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json"))
+    unlisted = sorted(name for name in runs if name not in listed)
+    return differences + [Difference(name, "", "a run that the report does not have") for name in unlisted]
 
 
 def _files(folder: Path) -> list[str]:

@@ -1,4 +1,7 @@
-"""report.html read back: figures, links, files, machine, and the sentences of claims.json word by word."""
+"""report.html read back: figures, links, files, machine, and the sentences of claims.json word by word.
+
+A figure is a link with its name (data-id), its cell (data-cell) and, as its title, its value with the interval.
+"""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -55,6 +58,7 @@ class Element:
         return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
 
     def _parts(self) -> Iterator[str]:
+        """Yield the texts inside, in their order."""
         for child in self.children:
             if isinstance(child, str):
                 yield child
@@ -77,9 +81,10 @@ class _Page(HTMLParser):
             self._open.append(element)
 
     def handle_endtag(self, tag: str) -> None:
-        depth = next((k for k in range(len(self._open) - 1, 0, -1) if self._open[k].tag == tag), None)
-        if depth is not None:
-            del self._open[depth:]
+        for depth in range(len(self._open) - 1, 0, -1):  # the innermost one of that tag ends, with all inside of it
+            if self._open[depth].tag == tag:
+                del self._open[depth:]
+                return
 
     def handle_data(self, data: str) -> None:
         self._open[-1].children.append(data)
@@ -112,12 +117,7 @@ def check_page(
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the figures that are others than the recomputed ones, or stand in the row of another cell."""
     for row in page.all("tr"):
-        heading = next(row.all("th", scope="row"), None)
-        for link in row.all("a", kind="figure"):
-            cell = link.attributes.get("data-cell", "")
-            named = heading.text.removesuffix("†") if heading else cell
-            if {named, link.attributes.get("href", "").removeprefix("#from-")} != {cell}:
-                yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
+        yield from _check_row(row)
     for link in page.all("a", kind="figure"):
         identity = link.attributes.get("data-id", "")
         quantity = quantities.get(identity)
@@ -130,10 +130,23 @@ def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference
         computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
         for text in (link.attributes.get("title", ""), link.text):
             stated = numbers(text.partition(", n=")[0])
-            for printed, value in zip(stated if "[" in text else stated[:1], computed, strict=False):
+            if "[" not in text:  # without an interval behind the value
+                stated = stated[:1]
+            for printed, value in zip(stated, computed, strict=False):
                 if not stands_for(printed, value * factor):
                     gives = significant(value * factor, 7)
                     yield Difference(FILE, identity, f"is {printed}, the raw files give {gives}")
+
+
+def _check_row(row: Element) -> Iterator[Difference]:
+    """Yield the figures of a table's row that are of another cell than its heading names, or link to another."""
+    heading = next(row.all("th", scope="row"), None)
+    for link in row.all("a", kind="figure"):
+        cell = link.attributes.get("data-cell", "")
+        named = heading.text.removesuffix("†") if heading else cell
+        linked = link.attributes.get("href", "").removeprefix("#from-")
+        if not cell == named == linked:
+            yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
 
 
 def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
@@ -217,7 +230,7 @@ def _check_links(page: Element) -> Iterator[Difference]:
 
 def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
     """Yield the sentences of the page that are not those of claims.json, in their order."""
-    answer = next((e for e in page.all("div") if e.attributes.get("class", "").startswith("answer")), Element("div"))
+    answer = _answer(page)
     printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
     expected = [_plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
     for text, stated in zip(printed, expected, strict=False):
@@ -249,30 +262,35 @@ def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Differ
         cells = [*row.all("th"), *row.all("td")]
         if len(cells) == 2:
             stated[cells[0].text] = cells[1].text
-    metrics = [run.metrics for run in runs]
     expected = {
-        name: [one[part].get(key) for one in metrics] for name, (part, key) in ENVIRONMENT.items() if name in stated
+        name: [run.metrics[section].get(key) for run in runs]
+        for name, (section, key) in ENVIRONMENT.items()
+        if name in stated
     }
-    hardware = [one["hardware"] for one in metrics]
-    expected["Processor"] = [f"{h['cpu_model']}, {h['cpu_allowed']} logical CPUs" for h in hardware]
+    hardware = [run.metrics["hardware"] for run in runs]
+    expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
     if "Devices" in stated:
-        expected["Devices"] = [rank["device_name"] for one in metrics for rank in one.get("ranks") or []] or [
-            "none came up"
-        ]
+        devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]
+        expected["Devices"] = devices or ["none came up"]
     for name, values in expected.items():
         texts = {" ".join(str("unknown" if value is None else value).split()) for value in values}
         if set(stated.get(name, "").split("; ")) != texts:
             gives = "; ".join(sorted(texts))
             yield Difference(FILE, name, f'is "{stated.get(name, "")[:80]}", the runs have "{gives[:80]}"')
-    head = next((e.text for e in page.all("dd") if "logical CPUs" in e.text), "")
-    if metrics and not any(text in head for text in expected["Processor"]):
+    head = next((element.text for element in page.all("dd") if "logical CPUs" in element.text), "")
+    if runs and not any(text in head for text in expected["Processor"]):
         yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')
 
 
 def _check_rates(page: Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield rates in the answer that no cell or run has: of pages that were made before there were claims."""
-    answer = next((e.text for e in page.all("div") if e.attributes.get("class", "").startswith("answer")), "")
     rates = [quantity.value for name, quantity in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", answer):
+    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", _answer(page).text):
         if not any(stands_for(printed, rate) for rate in rates):
             yield Difference(FILE, "answer", f"no cell or run has a rate of {printed}/s")
+
+
+def _answer(page: Element) -> Element:
+    """Return the answer at the top of a page; an empty element where there is none."""
+    answers = (element for element in page.all("div") if element.attributes.get("class", "").startswith("answer"))
+    return next(answers, Element("div"))

@@ -1,4 +1,4 @@
-"""The A/B comparisons of a campaign, computed again from the runs of their pairs."""
+"""The A/B comparisons of a campaign, computed again from the runs of their pairs: of A and B, or of A twice (A/A)."""
 
 import math
 import statistics
@@ -43,7 +43,7 @@ class PairedRuns:
     def spread(self) -> float:
         """Standard deviation of the logarithm of a pair's ratio, of all pairs; the true mean of A / A is 0."""
         mean = statistics.fmean(self.logs)
-        squares = [(x - mean) ** 2 for x in self.logs] + [math.log(ratio) ** 2 for ratio in self.null_ratios]
+        squares = [(log - mean) ** 2 for log in self.logs] + [math.log(ratio) ** 2 for ratio in self.null_ratios]
         return math.sqrt(math.fsum(squares) / self.freedom)
 
 
@@ -55,7 +55,7 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         if not entry["estimate"]:
             continue
         runs, differences = read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
-        if differences:  # and what follows from them is not said besides
+        if differences:  # then what follows from them is not reported as well
             yield from differences
             continue
         pairs = _paired(json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"], runs)
@@ -67,14 +67,14 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         yield from _check_arms(entry, pairs.runs)
         for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
             stated = entry["estimate"][name]
-            if len(values) != len(stated) or not all(close(x, y) for x, y in zip(values, stated, strict=True)):
+            if len(values) != len(stated) or not all(map(close, values, stated)):
                 yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
 
 
 def _paired(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
     """Return the ratios of the pairs in which both runs have numbers. `pairs`: of pairs.json."""
     run_of_arm = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}  # by ("pair1", "a")
-    ratios: dict[bool, list[float]] = {False: [], True: []}
+    ratios: dict[bool, list[float]] = {False: [], True: []}  # under True of A/A pairs
     whole = []
     for pair in pairs:
         a, b = (run_of_arm.get((f"pair{pair['pair']}", arm)) for arm in "ab")
@@ -102,13 +102,12 @@ def _bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
     yield "high", math.exp(mean + half)
-    claimed = abs(mean) > max(half, _floor(pairs))
+    claimed = abs(mean) > half and abs(mean) > _floor(pairs)  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
     unit = _detectable(n, len(pairs.null_ratios))
-    quantiles = (float(stats.chi2.ppf(p, pairs.freedom)) for p in (0.975, 0.025))
-    low, high = (pairs.spread * math.sqrt(pairs.freedom / quantile) for quantile in quantiles)
-    yield "detectable_low", math.expm1(unit * low)
-    yield "detectable_high", math.expm1(unit * high)
+    for name, probability in (("detectable_low", 0.975), ("detectable_high", 0.025)):
+        quantile = float(stats.chi2.ppf(probability, pairs.freedom))
+        yield name, math.expm1(unit * pairs.spread * math.sqrt(pairs.freedom / quantile))
 
 
 def _detectable(n: int, nulls: int) -> float:
@@ -118,7 +117,7 @@ def _detectable(n: int, nulls: int) -> float:
     freedom = n - 1 + nulls
     interval = stats.t.ppf(0.975, n - 1) * np.sqrt(own / (n - 1))
     floor = stats.t.ppf(0.975, freedom) * np.sqrt((own + of_null) / freedom)
-    needed = np.maximum(interval, floor) - random.standard_normal(DRAWS)
+    needed = np.maximum(interval, floor) - random.standard_normal(DRAWS)  # a claim must pass both
     return float(np.quantile(needed, POWER)) / math.sqrt(n)
 
 
@@ -130,6 +129,7 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
 
 
 def _text(value: object) -> str:
+    """Return a value as it stands in a message: a figure with ten digits."""
     return significant(value, 10) if isinstance(value, float) else f"{value}"
 
 

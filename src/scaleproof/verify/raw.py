@@ -1,4 +1,7 @@
-"""The raw files of a campaign: `training_metrics.json` and `steps.csv` of every run, read with json and csv alone."""
+"""The raw files of a campaign: `training_metrics.json` and `steps.csv` of every run, read with json and csv alone.
+
+The window of a run are its timed steps, after its warm-up.
+"""
 
 import csv
 import hashlib
@@ -153,7 +156,8 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     heading = next(lines, [])
     if not heading:
         raise ValueError(f"{STEPS} is empty")
-    if absent := [name for name in COLUMNS if name not in heading]:
+    absent = [name for name in COLUMNS if name not in heading]
+    if absent:
         raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
     places = [heading.index(name) for name in COLUMNS]
     for line in lines:
@@ -183,7 +187,8 @@ def _row(values: list[str]) -> tuple[str, int, Row]:
         step_text, rank_text, seconds_text, wait_text, loss_text, samples_text, tokens_text = texts
         step, rank, samples, tokens = map(int, (step_text, rank_text, samples_text, tokens_text))
         seconds, wait, loss = map(float, (seconds_text, wait_text, loss_text))
-        sound = 0 < seconds < math.inf and abs(wait) < math.inf and step >= 0 <= rank and samples > 0 < tokens
+        times_sound = 0 < seconds < math.inf and abs(wait) < math.inf
+        sound = times_sound and step >= 0 and rank >= 0 and samples > 0 and tokens > 0
     except ValueError:
         sound = False
     if not sound or phase not in PHASES:
@@ -192,10 +197,7 @@ def _row(values: list[str]) -> tuple[str, int, Row]:
 
 
 def _inconsistencies(run: RawRun) -> list[Difference]:
-    """Return where a run's metrics are not those of its steps, or not of the configuration beside them.
-
-    Stops at a fault that explains others. Figures are compared to 1e-5 relative: steps.csv has nine digits.
-    """
+    """Return where a run's metrics are not those of its steps or configuration, up to a fault that explains others."""
     steps_file = run.path.replace(METRICS, STEPS)
     expected = run.metrics["files"].get(STEPS)
     if not run.ok and expected is None:
@@ -212,6 +214,14 @@ def _inconsistencies(run: RawRun) -> list[Difference]:
     printed = run.metrics.get("evidence") in ("printed", "watched")  # programs need not print a loss
     if not printed and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
+    return _wrong_figures(run, printed)
+
+
+def _wrong_figures(run: RawRun, printed: bool) -> list[Difference]:
+    """Return the figures of a run's window that are not those of its steps, to 1e-5 relative: steps.csv has 9 digits.
+
+    `printed`: whether they are of a program's log, which may lack some.
+    """
     window = run.metrics["window"]
     figures = vars(window_figures(run.window, window["wall_time_sec"]))
     if printed:
@@ -245,6 +255,7 @@ def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, obj
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether a value of JSON is a number; bool, which is an int to Python, is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

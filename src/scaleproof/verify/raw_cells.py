@@ -1,7 +1,10 @@
-"""Cells as their raw runs have them, families of them, and the bounds of every ratio of a report."""
+"""Cells (configurations with their runs) as their raw files have them, families of them, the bounds of every ratio.
+
+A family holds the ratios of all pairs of the cells of one size and of what they are held against, in intervals that
+hold together. A point of a report is one size of a series, of cells that differ in devices alone.
+"""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +38,7 @@ class RawCell:
 
     @property
     def rate(self) -> float:
+        """Tokens/s: all tokens over all time of the windows."""
         return math.fsum(map(_tokens, self.runs)) / math.fsum(map(_seconds, self.runs))
 
     @property
@@ -73,10 +77,12 @@ class RawCell:
 
 
 def _tokens(run: RawRun) -> float:
+    """Return the tokens of a run's window, its timed steps."""
     return float(run.metrics["window"]["tokens_processed_global"])
 
 
 def _seconds(run: RawRun) -> float:
+    """Return the seconds of a run's window."""
     return float(run.metrics["window"]["wall_time_sec"])
 
 
@@ -95,10 +101,12 @@ class Answer:
 
     @property
     def confidence(self) -> float:
+        """Level of intervals of ratios: higher where results decide when repeats end, after looks at them."""
         look = self.report.get("repeats")
         return float(look["confidence"]) if look else CONFIDENCE
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
+        """Return the noise of the ratio of two cells, with that of the others; None of fewer than three runs."""
         others = [other.logs for name, other in self.cells.items() if name not in (cell, base)]
         return intervals.pair_noise(self.cells[cell].logs, self.cells[base].logs, others)
 
@@ -109,43 +117,47 @@ class Answer:
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
     def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
-        """Return what a cell of several devices is held against: the best single device, else `baseline`."""
+        """Return what the cell of a point is held against: the best single device, else `baseline`; None if neither."""
         if point["devices"] < 2:
             return None
         return point["best_single"] or (baseline if point["speedup"] else None)
 
     def family_with(self, cell: str) -> CellFamily | None:
-        """Return the family in which a cell is held against what is not of its size; None without one."""
+        """Return the family of the largest size that has a cell in it; None without one."""
         families = [self.family(place) for place in range(len(self.report["ranking"]))]
         return next((family for family in reversed(families) if family and cell in family.cells), None)
 
     def family(self, place: int) -> CellFamily | None:
-        """Return the family of the ranking at `place`: its comparable cells and what they are held against."""
+        """Return the family of the ranking at `place`, made once: its comparable cells and their references."""
         if place not in self.families:
-            names = comparable(self.report["ranking"][place])
-            points = {p["cell"]: (p, s["baseline"]) for s in self.report["series"] for p in s["runs"].values()}
-            if len(names) > 1:
-                references = [self.reference(*points[name]) for name in names if name in points]
-                names = list(dict.fromkeys([*names, *(name for name in references if name)]))
-                logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
-                rates = {name: self.cells[name].rate for name in names}
-                self.families[place] = intervals.family(logs, rates, self.confidence)
-            else:
-                self.families[place] = None
+            self.families[place] = self._family(comparable(self.report["ranking"][place]))
         return self.families[place]
+
+    def _family(self, names: list[str]) -> CellFamily | None:
+        """Return the family of the cells `names`, and behind them what they are held against; None of one cell."""
+        if len(names) < 2:
+            return None
+        series_of = {point["cell"]: series for series in self.report["series"] for point in series["runs"].values()}
+        points = {point["cell"]: point for series in self.report["series"] for point in series["runs"].values()}
+        references = [self.reference(points[name], series_of[name]["baseline"]) for name in names if name in points]
+        names = list(dict.fromkeys([*names, *(name for name in references if name)]))
+        logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
+        return intervals.family(logs, {name: self.cells[name].rate for name in names}, self.confidence)
 
 
 def comparable(ranking: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a ranking that may be compared with its fastest, which comes first."""
     return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
 
 
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> Answer:
+    """Return the Answer of a campaign's `runs`; arguments as of Answer."""
     cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
     return Answer(cells, report, codes)
 
 
 def ratio_bounds(answer: Answer) -> dict[str, Bounds | None]:
-    """Return the bounds of every ratio of the report, by the name of the figure; None where none can be computed."""
+    """Return the bounds of every ratio of the report, by the name of its figure; None where none can be computed."""
     report = answer.report
     bounds: dict[str, Bounds | None] = {}
     for place, ranking in enumerate(report["ranking"]):
@@ -182,20 +194,14 @@ def _point_bounds(answer: Answer, name: str, base: str) -> dict[str, Bounds | No
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
     """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
-    value = (
-        len(cell.runs)
-        / math.fsum(run.metrics["total_wall_time_sec"] for run in cell.runs)
-        * math.fsum(run.metrics["total_wall_time_sec"] for run in base.runs)
-        / len(base.runs)
+    seconds, base_seconds = (
+        math.fsum(run.metrics["total_wall_time_sec"] for run in runs) for runs in (cell.runs, base.runs)
     )
+    value = len(cell.runs) / seconds * base_seconds / len(base.runs)
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
-    if noise is None and min(len(cell.runs), len(base.runs)) > 1:
-        parts = [
-            (statistics.variance(one.job_logs.values()) / len(one.runs), len(one.runs) - 1) for one in (cell, base)
-        ]
-        variance = sum(part for part, _ in parts)
-        squares = sum(part**2 / freedom for part, freedom in parts)
-        noise = PairNoise(variance, variance**2 / squares if squares else sum(f for _, f in parts), 2)
+    fewest = min(len(cell.runs), len(base.runs))
+    if noise is None and fewest > 1:
+        noise = intervals.welch([cell.job_logs, base.job_logs], fewest)
     return noise.bounds(value, confidence) if noise else None
 
 
@@ -203,5 +209,6 @@ def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
     """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
     if bounds is None:
         return None
-    low, high = ((1 / s - 1 / n) / (1 - 1 / n) for s in (bounds[1], bounds[0]))
+    smallest, largest = bounds  # of the speed-up: the serial part falls with it
+    low, high = ((1 / speedup - 1 / n) / (1 - 1 / n) for speedup in (largest, smallest))
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)

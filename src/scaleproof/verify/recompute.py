@@ -1,4 +1,8 @@
-"""Every figure of a campaign from its raw runs: value, n, interval where it is over runs, formula, source files."""
+"""Every figure of a campaign from its raw runs: value, n, interval where it is over runs, formula, source files.
+
+A cell is a configuration with its runs; the window of a run are its timed steps. A command is somebody's program, of
+which only its log is known.
+"""
 
 import math
 import statistics
@@ -59,29 +63,40 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
             logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate)
     changed = dict(quantities)
     for cell, own in logs.items():
-        alike = [of_cell for of_cell in logs.values() if set(of_cell) == set(own)]
+        alike = [logs_of_cell for logs_of_cell in logs.values() if set(logs_of_cell) == set(own)]
         name = f"cells/{cell}/tokens_per_s"
         if len(alike) < 2 or len(own) < 2 or name not in quantities:
             continue
-        n_cells, n_runs = len(alike), len(own)
-        variances = [statistics.variance(list(of_cell.values())) for of_cell in alike]
-        round_means = [statistics.fmean(of_cell[repeat] for of_cell in alike) for repeat in own]
-        between = n_cells * statistics.variance(round_means)
-        variance = statistics.fmean(variances)
-        within = (n_cells * variance - between) / (n_cells - 1)
-        own_variance = statistics.variance(list(own.values()))
-        others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
-        of_chance = f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1)) if others > 0 else 0.0
-        if variance > 0 and of_chance >= NOISY_PAIR:
-            freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
-            factor = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
+        factor = _factor_by_all_cells(own, alike)
+        if factor is not None:
             quantity = quantities[name]
             changed[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
     return changed
 
 
+def _factor_by_all_cells(own: Mapping[int, float], alike: Sequence[Mapping[int, float]]) -> float | None:
+    """Return the factor from the rate of a cell to the bounds of its interval; None where it is noisier than others.
+
+    `own`: repeat -> logarithm of its rate; `alike`: these of all cells with the same repeats, itself among them.
+    """
+    n_cells, n_runs = len(alike), len(own)
+    variance = statistics.fmean(statistics.variance(list(logs.values())) for logs in alike)
+    round_means = [statistics.fmean(logs[repeat] for logs in alike) for repeat in own]
+    between = n_cells * statistics.variance(round_means)
+    within = (n_cells * variance - between) / (n_cells - 1)
+    own_variance = statistics.variance(list(own.values()))
+    others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
+    if variance <= 0 or others <= 0:
+        return None
+    of_chance = f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1))
+    if of_chance < NOISY_PAIR:
+        return None
+    freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
+    return math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
+
+
 def with_bounds(quantities: Quantities, bounds: Mapping[str, tuple[float, float] | None]) -> Quantities:
-    """Return `quantities` with intervals for those that `bounds` names, where it has some."""
+    """Return `quantities` with the intervals of `bounds` for those that it names; where it has None, as they were."""
     known = {name: pair for name, pair in bounds.items() if pair and name in quantities}
     return quantities | {name: replace(quantities[name], low=low, high=high) for name, (low, high) in known.items()}
 
@@ -162,12 +177,12 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
             figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
     for name, (how, path) in FROM_METRICS.items():
         values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
-        if len(values) == n:
+        if len(values) == n:  # a run without it leaves the figure unknown
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
     figures |= {name: quantity(value, formula) for name, (value, formula) in _shares(runs, rate).items()}
     if all(_has_steps(run) for run in runs):
         return figures
-    return {name: figure for name, figure in figures.items() if not name.startswith("step")}
+    return {name: figure for name, figure in figures.items() if not name.startswith("step")}  # timed as a whole
 
 
 def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
@@ -175,36 +190,36 @@ def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
 
     `rate`: of the cell in tokens/s, to which MFU is scaled.
     """
-    metrics = [run.metrics for run in runs]
-    if any("reading" in one for one in metrics):
+    if any("reading" in run.metrics for run in runs):
         return {}
     shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
-    loads = [load for one in metrics if (load := _load(one["ranks"])) is not None]
+    loads = [load for run in runs if (load := _load(run.metrics["ranks"])) is not None]
     if loads:
         shares["device_load"] = (statistics.median(loads), "median over runs of the mean load of devices")
-    joules = [energy for one in metrics if (energy := (one.get("energy") or {}).get("joules")) is not None]
-    if len(joules) == len(metrics):
-        tokens = sum(one["window"]["tokens_processed_global"] for one in metrics)
+    joules = [energy for run in runs if (energy := _at(run.metrics, "energy.joules")) is not None]
+    if len(joules) == len(runs):
+        tokens = sum(run.metrics["window"]["tokens_processed_global"] for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
-    mfu = (metrics[0].get("utilization") or {}).get("mfu")
+    mfu = _at(runs[0].metrics, "utilization.mfu")
     if mfu is not None:
-        own = metrics[0]["window"]["tokens_per_sec_global"]
-        shares["mfu"] = (mfu * rate / own, "MFU of the first run, at the rate of the cell")
+        own_rate = runs[0].metrics["window"]["tokens_per_sec_global"]
+        shares["mfu"] = (mfu * rate / own_rate, "MFU of the first run, at the rate of the cell")
     return shares
 
 
 def waiting_share(runs: Sequence[RawRun]) -> float:
     """Return the part of a step that waits for data, the median over runs."""
     windows = [run.metrics["window"] for run in runs]  # which `steps.csv` gives to nine digits
-    return statistics.median(w["dataload_time_mean_sec"] / w["step_time_mean_sec"] for w in windows)
+    return statistics.median(window["dataload_time_mean_sec"] / window["step_time_mean_sec"] for window in windows)
 
 
 def _load(ranks: list[dict[str, Any]]) -> float | None:
     """Return how busy the devices of a run were: by NVML, on a CPU by the cores that were used; None if unknown."""
-    gpus = [gpu["utilization_mean"] for rank in ranks for gpu in rank.get("gpus") or []]
-    if gpus:
-        return None if None in gpus else statistics.fmean(gpus)
-    if ranks[0]["device_name"] != "cpu" or "cpu_load" not in ranks[0]:
+    loads = [gpu["utilization_mean"] for rank in ranks for gpu in rank.get("gpus") or []]
+    if loads:
+        return None if None in loads else statistics.fmean(loads)
+    on_cpu = ranks[0]["device_name"] == "cpu"  # as all ranks
+    if not on_cpu or "cpu_load" not in ranks[0]:
         return None
     return statistics.fmean(rank["cpu_load"] / len(rank["cores"]) for rank in ranks)
 
@@ -216,6 +231,7 @@ def _has_steps(run: RawRun) -> bool:
 
 
 def devices(run: RawRun) -> int:
+    """Return the number of devices of a run, on all of its nodes."""
     nodes, per_node = run.metrics["config"]["execution"]["geometry"].split("x")
     return int(nodes) * int(per_node)
 
@@ -289,9 +305,7 @@ def _derived_ratios(
     That is efficiency and, of `strong` scaling, whose work is equal, speed-up by jobs and the Karp-Flatt serial part.
     `groups`: the measured runs of each cell.
     """
-    s = speedup.value
-    n = speedup.n
-    sources = speedup.sources
+    s, n, sources = speedup.value, speedup.n, speedup.sources  # the S of the formulas
     n_devices, base_devices = devices(groups[cell][0]), devices(groups[base][0])
     factor = n_devices / base_devices
     efficiency = RecomputedQuantity(

@@ -57,20 +57,21 @@ def _estimate_differences(
     file: str, where: str, stated: dict[str, Any] | None, quantity: RecomputedQuantity | None
 ) -> Iterator[Difference]:
     """Yield where a stated value and its bounds, `low` and `high`, are not the recomputed ones; both may be missing."""
-    if stated is None or quantity is None:
-        if stated is not None:
-            yield Difference(file, where, UNKNOWN)
-        if quantity is not None:
-            yield Difference(file, where, "has no value")
+    if stated is None and quantity is None:
+        return
+    if quantity is None:
+        yield Difference(file, where, UNKNOWN)
+        return
+    if stated is None:
+        yield Difference(file, where, "has no value")
         return
     if not close(stated["value"], quantity.value):
         yield Difference(file, where, f"is {stated['value']}, the raw files give {significant(quantity.value, 10)}")
     for bound in ("low", "high"):
         expected = getattr(quantity, bound)
         if expected is not None and not close(stated[bound], expected, 1e-6):
-            yield Difference(
-                file, f"{where}, {bound}", f"is {stated[bound]}, the raw files give {significant(expected, 10)}"
-            )
+            problem = f"is {stated[bound]}, the raw files give {significant(expected, 10)}"
+            yield Difference(file, f"{where}, {bound}", problem)
 
 
 def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[Difference]:
@@ -80,7 +81,7 @@ def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[D
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
         above_note = {finding["code"] for finding in of_cell if finding["severity"] != "note"}
-        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}
+        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:

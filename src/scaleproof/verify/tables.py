@@ -106,7 +106,7 @@ def check_printed(file: str, cell: str, heading: str, text: str, quantities: Qua
 
 
 def check_latex(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where tables/<name>.tex has not what tables/<name>.md has under the same headings."""
+    """Yield where tables/<name>.tex has not what tables/<name>.md has under the same headings; of no table, nothing."""
     file = f"tables/{name}.tex"
     text = text_of(folder / file)
     if r"\midrule" not in text:

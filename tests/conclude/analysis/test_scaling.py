@@ -157,6 +157,11 @@ def test_the_ranking_keeps_out_what_is_incomparable(tmp_path):
     assert "zero1-n1x2" not in (group.recommendation.cell, group.recommendation.candidate)
 
 
+def test_sizes_are_in_the_order_of_their_numbers(tmp_path):
+    rates = {2: 200.0, 8: 700.0, 16: 1200.0}
+    assert [group.devices for group in report(of_rates(tmp_path, rates)).ranking] == list(rates)
+
+
 def of_strategies(tmp_path, strategies, noise, repeats=3):
     """One device and two under each strategy, all equally fast.
 

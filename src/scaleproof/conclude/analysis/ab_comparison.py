@@ -1,4 +1,7 @@
-"""comparison.json: every A/B comparison of a campaign, from its pairs of runs."""
+"""comparison.json: every A/B comparison of a campaign, from its pairs of runs.
+
+Its arms are two cells (configurations), A and B, run side by side in pairs; an A/A pair, of A twice, shows the noise.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.files import read_record
-from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.findings.finding import Finding, Findings, codes_above_note
 from scaleproof.ground.records.comparison_report import AbComparison, ArmRate, ComparisonArms, ComparisonReport
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, Run, read_run
@@ -38,17 +41,20 @@ class Pair:
 
 
 def pairs_of(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
-    """The pairs of each comparison of a campaign. `folder`: its results. Raises as `read_pairs`."""
+    """The pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`.
+
+    `comparisons`: name -> its declaration and its cells A and B.
+    """
     return {name: read_pairs(folder / "compare" / name / "pairs.json", a, b) for name, (_, a, b) in comparisons.items()}
 
 
 def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
-    """The pairs of `a` and `b` that a pairs.json lists. Raises UserError where it is damaged.
+    """The pairs of the cells `a` and `b` that the pairs.json at `path` lists. Raises UserError where it is damaged.
 
     An arm whose metrics are damaged is a run without numbers.
     """
 
-    def arm(entry: dict[str, Any], name: str) -> Run:
+    def arm(entry: dict[str, Any], name: str) -> Run:  # the run of an entry's arm "a" or "b"
         cell = b if name == "b" and not entry["null"] else a  # both arms of an A/A pair are runs of A
         return _labelled(Path(entry[name]), cell, int(entry["pair"]))
 
@@ -70,8 +76,11 @@ def damaged_of(pairs: list[Pair]) -> list[Run]:
 
 
 def _labelled(folder: Path, cell: Cell, pair: int) -> Run:
-    """The run in a folder, labelled by the last three parts of its path; unreadable where its metrics are damaged."""
-    label = "/".join(folder.parts[-3:])
+    """The run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
+
+    `pair`: the number of its pair, which stands for the repeat.
+    """
+    label = "/".join(folder.parts[-3:])  # NAME/pair1/a
     try:
         run = read_run(folder)
     except DamagedMetrics as error:
@@ -88,9 +97,6 @@ def comparison_report(
     """The A/B comparisons of a campaign with their estimates.
 
     `comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
-
-    `arms`: tokens/s of A and of B over all of their runs, those of A/A pairs included, and the cells of the campaign
-    that do the same work: what the machine does differently between the pairs and these is seen there.
     """
     described = [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
@@ -101,11 +107,13 @@ def _describe(
 ) -> AbComparison:
     """The comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
 
-    `status`: ok; incomplete (fewer than two whole pairs of a kind); invalid (a check failed); incomparable.
+    Its `status` is ok, incomplete, invalid or incomparable (`_status`); only an ok one has an estimate and arms.
     """
-    ratios = {null: [p.ratio for p in pairs if p.null == null and p.ratio is not None] for null in (False, True)}
-    own = findings.of_comparison(name)
-    status, why = _status(ratios, pairs, findings, name)
+    ratios = {  # B over A under False; A over A under True
+        null: [pair.ratio for pair in pairs if pair.null == null and pair.ratio is not None] for null in (False, True)
+    }
+    own_findings = findings.of_comparison(name)
+    status, why = _status(ratios, pairs, own_findings)
     return AbComparison(
         name=name,
         a=a.slug,
@@ -116,48 +124,55 @@ def _describe(
         pairs=len(pairs),
         estimate=compare(ratios[False], ratios[True]) if status == "ok" else None,
         arms=ComparisonArms(a=_arm(a, pairs, cells), b=_arm(b, pairs, cells)) if status == "ok" else None,
-        findings=[code for code in codes_above_note(own) if code != "provenance-differs"],
+        # What differs on purpose is declared; what does not is the status.
+        findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
         metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
     )
 
 
 def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
-    """Tokens/s of an arm over all of its runs, and which of `cells` do the same work."""
+    """Tokens/s of the arm `cell` over all of its runs, with A/A pairs, and which of the campaign's `cells` equal it.
+
+    Beside these it is seen what the machine does differently between the pairs and the campaign's own runs.
+    """
     runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     alike = [other.slug for other in cells if same(cell, other)]
     return ArmRate(tokens_per_s=Estimated.of(throughput(runs)), same_work=alike)
 
 
 def same(a: Cell, b: Cell) -> bool:
-    """Whether two cells do the same work in the same way.
-
-    On one device their strategies may differ, because nothing is spread there.
-    """
+    """Whether two cells do the same work in the same way; on one device, which spreads nothing, by any strategy."""
     differing = set(differences(a.config, b.config))
     return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 
 
 def _status(
-    ratios: dict[bool, list[float]], pairs: list[Pair], findings: Findings, name: str
+    ratios: dict[bool, list[float]], pairs: list[Pair], own_findings: Sequence[Finding]
 ) -> tuple[Status, str | None]:
-    """Status of a comparison, and why it is not ok. `ratios`: of A/A pairs under True, of A and B under False."""
-    own = findings.of_comparison(name)
+    """Status of a comparison, and why it is not ok (None where it is).
+
+    incomplete: fewer than two whole pairs, of A and B or of A twice; invalid: a check found its numbers wrong;
+    incomparable: A and B differ in what was not meant to differ. `ratios`: of A/A pairs under True, of B over A under
+    False; `own_findings`: about this comparison.
+    """
     if min(len(values) for values in ratios.values()) < 2:
         failures = [run.metrics.failure for pair in pairs for run in (pair.a, pair.b) if run.metrics.failure]
-        reasons = dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)
+        reasons = dict.fromkeys(f"{failure.failure_class}: {failure.reason}" for failure in failures)
         return "incomplete", "; ".join(reasons) or "fewer than two pairs"
-    invalid = sorted({f.code for f in own if f.severity == "invalid"})
+    invalid = sorted({finding.code for finding in own_findings if finding.severity == "invalid"})
     if invalid:
         return "invalid", ", ".join(invalid)
-    unintended = [f.evidence for f in own if f.code == "provenance-differs"]
-    return ("incomparable", "; ".join(unintended)) if unintended else ("ok", None)
+    unintended = [finding.evidence for finding in own_findings if finding.code == "provenance-differs"]
+    if unintended:
+        return "incomparable", "; ".join(unintended)
+    return "ok", None
 
 
 def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
     """Keys of two effective configurations that differ, with both values: "section.key" -> [of a, of b].
 
-    `at`: prefix of the keys. None stands for a key that one side lacks: records of an older version do not say what it
-    was.
+    None stands for a key that one side lacks: records of an older version do not say what it was. `at`: prefix of the
+    keys, "section." within a section.
     """
     differing: dict[str, list] = {}
     for name in dict.fromkeys((*a, *b)):

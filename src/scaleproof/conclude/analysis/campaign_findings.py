@@ -1,4 +1,8 @@
-"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
+"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs.
+
+A command is a run of anybody's program, of which only what its log prints is known. A pair are two runs side by side,
+of A and B or of A twice (`null`).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -27,39 +31,39 @@ def campaign_findings(
 ) -> Findings:
     """The findings of all checks on a campaign.
 
-    `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out.
-    `audit_log`: what is wrong in a log, as of anybody's program; asked of each run of a command.
+    `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out; `audit_log`: returns the
+    findings on a log, and is called with the log of each run of a command.
     """
+    comparisons = comparisons or {}
     series = scaling_series(measured_cells(runs))
-    runs_of_pairs = {name: [*runs_of(of_name), *damaged_of(of_name)] for name, of_name in (comparisons or {}).items()}
+    runs_of_pairs = {name: [*runs_of(pairs), *damaged_of(pairs)] for name, pairs in comparisons.items()}
     traced = traced_cells(profiles, measured(runs))
-    arms = [_arms(name, of_name) for name, of_name in (comparisons or {}).items()]
-    of_runs = audit(campaign, runs)
+    arms = [_arms(name, pairs) for name, pairs in comparisons.items()]
+    findings_of_runs = audit(campaign, runs)
     if audit_log:
-        of_commands = [run for run in timed(runs) if run.metrics.evidence == "printed"]
-        of_logs = [finding for run in of_commands for finding in _in_log(run, audit_log)]
-        of_runs = of_runs.model_copy(update={"findings": [*of_runs.findings, *of_logs]})
-    return audit_campaign(of_runs, series, traced, runs_of_pairs, arms, excluded)
+        command_runs = [run for run in timed(runs) if run.metrics.evidence == "printed"]
+        of_logs = [finding for run in command_runs for finding in _in_log(run, audit_log)]
+        findings_of_runs = findings_of_runs.model_copy(update={"findings": [*findings_of_runs.findings, *of_logs]})
+    return audit_campaign(findings_of_runs, series, traced, runs_of_pairs, arms, excluded)
 
 
 def _in_log(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
-    """What is wrong in the log of a run. Notes are left out: they are about what its author could print besides."""
+    """The findings of `audit_log` on the log of a run, but for notes: these are about what could be printed besides."""
     serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=of_run) for finding in serious]
 
 
 def _arms(name: str, pairs: list[Pair]) -> Arms:
-    """The pairs of a comparison as the checks see them: A and B, then A twice; those without numbers are left out."""
-    of_kind = {
-        null: tuple((pair.a, pair.b) for pair in pairs if pair.null == null and pair.ratio is not None)
-        for null in (False, True)
-    }
-    return Arms(name, of_kind[False], of_kind[True])
+    """The pairs of a comparison as the checks take them: of A and B, then of A twice; only pairs that have a ratio."""
+    whole = [pair for pair in pairs if pair.ratio is not None]
+    of_a_and_b = tuple((pair.a, pair.b) for pair in whole if not pair.null)
+    of_a_twice = tuple((pair.a, pair.b) for pair in whole if pair.null)
+    return Arms(name, of_a_and_b, of_a_twice)
 
 
 def with_forecasts(findings: Findings, forecast: ForecastReport) -> Findings:
-    """The findings with those about forecasts and sweeps."""
+    """The findings of a campaign together with those about its forecasts and sweeps, by severity."""
     return Findings(
         campaign=findings.campaign,
         rules_version=findings.rules_version,

@@ -1,4 +1,7 @@
-"""Unintended differences between two cells: a ratio of their rates would measure these as well."""
+"""Unintended differences between two cells: a ratio of their rates would measure these as well.
+
+A cell is one configuration with its runs: of the trainer (Measured), or of a command, anybody's program.
+"""
 
 from collections.abc import Sequence
 
@@ -33,7 +36,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
             fields["unit"] = run.metrics.unit
         for field, value in fields.items():
             values.setdefault(field, set()).add(str(value))
-    return {field: frozenset(of_field) for field, of_field in values.items()}
+    return {field: frozenset(texts) for field, texts in values.items()}
 
 
 def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> list[str]:

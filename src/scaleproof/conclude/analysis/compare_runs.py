@@ -1,4 +1,7 @@
-"""Any two results compared by the rules of a campaign: `scaleproof compare A B`."""
+"""Any two results compared by the rules of a campaign: `scaleproof compare A B`.
+
+A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
+"""
 
 from pathlib import Path
 
@@ -14,16 +17,18 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 def all_own(*paths: Path) -> bool:
-    """Whether every path that exists holds runs of schema 3. Missing ones are reported by whoever reads them."""
+    """Whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
     return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
 
 
 def _is_own(path: Path) -> bool:
+    """Whether a file begins as a metrics file of scaleproof does, of schema 3."""
     with path.open(errors="replace") as file:
         return '"schema_version": "3.' in file.read(200)
 
 
 def _metrics_files(path: Path) -> list[Path]:
+    """The file `path` itself, or all metrics files below the folder `path`."""
     return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
 
 
@@ -33,18 +38,25 @@ def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     Raises UserError where there are none.
     """
     if not path.exists():
-        # The folder of a campaign or a cell may have been given by its name alone.
-        places = [Path("results"), *Path("results").glob("*/runs")]
-        runs_of_cell = [folder for folder in places if (folder / path.name).is_dir()]
-        near = [folder for folder in runs_of_cell if folder.parent in path.parents] or runs_of_cell
-        hint = f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
-        raise UserError(f"{path}{hint or path_fault(path)}")
-    # Pairs of a comparison are arms of their own, and runs made together lie under runs/ as well.
-    files = [f for f in _metrics_files(path) if not {"together", "compare"} & set(f.relative_to(path.parent).parts)]
-    runs = [run for f in files if isinstance(run := read_run(f.parent), TimedRun)]
+        raise UserError(f"{path}{_nearest_result(path) or path_fault(path)}")
+    # Pairs of a comparison are cells of their own, and runs made together lie under runs/ as well.
+    elsewhere = {"together", "compare"}
+    files = [file for file in _metrics_files(path) if not elsewhere & set(file.relative_to(path.parent).parts)]
+    runs = [run for file in files if isinstance(run := read_run(file.parent), TimedRun)]
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
     return by_cell(runs)
+
+
+def _nearest_result(path: Path) -> str:
+    """End of a message that names the folder which is meant, where a campaign or cell was given by its name alone.
+
+    "" where no folder in results/ has the last name of the missing `path`; one of the campaign in `path` is preferred.
+    """
+    places = [Path("results"), *Path("results").glob("*/runs")]  # where campaigns lie, and where their cells
+    candidates = [place for place in places if (place / path.name).is_dir()]
+    near = [place for place in candidates if place.parent in path.parents] or candidates
+    return f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
 
 
 def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
@@ -65,8 +77,9 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
         alone = sorted(set(runs_a) ^ set(runs_b))
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
-    _check_fields(vary, [run for group in (*runs_a.values(), *runs_b.values()) for run in group])
-    return at_once([_compare(str(a), str(b), of_a, of_b, set(vary)) for of_a, of_b in pairs]), alone
+    _check_fields(vary, [run for cell_runs in (*runs_a.values(), *runs_b.values()) for run in cell_runs])
+    comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary)) for cell_a, cell_b in pairs]
+    return at_once(comparisons), alone  # intervals of all comparisons hold together
 
 
 def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
@@ -79,10 +92,13 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     configured = list(differences(first_a.config, first_b.config))
     provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
+    # "execution.strategy" is meant by its whole name or by "strategy".
     unexpected = [field for field in differing if not vary & {field, field.rpartition(".")[2]}]
     findings = audit("compare", [*runs_a, *runs_b]).findings
     expected = _expected_codes(configured)
-    invalid = {f.code: f.evidence for f in findings if f.severity == "invalid" and f.code not in expected}
+    serious = [finding for finding in findings if finding.code not in expected]
+    invalid = {finding.code: finding.evidence for finding in serious if finding.severity == "invalid"}
+    suspect = {finding.code for finding in serious if finding.severity == "suspect"}
     why = None
     if unexpected:
         why = incomparable(unexpected, sorted(vary))
@@ -104,32 +120,37 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
-        suspect=sorted({f.code for f in findings if f.severity == "suspect"} - expected),
+        suspect=sorted(suspect),
         freedom=b_over_a.freedom,
     )
 
 
 def _name(path: str, cell: str) -> str:
+    """The name of a cell in a comparison: its path, and the cell where the path does not name it."""
     return path if cell in Path(path).parts else f"{path} {cell}"
 
 
 def _expected_codes(configured: list[str]) -> set[str]:
-    """Codes of findings that a comparison leaves out. `configured`: keys of the configurations that differ.
-
-    The comparison lists what differs itself. Two campaigns may call one configuration by two names, after the keys that
-    differ in each. Where workload or updates differ on purpose, losses do as well.
-    """
+    """Codes of findings that a comparison leaves out. `configured`: keys of the configurations that differ."""
+    # The comparison lists itself what differs; and two campaigns may call one configuration by two names, after the
+    # keys that differ in each.
     codes = {"provenance-differs", "cells-alike"}
+    # Where workload or updates differ on purpose, losses do as well.
     if any(not key.startswith("execution.") for key in configured):
         codes |= {"losses-differ", "learns-differently"}
     return codes
 
 
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
-    """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
-    config = runs[0].metrics.config
-    keys = {f"{section}.{key}" for section, keys in config.items() if isinstance(keys, dict) for key in keys}
+    """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance.
+
+    A key may be given with or without its section.
+    """
+    first = runs[0]  # its configuration has the keys of all
+    sections = {name: keys for name, keys in first.metrics.config.items() if isinstance(keys, dict)}
+    keys = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))
     for name in vary:
-        if name not in known and not any(key.startswith(f"{name}.") for key in keys):
-            raise field_error(name, known, runs[0].folder / METRICS)
+        is_section = any(key.startswith(f"{name}.") for key in keys)
+        if name not in known and not is_section:
+            raise field_error(name, known, first.folder / METRICS)

@@ -1,4 +1,8 @@
-"""How to spend the time of a campaign or of an A/B comparison: more short runs, or fewer long ones."""
+"""How to spend the time of a campaign or of an A/B comparison: more short runs, or fewer long ones.
+
+A cell is a configuration, run in several repeats; its window are the steps of a run that are timed. An A/B comparison
+is of pairs of runs side by side; its A/A pairs, of one program twice, show the noise.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +24,9 @@ WORTH = 0.9  # of the difference that is shown now: a split that shows more than
 
 @dataclass(frozen=True)
 class VarianceParts:
-    """Variance of the logarithm of a run's rate, without what the runs of a round share: ratios cancel that.
+    """The two parts of the variance of the logarithm of a run's rate, or of the ratio of the two runs of a pair.
 
-    Or of the ratio of the two runs of a pair.
+    What the runs of a round share is not in it: ratios cancel that.
     """
 
     run: float  # of whole runs
@@ -30,6 +34,7 @@ class VarianceParts:
 
     @classmethod
     def of(cls, total: float, steps: float) -> "VarianceParts":
+        """The parts of a variance `total`, from an estimate of the part of its `steps`, which may come out larger."""
         return cls(run=max(total - steps, 0.0), steps=min(steps, total))
 
 
@@ -43,12 +48,13 @@ class Split:
 
 
 def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts | None:
-    """Variances of the log rate of a run, from cells whose repeats match; None without two cells of three repeats."""
+    """The parts of the variance of a run's log rate; None without two cells of FEWEST_REPEATS repeats that match."""
     repeats = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
     numbers = {tuple(run.metrics.repeat for run in runs) for runs in repeats}
-    if len(repeats) < 2 or len(numbers) > 1 or len(repeats[0]) < FEWEST_REPEATS:
+    matched = len(numbers) == 1
+    if len(repeats) < 2 or not matched or len(repeats[0]) < FEWEST_REPEATS:
         return None
-    logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in repeats])
+    logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in repeats])  # cells x repeats
     n_cells, n_repeats = logs.shape
     # Without the means of cells and of repeats.
     total = float((residual(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
@@ -58,51 +64,56 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
 def _of_steps(runs: Iterable[MeasuredRun]) -> float:
     """Variance of the log rate of a window by its steps: a quarter of the mean square by which its halves differ.
 
-    A quarter, because the mean of a window is off by half of what its halves differ by.
+    A quarter, because the mean of a window is off by half of what its halves differ by. 0 where no run has two steps.
     """
     differences = []
     for run in runs:
-        middle = len(run.step_times) // 2
-        first, second = run.step_times[:middle], run.step_times[middle : 2 * middle]
-        if middle:
+        half = len(run.step_times) // 2
+        if half:
+            first, second = run.step_times[:half], run.step_times[half : 2 * half]
             differences.append(math.log(float(first.mean()) / float(second.mean())))
     return float(np.mean(np.square(differences))) / 4 if differences else 0.0
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """The split of a campaign into repeats and steps, and the one that shows the smallest difference in the same time.
+    """A campaign's split into repeats and steps as it is, and the split that shows the smallest difference in its time.
 
     `cells`: cell -> its runs. None where the parts of the variance are not known, or no other split shows a difference
-    that is smaller by a tenth.
+    that is smaller by a tenth (WORTH).
     """
     parts = variance_parts(cells)
     if parts is None:
         return None
-    runs = [run for of_cell in cells.values() for run in of_cell]
-    repeats = len(runs) // len(cells)
+    runs = [run for own_runs in cells.values() for run in own_runs]
+    repeats = len(runs) // len(cells)  # of each cell, because repeats match
     freedom = (len(cells) - 1) * (repeats - 1)
 
-    def in_deviations(number: int) -> float:  # by the report's formula
+    def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
         return math.sqrt(2) * simultaneous.detectable(number, len(cells), CONFIDENCE, freedom)
 
     return _best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
-    """As `best_split`, of the pairs of an A/B comparison; the number of its A/A pairs stays."""
-    whole = [pair for pair in pairs if isinstance(pair.a, MeasuredRun) and isinstance(pair.b, MeasuredRun)]
-    runs = [run for pair in whole for run in (pair.a, pair.b) if isinstance(run, MeasuredRun)]
-    logs = {null: np.log([pair.ratio or 1.0 for pair in whole if pair.null == null]) for null in (False, True)}
-    n, nulls = len(logs[False]), len(logs[True])
-    if n < FEWEST_REPEATS or nulls < 2:
+    """As `best_split`, of the pairs of an A/B comparison; the number of its A/A pairs stays. None also of too few."""
+    ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
+    runs: list[MeasuredRun] = []
+    for pair in pairs:
+        if pair.ratio is not None:
+            ratios[pair.null].append(pair.ratio)
+            runs += [run for run in (pair.a, pair.b) if isinstance(run, MeasuredRun)]  # both, where there is a ratio
+    n_pairs, n_nulls = len(ratios[False]), len(ratios[True])
+    if n_pairs < FEWEST_REPEATS or n_nulls < 2:
         return None
-    total = float(((logs[False] - logs[False].mean()) ** 2).sum() + (logs[True] ** 2).sum()) / (n - 1 + nulls)
-    parts = VarianceParts.of(total, 2 * _of_steps(runs))
+    logs, null_logs = np.log(ratios[False]), np.log(ratios[True])
+    squares = ((logs - logs.mean()) ** 2).sum() + (null_logs**2).sum()  # the mean of A/A pairs is known: 0
+    total = float(squares) / (n_pairs - 1 + n_nulls)
+    parts = VarianceParts.of(total, 2 * _of_steps(runs))  # of the steps of both runs of a pair
 
     def in_deviations(number: int) -> float:
-        return paired_test.detectable(number, nulls)
+        return paired_test.detectable(number, n_nulls)
 
-    return _best(runs, parts, n, PAIRS, in_deviations, nulls)
+    return _best(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
 
 
 def _best(
@@ -115,8 +126,8 @@ def _best(
 ) -> tuple[Split, Split] | None:
     """The split as it is, and the best of `numbers` of repeats in the time of the `runs`; None where it is no better.
 
-    `in_deviations(repeats)`: the log ratio that so many show, in standard deviations. `beside`: repeats that are made
-    with any number, and take their time.
+    `parts`: of the variance; `repeats`: of the split as it is; `in_deviations(repeats)`: the log ratio that so many
+    show, in standard deviations; `beside`: repeats of another kind that are made in any case, and take their time.
     """
     work = runs[0].metrics.config["work"]
     steps, warmup = int(work["steps"]), int(work["warmup_steps"])
@@ -134,8 +145,9 @@ def _best(
     possible = [now]
     for number in numbers:
         # Steps for which so many runs take the time of those that were made.
-        fitting = math.floor((run_s * (repeats + beside) / (number + beside) - start_s) / step_s) - warmup
-        if fitting >= FEWEST_STEPS and fitting * step_s >= SHORTEST_S:
-            possible.append(split(number, fitting))
-    best = min(possible, key=lambda one: one.difference)
+        run_s_of_number = run_s * (repeats + beside) / (number + beside)
+        fitting_steps = math.floor((run_s_of_number - start_s) / step_s) - warmup
+        if fitting_steps >= FEWEST_STEPS and fitting_steps * step_s >= SHORTEST_S:
+            possible.append(split(number, fitting_steps))
+    best = min(possible, key=lambda candidate: candidate.difference)
     return (now, best) if best.difference < WORTH * now.difference else None

@@ -16,15 +16,12 @@ SCALE = 0.0722  # makes the parts add up to 1 (Javanmard, Montanari: Annals of S
 
 
 def next_level(decided: Sequence[bool]) -> float:
-    """The level of significance of the next comparison (LORD++).
-
-    `decided`: of each earlier comparison, whether it found a difference.
-    """
+    """The level of significance of the next comparison. `decided`: whether each earlier one claimed a difference."""
     place = len(decided) + 1
-    found_at = [k for k, one in enumerate(decided, start=1) if one]
+    places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
     level = FIRST * _part(place)
-    for nth, earlier in enumerate(found_at):
-        earned = ALPHA - FIRST if nth == 0 else ALPHA  # FIRST was spent in advance
+    for claim, earlier in enumerate(places_of_claims):
+        earned = ALPHA - FIRST if claim == 0 else ALPHA  # FIRST was spent in advance
         level += earned * _part(place - earlier)
     return level
 

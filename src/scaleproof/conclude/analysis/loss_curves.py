@@ -1,5 +1,9 @@
-"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach."""
+"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach.
 
+A run has warm-up steps and then its window, the steps that are timed. A cell is a configuration with its runs.
+"""
+
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -49,14 +53,13 @@ class Curve:
 
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
-    """The curves of each cell's measured runs. `groups`: cell -> these."""
-    runs = [run for of_cell in groups.values() for run in of_cell]
+    """The curves of each cell's runs. `groups`: cell -> its runs with numbers."""
+    runs = [run for own_runs in groups.values() for run in own_runs]
     losses = [run.losses for run in runs]
-    cells = [of_cell for of_cell in groups.values() if of_cell]
-    steps = np.repeat([_smoothing(of_cell) for of_cell in cells], [len(of_cell) for of_cell in cells])  # of each run
+    smoothed_steps = np.array([_smoothing(own_runs) for own_runs in groups.values() for _ in own_runs])  # of each run
     # All runs at once, because smoothing is slow to start; then each cell takes its own, in the order of `runs`.
-    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, steps), [run.elapsed for run in runs])
-    return {cell: [next(curves) for _ in of_cell] for cell, of_cell in groups.items()}
+    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, smoothed_steps), [run.elapsed for run in runs])
+    return {cell: [next(curves) for _ in own_runs] for cell, own_runs in groups.items()}
 
 
 def _smoothing(runs: list[TimedRun]) -> int:
@@ -82,17 +85,17 @@ class _LastSteps(BaseIndexer):
 
 
 def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
-    """Moving averages of each series over its last `steps[i]` values, or as many as there are.
+    """Moving averages of each series i over its last `steps[i]` values, or as many as there are.
 
     The series are joined for one call of pandas, which takes as long for a single one.
     """
     lengths = [len(values) for values in series]
-    bounds = np.cumsum([0, *lengths])
-    place = np.arange(bounds[-1])
+    bounds = np.cumsum([0, *lengths])  # where each series begins, and the end of all
+    places = np.arange(bounds[-1])
     # No window begins before its own series.
-    begins = np.maximum(np.repeat(bounds[:-1], lengths), place - np.repeat(steps, lengths) + 1)
-    values = pd.Series(np.concatenate([np.empty(0), *series]))
-    means = values.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
+    begins = np.maximum(np.repeat(bounds[:-1], lengths), places - np.repeat(steps, lengths) + 1)
+    joined = pd.Series(np.concatenate([np.empty(0), *series]))  # the empty one: there may be no series
+    means = joined.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
     return [means[start:end] for start, end in pairwise(bounds)]
 
 
@@ -102,24 +105,24 @@ def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray
     The window is the last part of a run.
     """
     step = np.arange(len(loss))
-    timed = step >= len(step) - len(ends)
+    timed = step >= len(step) - len(ends)  # `ends` has one value a step of the window
     seconds = np.full(len(step), np.nan)
     seconds[timed] = ends
     return Curve(kind, step, timed, loss, smoothed, seconds)
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
-    """losses.csv: of each cell means over runs, one row a step, thinned evenly where there are many."""
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
+    """losses.csv: of each cell means over runs, one row a step, thinned evenly to POINTS rows where there are many."""
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}  # of each a part per cell
     for cell, runs in curves.items():
         if not runs:
             continue
-        # All runs of a cell have the same steps: they are of one configuration, and every one has reached its end. A
-        # series that lacks steps is a finding; it must not end the report.
+        # All runs of a cell have the same steps, so the first stands for all: they are of one configuration, and every
+        # one has reached its end. A run that lacks steps is a finding; it must not end the report.
         first = runs[0]
         steps = min(len(run.step) for run in runs)
-        # Every so many steps, and the last.
-        rows = np.unique(np.append(np.arange(0, steps, -(-steps // POINTS)), steps - 1))
+        stride = math.ceil(steps / POINTS)
+        rows = np.unique(np.append(np.arange(0, steps, stride), steps - 1))  # every so many steps, and the last
         columns["cell"].append(np.full(len(rows), cell, dtype=object))
         columns["n"].append(np.full(len(rows), len(runs)))
         columns["phase"].append(np.where(first.timed[rows], "window", "warmup").astype(object))
@@ -132,9 +135,9 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
 def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
     """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
-    Derived: the lowest smoothed loss that every run with the same tokens reaches in its window, and a thousandth more;
-    runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps of the warm-up
-    train as well, but their time is not comparable, so a target that is met in them has no time.
+    Derived: the lowest smoothed loss that every run with the same kind of loss reaches in its window, and a thousandth
+    more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps
+    of the warm-up train as well, but their time is not comparable, so a target that is met in them has no time.
     """
     reached_by_all = _reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
@@ -144,7 +147,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
         elif any(np.isnan(run.loss).all() for run in runs):
             times[cell] = TimeToLoss(None, None, "no loss was printed")
         elif target_loss == "derive":
-            reached = reached_by_all[runs[0].kind]
+            reached = reached_by_all[runs[0].kind]  # one kind for all runs of a cell
             times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
         else:
             times[cell] = _time_to_loss(runs, target_loss)
@@ -153,18 +156,19 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
 
 def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
     """The mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
-    lowest = [_lowest(run) for run in runs]
-    missed = [loss for loss in lowest if loss > target]
+    missed = [loss for loss in map(_lowest, runs) if loss > target]
     if missed:
         why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
         return TimeToLoss(target, None, why)
     early = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
     if early:
         return TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
-    first = [int(np.argmax(run.timed & (run.smoothed <= target))) for run in runs]  # step that reaches it
-    seconds = [float(run.seconds[step]) for run, step in zip(runs, first, strict=True)]
-    steps = [step - int(np.argmax(run.timed)) + 1 for run, step in zip(runs, first, strict=True)]
-    return TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps)))
+    # argmax of an array of bool: the first place that is true. Every run has one, as none missed the target.
+    reaching_steps = [int(np.argmax(run.timed & (run.smoothed <= target))) for run in runs]
+    window_begins = [int(np.argmax(run.timed)) for run in runs]
+    seconds = [float(run.seconds[step]) for run, step in zip(runs, reaching_steps, strict=True)]
+    steps_of_window = [step - begin + 1 for step, begin in zip(reaching_steps, window_begins, strict=True)]
+    return TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps_of_window)))
 
 
 def _lowest(curve: Curve) -> float:
@@ -174,21 +178,25 @@ def _lowest(curve: Curve) -> float:
 
 
 def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
-    """Kind of loss -> the lowest smoothed loss that all of its runs reach which have learnt."""
+    """Kind of loss -> the lowest smoothed loss that all runs of this kind reach; kinds without any loss are left out.
+
+    Runs that have learnt less than the part LEARNT of what the median run has do not count.
+    """
     reached: dict[tuple, float] = {}
     for kind in dict.fromkeys(run.kind for run in runs):
-        same = [run for run in runs if run.kind == kind and not np.isnan(run.loss).all()]
-        if not same:
+        alike = [run for run in runs if run.kind == kind and not np.isnan(run.loss).all()]
+        if not alike:
             continue
-        learnt = np.array([float(run.smoothed[0]) - _lowest(run) for run in same])
-        typical = float(np.median(learnt))
-        # Where the median run got worse (typical < 0), half of that would be more than the median reaches.
-        counts = learnt >= min(LEARNT * typical, typical)
-        reached[kind] = max(_lowest(run) for run, counted in zip(same, counts, strict=True) if counted)
+        lowest = [_lowest(run) for run in alike]
+        falls = np.array([float(run.smoothed[0]) - loss for run, loss in zip(alike, lowest, strict=True)])
+        typical = float(np.median(falls))
+        # Where the loss of the median run rose (typical < 0), half of that would be more than the median reaches.
+        least = LEARNT * typical if typical > 0 else typical
+        reached[kind] = max(loss for loss, fall in zip(lowest, falls, strict=True) if fall >= least)
     return reached
 
 
 def _kind(run: TimedRun) -> tuple:
-    """What its losses are of; those of a command are of its own program."""
+    """What the losses of a run are of, as a key; the losses of a command are of its own program."""
     workload = run.metrics.config["workload"]
     return (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))

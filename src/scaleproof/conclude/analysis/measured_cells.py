@@ -1,4 +1,8 @@
-"""Cells with the runs that have numbers: what rankings and scaling series are made of."""
+"""Cells with the runs that have numbers: what rankings and scaling series are made of.
+
+A cell is one configuration of a campaign, run in several repeats. Repeats of two cells match where they have the same
+numbers: repeat k of both was made in round k. Provenance is what ran and where: code, versions, hardware.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,25 +51,22 @@ class MeasuredCell:
         return independent
 
     def _others(self, other: "MeasuredCell") -> list[dict[int, float]]:
-        """Rates of the other cells of the campaign: how much their runs scatter counts as well."""
+        """Rates by repeat of all cells but this one and `other`: how much their runs scatter counts as well."""
         return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """The cells that have runs with numbers, by slug, in the order of the campaign.
-
-    `confidence`: of the ratios of two cells.
-    """
+    """The cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
     cells = {}
-    same: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
+    unique: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
     all_rates: dict[str, dict[int, float]] = {}  # shared by the cells, and complete when the last is made
     by_cell = measured_by_cell(runs)
     rates = rates_of_cells(by_cell)
     for name, repeats in by_cell.items():
         if repeats:
             provenance = cell_provenance(repeats)
-            provenance = same.setdefault(frozenset(provenance.items()), provenance)
-            values = _values(repeats[0])
+            provenance = unique.setdefault(frozenset(provenance.items()), provenance)
+            values = _values(repeats[0])  # the same in all repeats
             cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
             all_rates[name] = cell.rates
             cells[name] = cell
@@ -73,7 +74,10 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 
 
 def _values(run: TimedRun) -> dict[str, Any]:
-    """The configuration of a cell; of a command, the work of a step stands in place of the global batch."""
+    """The configuration of a run's cell, as in runs.csv.
+
+    Of a command (Printed: only its log is known) the tokens or samples of a step stand in place of the global batch.
+    """
     values = configuration(run)
     if isinstance(run.metrics, Printed):
         per_step = run.metrics.reading.per_step

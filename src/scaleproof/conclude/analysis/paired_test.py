@@ -1,4 +1,7 @@
-"""A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
+"""A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved.
+
+A pair are two runs side by side, of A and B; or of A twice (A/A, a null pair), whose ratio is noise about 1.
+"""
 
 import math
 from functools import lru_cache
@@ -25,35 +28,38 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     (chi-square).
     """
     logs = np.log(ratios)
-    null = np.log(null_ratios)
-    n = len(logs)
+    null_logs = np.log(null_ratios)
+    n, nulls = len(logs), len(null_logs)
     mean = float(np.mean(logs))
     sd = float(np.std(logs, ddof=1))
-    freedom = n - 1 + len(null)  # the mean of A/A pairs is known: 0
-    pooled = math.sqrt((sd**2 * (n - 1) + float((null**2).sum())) / freedom)
+    freedom = n - 1 + nulls  # the mean of A/A pairs is known: 0
+    pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
     half = _quantile(n - 1) * sd / math.sqrt(n)
-    floor = _quantile(freedom) * pooled / math.sqrt(n)
-    claimed = abs(mean) > max(half, floor)
-    smallest, largest = sd_interval(pooled, freedom) if pooled > 0 else (0.0, 0.0)
-    unit = detectable(n, len(null))  # in standard deviations of a pair
+    floor = _quantile(freedom) * pooled_sd / math.sqrt(n)
+    interval_without_1 = abs(mean) > half
+    claimed = interval_without_1 and abs(mean) > floor
+    smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)
+    detectable_sds = detectable(n, nulls)  # in standard deviations of a pair
     return Paired(
         n=n,
         ratio=math.exp(mean),
         low=math.exp(mean - half),
         high=math.exp(mean + half),
         floor=math.expm1(floor),
-        null_ratios=[float(r) for r in null_ratios],
-        ratios=[float(r) for r in ratios],
-        detectable_low=math.expm1(unit * smallest),
-        detectable_high=math.expm1(unit * largest),
-        pairs_low=pairs_needed(smallest, len(null)),
-        pairs_high=pairs_needed(largest, len(null)),
+        null_ratios=[float(ratio) for ratio in null_ratios],
+        ratios=[float(ratio) for ratio in ratios],
+        detectable_low=math.expm1(detectable_sds * smallest_sd),
+        detectable_high=math.expm1(detectable_sds * largest_sd),
+        pairs_low=pairs_needed(smallest_sd, nulls),
+        pairs_high=pairs_needed(largest_sd, nulls),
         claim=("faster" if mean > 0 else "slower") if claimed else None,
-        overstated=claimed and abs(mean) < unit * pooled,
+        # Of effects too small to be detected reliably, the claimed ones are those that noise made larger.
+        overstated=claimed and abs(mean) < detectable_sds * pooled_sd,
     )
 
 
 def _quantile(freedom: float) -> float:
+    """Student's quantile of a two-sided interval of 95 % (CONFIDENCE)."""
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
@@ -61,8 +67,8 @@ def _quantile(freedom: float) -> float:
 def detectable(n: int, nulls: int) -> float:
     """Log effect, in units of the sd of a pair, that n pairs beside `nulls` A/A pairs claim with probability POWER.
 
-    With z the error of the mean and t the threshold that a draw has, the claim is made from an effect of t - z on; its
-    POWER quantile is the answer.
+    By draws of the noise: with z the error of the mean and t the threshold of a draw (of `compare`: the interval or the
+    noise floor), the claim is made from an effect of t - z on, and the POWER quantile of these effects is the answer.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -70,7 +76,8 @@ def detectable(n: int, nulls: int) -> float:
     z = random.standard_normal(DRAWS)
     interval = _quantile(n - 1) * np.sqrt(own / (n - 1))
     floor = _quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
-    return float(np.quantile(np.maximum(interval, floor) - z, POWER)) / math.sqrt(n)
+    threshold = np.maximum(interval, floor)  # a claim must pass both
+    return float(np.quantile(threshold - z, POWER)) / math.sqrt(n)
 
 
 def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
@@ -81,12 +88,13 @@ def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
     log_effect = math.log1p(effect)
     if detectable(MOST_PAIRS, nulls) * sd > log_effect:
         return None
-    below = FEWEST_PAIRS // 2 - 1
+    # By bisection, in units of two pairs: what is detectable shrinks with the number of pairs.
+    too_few = FEWEST_PAIRS // 2 - 1
     enough = MOST_PAIRS // 2
-    while enough - below > 1:  # in units of two pairs
-        middle = (below + enough) // 2
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
         if detectable(2 * middle, nulls) * sd > log_effect:
-            below = middle
+            too_few = middle
         else:
             enough = middle
     return 2 * enough

@@ -1,5 +1,9 @@
 """The ranking of the cells of each size, with simultaneous intervals, groups that cannot be told apart and a
-recommendation; and the formal question of a campaign."""
+recommendation; and the formal question of a campaign.
+
+A cell is one configuration; its size, the number of its devices. A family (simultaneous.py) holds the ratios of all
+pairs of some cells, with intervals that hold together. Provenance is what ran and where: code, versions, hardware.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +15,7 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, RankedCell, ScalingReport, SizeRanking
 
-MARGIN = 0.05
+MARGIN = 0.05  # part by which a recommended cell may be slower than another
 GROUPED_BY = ("devices", *SAME_WORK, "global_batch")
 SMALLEST_EFFECT = 0.01  # that repeats are planned for where a question names none
 
@@ -23,33 +27,41 @@ def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
 
 
 def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
-    """Speed-up of a cell over the best single device."""
+    """Speed-up of a cell over the best single device; None where no comparable one was measured."""
     return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
-    """The cells that do the same work on as many devices, fastest first: values of GROUPED_BY -> cells."""
+    """Values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
+
+    Groups with few devices come first.
+    """
     groups: dict[tuple, list[MeasuredCell]] = {}
     for cell in cells.values():
         groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
     for members in groups.values():
         members.sort(key=lambda cell: -cell.rate.value)
-    return dict(sorted(groups.items(), key=lambda item: str(item[0])))
+
+    def by_devices(key: tuple) -> tuple[int, str]:
+        devices, *others = key
+        return devices, str(others)  # others as text, because they may be None
+
+    return {key: groups[key] for key in sorted(groups, key=by_devices)}
 
 
 def family_of_size(
     members: Sequence[MeasuredCell], references: Mapping[str, MeasuredCell], confidence: float
 ) -> Family | None:
-    """The comparable cells of a size compared with each other and with their references, in one family.
+    """The comparable cells of a size compared with each other and with their references; None for a single cell.
 
-    The family begins with the cells of the size. `references`: cell -> the single device, or the baseline, that it is
-    held against. Two families of 5 % each would make false claims in up to 10 % of campaigns. None for a single cell.
+    All in one family, because two of 5 % each would make false claims in up to 10 % of campaigns; it begins with the
+    `members` of the size, fastest first. `references`: cell -> the single device, or the baseline, it is held against.
     """
     comparable = [cell for cell in members if not _differing(members[0], cell)]
     if len(comparable) < 2:
         return None
     smaller = [references[cell.cell] for cell in comparable if cell.cell in references]
-    together = {cell.cell: cell for cell in (*comparable, *smaller)}
+    together = {cell.cell: cell for cell in (*comparable, *smaller)}  # several may have one reference
     rates = {name: cell.rates for name, cell in together.items()}
     return compare_all(rates, {name: cell.rate.value for name, cell in together.items()}, confidence)
 
@@ -63,7 +75,7 @@ def rank(
     margin: float = MARGIN,
     effect: float | None = None,
 ) -> SizeRanking:
-    """The cells of one size, relative to the fastest. `key`, `members`: of `cells_by_size`.
+    """The cells of one size, relative to the fastest. `key`, `members`: of `cells_by_size`; `family`: theirs.
 
     `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
     `margin`: by which part a recommended cell may be slower than any other. `effect`: the difference that further
@@ -79,6 +91,7 @@ def rank(
         cells=entries,
         method=family.method if family else None,
         claims=family.pairs if family else 0,
+        # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
         resolve=resolution(family, effect or margin) if family else None,
         recommendation=recommend(comparable, family, findings, beats_single, margin),
@@ -86,7 +99,7 @@ def rank(
 
 
 def _differing(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
-    """The fields in which two cells differ that were not meant to."""
+    """The fields of provenance in which two cells differ, though they were not meant to."""
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
@@ -97,14 +110,18 @@ def _entry(
     family: Family | None,
     groups: Mapping[str, str],
 ) -> RankedCell:
-    """A cell of a ranking. `differing`: the fields that forbid a ratio; `groups`: cell -> its letters."""
+    """A cell of a ranking, with its rate over that of the fastest, which has none itself.
+
+    `differing`: the fields that forbid a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the
+    letters of its groups, of cells that are not told apart.
+    """
     relative = None
     if cell is not fastest and not differing:
-        n = min(len(cell.runs), len(fastest.runs))
-        relative = Estimated(value=cell.rate.value / fastest.rate.value, low=None, high=None, n=n)
+        fewest_runs = min(len(cell.runs), len(fastest.runs))
+        relative = Estimated(value=cell.rate.value / fastest.rate.value, low=None, high=None, n=fewest_runs)
         if family:
-            place = family.cells.index(cell.cell)
-            relative.low, relative.high = family.low(place, 0), family.high(place, 0)
+            place, fastest_place = family.cells.index(cell.cell), family.cells.index(fastest.cell)
+            relative.low, relative.high = family.low(place, fastest_place), family.high(place, fastest_place)
     return RankedCell(
         cell=cell.cell,
         strategy=cell.values["strategy"],
@@ -122,14 +139,14 @@ def answer_question(
 
     `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). It was stated before the runs, so its
     interval is a single one. `status`: yes, no (shown to be less), near (shown to differ from what is asked by less
-    than `resolve`), undecided, incomparable, unmeasured.
+    than `resolve`), undecided, incomparable, unmeasured. `resolve`: the difference at which the campaign's repeats end.
     """
     if not question:
         return None
     answer = AnsweredQuestion.model_validate(question)
     subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
-        return answer
+        return answer  # "unmeasured", as it begins
     differing = _differing(base, subject)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
@@ -139,14 +156,15 @@ def answer_question(
     answer.within = resolve
     if relative.low is None or relative.high is None:
         return answer
-    bound = answer.bound
+    bound = answer.bound  # the ratio that is asked for
+    near = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
     if relative.low > bound:
         answer.status = "yes"
     elif relative.high < bound:
         answer.status = "no"
-    elif resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve):
+    elif near:
         answer.status = "near"
-    else:
+    else:  # undecided: how many repeats would decide it
         effect = max(answer.by, resolve or SMALLEST_EFFECT)
         answer.resolve = resolution_of_ratio(relative, effect, subject.confidence)
     return answer

@@ -1,4 +1,8 @@
-"""Which cell to use: the simplest that is shown to lose little, never one that merely was not shown to be slower."""
+"""Which cell to use: the simplest that is shown to lose little, never one that merely was not shown to be slower.
+
+A cell is one configuration: a strategy on a number of devices, its size. A Family holds the ratios of all pairs of
+cells, with intervals that hold together.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,48 +33,51 @@ def recommend(
     `family`: of these cells, the first of it. A cell qualifies if no other is shown to be possibly faster by more than
     `margin` (non-inferiority, by Hsu's comparisons with the best), it is shown to beat one device where there is one,
     and nothing disturbed its runs. The simplest of these is recommended; of equally simple ones the faster. `cell` is
-    None where none qualifies: then `candidate` is the simplest that still may, `worst` the part by which it may be
-    slower than another.
+    None where none qualifies: then `candidate` is the simplest that further repeats may show to qualify. `worst`: the
+    part by which the one or the other may be slower than another cell. `beats_single`: cell -> whether it is shown to
+    beat one device; None where there is none.
     """
     if len(cells) < 2:
         return None
+    count = len(cells)
     advice = Recommendation(fastest=cells[0].cell, margin=margin)
     if family is None:
         advice.why = "too-few-repeats"
         return advice
-    codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED
-    disturbed = [c.cell for c in cells if codes & set(codes_above_note(findings.of(c.cell)))]
+    matched = family.method == "tukey-blocks"
+    codes = DISTURBED if matched else DISTURBED_UNPAIRED
+    disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
     advice.disturbed = disturbed
-    sound = [c.cell not in disturbed and beats_single.get(c.cell) is not False for c in cells]
-    # Bounds of the ratio of each cell to the fastest of the others.
-    lows = family.worst(len(cells))
-    highs = np.exp((family.log_ratio + family.half)[: len(cells), : len(cells)].min(axis=1))
-    simplest_first = sorted(range(len(cells)), key=lambda i: (_simplicity(cells[i]), i))
-    qualified = [i for i in simplest_first if sound[i] and lows[i] >= 1 - margin]
-    possible = [i for i in simplest_first if sound[i] and highs[i] >= 1 - margin]
-    if not qualified:
-        if not possible:
-            promising = [c.cell for c in cells if beats_single.get(c.cell) is not False]
-            advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
-            return advice
+    promising = [cell.cell for cell in cells if beats_single.get(cell.cell) is not False]
+    # Bounds of the ratio of each cell to the fastest of the others; the family may hold more cells than these.
+    lows = family.worst(count)
+    highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
+    simplest_first = sorted(range(count), key=lambda i: (_simplicity(cells[i]), i))
+    sound = [i for i in simplest_first if cells[i].cell in promising and cells[i].cell not in disturbed]
+    qualified = [i for i in sound if lows[i] >= 1 - margin]
+    possible = [i for i in sound if highs[i] >= 1 - margin]
+    if qualified:
+        chosen = qualified[0]
+        simpler = [i for i in possible if _simplicity(cells[i]) < _simplicity(cells[chosen])]
+        advice.cell = cells[chosen].cell
+        advice.worst = 1 - min(float(lows[chosen]), 1.0)
+        advice.simpler = cells[simpler[0]].cell if simpler else None
+    elif possible:
         candidate = possible[0]
         advice.why = "undecided"
         advice.candidate = cells[candidate].cell
         advice.worst = 1 - float(lows[candidate])
-        return advice
-    chosen = qualified[0]
-    simpler = [i for i in possible if i != chosen and _simplicity(cells[i]) < _simplicity(cells[chosen])]
-    advice.cell, advice.worst = cells[chosen].cell, 1 - min(float(lows[chosen]), 1.0)
-    advice.simpler = cells[simpler[0]].cell if simpler else None
+    else:
+        advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
     return advice
 
 
 def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
     """Key that sorts cells from simple to involved: place in SIMPLICITY, and whether the cell offloads.
 
-    Nothing is known of a command's settings: these come last.
+    A command, of whose settings nothing is known, comes last.
     """
     strategy = cell.values["strategy"]
-    plain = strategy.removesuffix("-offload")
-    place = SIMPLICITY.index(plain) if plain in SIMPLICITY else len(SIMPLICITY)
+    plain_strategy = strategy.removesuffix("-offload")
+    place = SIMPLICITY.index(plain_strategy) if plain_strategy in SIMPLICITY else len(SIMPLICITY)
     return place, strategy.endswith("-offload")

@@ -1,4 +1,8 @@
-"""runs.csv and cells.csv: one row a run, one row a cell."""
+"""runs.csv and cells.csv: one row a run, one row a cell.
+
+A cell is one configuration of a campaign, run in several repeats. The window of a run are its steps that are timed. A
+run is of the trainer (Measured) or of a command, anybody's program of which only a printed log is known (Printed).
+"""
 
 import os
 import statistics
@@ -84,21 +88,24 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table `runs` with the comparison, pair and arm of each run, from its path: compare/NAME/pair1/a."""
-    places = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
-    named = places.set_axis(["comparison", "pair", "arm"], axis="columns")
-    named["pair"] = named["pair"].astype("Int64")
-    return pd.concat([named, runs], axis="columns")
+    """The table `runs` with three columns before it: comparison, pair and arm (a or b) of each run of a comparison.
+
+    They are in the path of its metrics: compare/NAME/pair1/a/FILE; empty where it is no such path.
+    """
+    arms = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
+    arms = arms.set_axis(["comparison", "pair", "arm"], axis="columns")
+    arms["pair"] = arms["pair"].astype("Int64")
+    return pd.concat([arms, runs], axis="columns")
 
 
 def _times_steps(metrics: Timed) -> bool:
-    """Whether rows of the window are steps, not a whole training."""
+    """Whether steps were timed: a command whose log has no steps was timed as a whole."""
     return not isinstance(metrics, Printed) or metrics.reading.first_step is not None
 
 
 def _figure(metrics: Timed | Failed, name: str) -> Any:
-    """A figure of runs.csv by its column; None where the run has none."""
-    if name not in TIMED:
+    """The figure of a run in the column `name` of TIMED or MEASURED; None where the run has no such figure."""
+    if name in MEASURED:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
         return None
@@ -111,38 +118,38 @@ def configuration(run: Run) -> dict:
     """The columns that say what was run: name -> value, with the number of `nodes` and of `devices` (world size)."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
-    if isinstance(values["model"], dict):
+    if isinstance(values["model"], dict):  # a shape of its own, not a name
         shape = values["model"]
         width = shape.get("width", shape.get("d_model"))
         values["model"] = f"{shape['layers']} layers, {width} wide, {shape['heads']} heads"
     if values["vocab_size"] == "derive" and run.metrics.data:
         values["vocab_size"] = run.metrics.data["vocab_size"]
-    nodes, per_node = (int(n) for n in values["geometry"].split("x"))
+    nodes, per_node = (int(number) for number in values["geometry"].split("x"))  # as "2x4"
     return values | {"nodes": nodes, "devices": nodes * per_node}
 
 
 def throughput(runs: Sequence[TimedRun]) -> Estimate:
-    """tokens/s of one cell from its measured runs."""
+    """Tokens/s of one cell, with its interval, from its runs that have numbers."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
-    """The rate of each cell that has runs, with an interval by the noise of all of them. `cells`: cell -> its runs."""
-    rates = {
+    """Tokens/s of each cell that has runs, with an interval by the noise of all cells. `cells`: cell -> its runs."""
+    rates = {  # cell -> repeat -> tokens/s
         cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
         for cell, runs in cells.items()
         if runs
     }
     estimates = {}
-    for cell, own in rates.items():
-        others = [of_other for other, of_other in rates.items() if other != cell]
-        estimates[cell] = pooled_rate(throughput(cells[cell]), own, others)
+    for cell, own_rates in rates.items():
+        rates_of_others = [rates[other] for other in rates if other != cell]
+        estimates[cell] = pooled_rate(throughput(cells[cell]), own_rates, rates_of_others)
     return estimates
 
 
 def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
-    """All samples over all time; None where they were not counted."""
+    """All samples over all time of some runs; None where a run did not count its samples."""
     seconds = sum(run.metrics.window.wall_time_s for run in runs)
     samples = [run.metrics.ledger.samples_consumed for run in runs if isinstance(run.metrics, Measured)]
     return sum(samples) / seconds if len(samples) == len(runs) else None
@@ -151,7 +158,7 @@ def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
 def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
     """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
 
-    `times`: cell -> its time to the campaign's target loss; to the derived target where they are not given.
+    `times`: cell -> its time to the campaign's target loss; if not given, to the target derived from the runs.
     """
     measured_runs = measured_by_cell(runs)
     times = times or times_to_loss(curves_of(measured_runs), "derive")
@@ -173,9 +180,9 @@ def _cell_row(
 ) -> dict[str, Any]:
     """A row of cells.csv. `group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s.
 
-    `reached`: the time to the target loss; `findings`: of the campaign.
+    `reached`: the time to the target loss; `findings`: of the campaign. A figure is None where no run has it.
     """
-    config = configuration(group[0])
+    config = configuration(group[0])  # one for all runs of a cell
     failures = [run.metrics.failure for run in group if run.metrics.failure]
     loads = [load for run in repeats if (load := _figure(run.metrics, "device_load")) is not None]
     return {
@@ -218,66 +225,74 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
-    times = [run.step_times for run in repeats if _times_steps(run.metrics)]
-    steps = np.concatenate(times) if times else np.empty(0)
+    times_of_runs = [run.step_times for run in repeats if _times_steps(run.metrics)]
+    step_times = np.concatenate(times_of_runs) if times_of_runs else np.empty(0)
+    n_steps = len(step_times)
     percents = (5, 25, 50, 75, 95)
-    quantiles = np.quantile(steps, [p / 100 for p in percents]) if len(steps) else [None] * len(percents)
+    quantiles = np.quantile(step_times, [percent / 100 for percent in percents]) if n_steps else [None] * len(percents)
     columns: dict[str, float | None] = {
-        f"step_time_p{p:02}_s": value for p, value in zip(percents, quantiles, strict=True)
+        f"step_time_p{percent:02}_s": quantile for percent, quantile in zip(percents, quantiles, strict=True)
     }
-    if len(steps) < 20:
-        columns["step_time_p95_s"] = None
-    return {**columns, "step_time_max_s": steps.max() if len(steps) else None, "steps": len(steps)}
+    if n_steps < 20:
+        columns["step_time_p95_s"] = None  # it would be hardly more than the largest
+    return {**columns, "step_time_max_s": step_times.max() if n_steps else None, "steps": n_steps}
 
 
 def _largest(runs: Sequence[TimedRun], name: str) -> float | None:
-    return max((value for run in runs if (value := _figure(run.metrics, name)) is not None), default=None)
+    """Largest figure of column `name` over the runs that have it; None where none has."""
+    figures = [_figure(run.metrics, name) for run in runs]
+    return max((figure for figure in figures if figure is not None), default=None)
 
 
 def _mean(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Mean over runs; None where a run has none."""
-    values = [_figure(run.metrics, name) for run in runs]
-    return None if not values or None in values else statistics.fmean(values)
+    """Mean figure of column `name` over runs; None where a run has no such figure, or there is no run."""
+    figures = [_figure(run.metrics, name) for run in runs]
+    return None if not figures or None in figures else statistics.fmean(figures)
 
 
 def _median(runs: Sequence[TimedRun], name: str) -> float | None:
-    values = [_figure(run.metrics, name) for run in runs]
-    return None if None in values else _median_of(values)
+    """Median figure of column `name` over runs; None where a run has no such figure, or there is no run."""
+    figures = [_figure(run.metrics, name) for run in runs]
+    return None if None in figures else _median_of(figures)
 
 
 def _median_of(values: list[float]) -> float | None:
+    """Median of `values`; None where there are none."""
     return statistics.median(values) if values else None
 
 
 def _load(metrics: Measured) -> float | None:
-    """Fraction of the window in which devices were busy, None if unknown.
+    """Fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
-    By NVML; on a CPU, cores used of cores given.
+    Of GPUs by NVML; of a CPU, cores used of cores given.
     """
-    gpus = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
-    if gpus:
-        known = [load for load in gpus if load is not None]
-        return sum(known) / len(known) if len(known) == len(gpus) else None
-    if metrics.ranks[0]["device_name"] != "cpu" or "cpu_load" not in metrics.ranks[0]:
+    loads = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
+    if loads:
+        known = [load for load in loads if load is not None]
+        return sum(known) / len(known) if len(known) == len(loads) else None
+    on_cpu = metrics.ranks[0]["device_name"] == "cpu"  # as all ranks
+    if not on_cpu or "cpu_load" not in metrics.ranks[0]:
         return None
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
-    """MFU of a cell, as a fraction, at its rate: all tokens over all time, never a mean of ratios. None if unknown."""
+    """MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
+
+    That of the first run scaled by the rates: so it is of all tokens over all time, never a mean of ratios.
+    """
     if not runs or rate is None:
         return None
     first = runs[0].metrics
-    if not isinstance(first, Measured):
+    if not isinstance(first, Measured) or first.utilization.mfu is None:
         return None
-    mfu = first.utilization.mfu
-    return None if mfu is None else mfu * rate.value / first.window.tokens_per_s
+    return first.utilization.mfu * rate.value / first.window.tokens_per_s
 
 
 def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
-    """All energy over all tokens; None where a run has none."""
-    counted = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
-    joules = [energy for energy in counted if energy is not None]
+    """All energy over all tokens of the runs; None where the energy of a run was not measured, or there is no run."""
+    energies = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
+    joules = [energy for energy in energies if energy is not None]
     if not runs or len(joules) < len(runs):
         return None
     return sum(joules) / sum(run.metrics.window.tokens for run in runs)

@@ -1,4 +1,8 @@
-"""Speed-up, efficiency and ranking: scaling_report.json."""
+"""Speed-up, efficiency and ranking: scaling_report.json.
+
+A cell is one configuration of a campaign, measured in several repeats; a series, its cells that differ in nothing but
+their devices, of which the smallest is the baseline; a family, comparisons whose intervals hold together.
+"""
 
 import re
 import statistics
@@ -54,10 +58,15 @@ def scaling_report(
     sizes = cells_by_size(cells)
     references = _references(series, cells)
     families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
-    _set_intervals_of_answer(series, cells, references, [family for family in families.values() if family])
+    ranked = [family for family in families.values() if family]
+    if ranked:
+        _set_intervals_of_families(series, cells, references, ranked)
+    else:
+        _set_intervals_of_largest_sizes(series, cells)
     beats_single = _beats_single(series)
-    for point in (point for one in series for point in one.points):
-        point.findings = codes_above_note(findings.of(point.cell))
+    for one_series in series:
+        for point in one_series.points:
+            point.findings = codes_above_note(findings.of(point.cell))
     numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
     invalid = sorted({f.code for f in numbers if f.severity == "invalid"})
     report = ScalingReport(
@@ -81,21 +90,24 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Seconds of one repeat of all cells: means of the wall times of their whole jobs. None where none was recorded."""
-    seconds: dict[str, list[float]] = {}
+    """Seconds of one repeat of all cells, by the mean wall time of each one's whole jobs; None if none was recorded."""
+    job_seconds: dict[str, list[float]] = {}  # of each cell
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
-            seconds.setdefault(run.metrics.cell, []).append(run.metrics.total_wall_time_s)
-    return sum(map(statistics.fmean, seconds.values())) if seconds else None
+            job_seconds.setdefault(run.metrics.cell, []).append(run.metrics.total_wall_time_s)
+    return sum(map(statistics.fmean, job_seconds.values())) if job_seconds else None
 
 
 def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
-    """Cell -> whether it is shown to be faster than the best single device; None: it is one, or none was measured."""
+    """Cell -> whether its speed-up over the best single device is above 1 with its whole interval.
+
+    None where the cell has one device itself, or no comparable single device was measured.
+    """
     beats: dict[str, bool | None] = {}
-    for point in (point for one in series for point in one.points):
-        against = point.speedup_vs_best_single
-        comparable = point.devices > 1 and against is not None
-        beats[point.cell] = bool(against and against.low and against.low > 1) if comparable else None
+    for one_series in series:
+        for point in one_series.points:
+            speedup = point.speedup_vs_best_single if point.devices > 1 else None
+            beats[point.cell] = None if speedup is None else speedup.low is not None and speedup.low > 1
     return beats
 
 
@@ -113,56 +125,68 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _references(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """What each cell of several devices is held against: the best single device, else the baseline of its series."""
+    """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any."""
     references: dict[str, MeasuredCell] = {}
-    for one in series:
-        for point in one.points:
-            baseline = one.baseline if point.speedup else None
-            reference = point.best_single or baseline
+    for one_series in series:
+        for point in one_series.points:
+            comparable_baseline = one_series.baseline if point.speedup else None
+            reference = point.best_single or comparable_baseline
             if reference and point.devices > 1:
                 references[point.cell] = cells[reference]
     return references
 
 
-def _set_intervals_of_answer(
+def _set_intervals_of_families(
     series: Sequence[ScalingSeries],
     cells: Mapping[str, MeasuredCell],
     references: Mapping[str, MeasuredCell],
     families: Sequence[Family],
 ) -> None:
-    """Set `speedup_vs_best_single` and `speedup_in_answer` to intervals that hold together with the ranking of a size.
+    """Set `speedup_vs_best_single` and `speedup_in_answer` of ranked cells to intervals that hold with the ranking.
 
-    With single ones the cell that is picked because it looks best would beat one device too often by chance. Without a
-    ranking the answer states each series at its largest size, so these hold together (Bonferroni). `references`: cell
-    -> what it is held against.
+    With single intervals the cell that is picked because it looks best would beat one device too often by chance.
+    `references`: cell -> the cell it is held against; `families`: of each ranked size, its cells and their references.
     """
-    family_of = {name: family for family in families for name in family.cells if name in references}
-    for one in series:
-        for point in one.points:
+    # Of a family's cells only the ranked ones have a reference.
+    family_of = {cell: family for family in families for cell in family.cells if cell in references}
+    for one_series in series:
+        for point in one_series.points:
             family = family_of.get(point.cell)
-            if family:
-                reference = references[point.cell].cell
-                i, j = family.cells.index(point.cell), family.cells.index(reference)
-                value = cells[point.cell].rate.value / cells[reference].rate.value
-                ratio = Estimated(value=value, low=family.low(i, j), high=family.high(i, j), n=family.n)
-                point.speedup_vs_best_single = ratio if point.best_single else None
-                point.speedup_in_answer = ratio if reference == one.baseline else None
-    if families:
-        return
-    several = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]
-    for one in several:
-        last, base = cells[one.points[-1].cell], cells[one.baseline]
-        level = 1 - (1 - last.confidence) / len(several)
-        one.points[-1].speedup_in_answer = Estimated.of(last.relative_to(base, level))
+            if family is None:
+                continue
+            reference = references[point.cell].cell
+            own_place, reference_place = family.cells.index(point.cell), family.cells.index(reference)
+            speedup = Estimated(  # the bounds, too, are of the cell's rate over its reference's
+                value=cells[point.cell].rate.value / cells[reference].rate.value,
+                low=family.low(own_place, reference_place),
+                high=family.high(own_place, reference_place),
+                n=family.n,
+            )
+            point.speedup_vs_best_single = speedup if point.best_single else None
+            point.speedup_in_answer = speedup if reference == one_series.baseline else None
+
+
+def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
+    """Set `speedup_in_answer` of each series at its largest size: without a ranking the answer states these alone."""
+    answered = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]  # points: smallest size first
+    for one_series in answered:
+        largest = one_series.points[-1]
+        cell, baseline = cells[largest.cell], cells[one_series.baseline]
+        # Bonferroni: the intervals of all series hold together.
+        level = 1 - (1 - cell.confidence) / len(answered)
+        largest.speedup_in_answer = Estimated.of(cell.relative_to(baseline, level))
 
 
 def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
-    """Cells by what their slug says beside the geometry: what a campaign varies otherwise makes another series."""
+    """The cells of each series, smallest size first; its name is their slug without the geometry (n2x4).
+
+    Whatever else a campaign varies is in the slug, and so makes another series.
+    """
     grouped: dict[str, list[MeasuredCell]] = {}
     for cell in cells.values():
         grouped.setdefault(GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"), []).append(cell)
     return {
-        name: sorted(members, key=lambda c: (c.values["devices"], c.values["nodes"]))
+        name: sorted(members, key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
         for name, members in grouped.items()
     }
 
@@ -170,17 +194,18 @@ def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
     """How the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
 
-    None: neither, unknown, or a single size. `cells`: their configurations.
+    None: neither, unknown, or a single size. `cells`: the configurations of the series' cells.
     """
-    if len({c["devices"] for c in cells}) < 2 or any(c["global_batch"] is None for c in cells):
+    single_size = len({cell["devices"] for cell in cells}) < 2
+    if single_size or any(cell["global_batch"] is None for cell in cells):
         return None
-    if len({c["global_batch"] for c in cells}) == 1:
+    if len({cell["global_batch"] for cell in cells}) == 1:
         return "strong"
-    return "weak" if len({c["global_batch"] / c["devices"] for c in cells}) == 1 else None
+    return "weak" if len({cell["global_batch"] / cell["devices"] for cell in cells}) == 1 else None
 
 
 def _work(values: dict[str, Any], batch: float) -> tuple:
-    """What a cell has in common with those that do the same work. `batch`: samples of a step."""
+    """A key that is equal for cells of the same work: of a configuration `values`, with `batch` samples a step."""
     return batch, *(values[name] for name in SAME_WORK)
 
 
@@ -189,18 +214,20 @@ def _describe(
 ) -> ScalingSeries:
     """The series of `members`, smallest size first, with its law and each size's speed-up over the smallest.
 
-    `singles`: the cells with one device, by their work. `effect`: the difference that further repeats are planned for.
+    `singles`: the cells with one device, by their `_work`. `effect`: the difference that further repeats are planned
+    for.
     """
-    kind = scaling_kind([c.values for c in members])
-    base = members[0]
-    protocol = {k: v for k, v in base.values.items() if all(c.values[k] == v for c in members)}
-    points = {c.values["geometry"]: _point(c, base, kind, singles) for c in members}
-    comparable = [c for c in members if not points[c.values["geometry"]].incomparable]
+    kind = scaling_kind([cell.values for cell in members])
+    base = members[0]  # comparable with itself, so `comparable` begins with it
+    protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
+    points = {cell.values["geometry"]: _point(cell, base, kind, singles) for cell in members}
+    comparable = [cell for cell in members if not points[cell.values["geometry"]].incomparable]
     largest = comparable[-1]
-    relative = largest.relative_to(comparable[0])
     resolve = None
-    if largest is not comparable[0] and relative.low is not None:
-        resolve = resolution_of_ratio(relative, effect, base.confidence)
+    if largest is not base:
+        speedup = largest.relative_to(base)
+        resolve = resolution_of_ratio(speedup, effect, base.confidence) if speedup.low is not None else None
+    rates = {cell.values["devices"]: _rates(cell) for cell in comparable}
     return ScalingSeries(
         name=name,
         strategy=base.values["strategy"],
@@ -209,7 +236,7 @@ def _describe(
         baseline=base.cell,
         baseline_devices=base.values["devices"],
         resolve=resolve,  # of the largest size and the smallest
-        law=fit(kind, {c.values["devices"]: _rates(c) for c in comparable}, base.confidence) if kind else None,
+        law=fit(kind, rates, base.confidence) if kind else None,
         runs=points,
     )
 
@@ -219,9 +246,10 @@ def _point(
 ) -> ScalingPoint:
     """A cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
 
-    `singles`: the cells with one device, by their work.
+    `kind`: of the series; without one no speed-up is defined. `singles`: the cells with one device, by their `_work`.
     """
     devices = cell.values["devices"]
+    plain_strategy = cell.values["strategy"].removesuffix("-offload")
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     has_speedup = kind and cell is not base and not incomparable
     relative = cell.relative_to(base) if has_speedup else None
@@ -239,7 +267,7 @@ def _point(
         n=len(cell.runs),
         tokens_per_sec_global=Estimated.of(cell.rate),
         tokens_per_sec_median=statistics.median(cell.rates.values()),
-        window_wall_time_sec=sum(r.metrics.window.wall_time_s for r in cell.runs) / len(cell.runs),
+        window_wall_time_sec=sum(run.metrics.window.wall_time_s for run in cell.runs) / len(cell.runs),
         speedup=speedup,
         scaling_efficiency=efficiency,
         speedup_by_job_wall_time=by_job,
@@ -249,17 +277,17 @@ def _point(
         best_single=single and single.cell,
         speedup_vs_best_single=Estimated.of(cell.relative_to(single)) if single and single is not cell else None,
         best_single_incomparable=single_incomparable,
-        overhead_only=devices == 1
-        and cell.values["strategy"].removesuffix("-offload") in SHARDING,  # with one device there is nothing to shard
+        overhead_only=devices == 1 and plain_strategy in SHARDING,  # with one device there is nothing to shard
     )
 
 
 def _rates(cell: MeasuredCell) -> list[float]:
-    return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda r: r.metrics.repeat)]
+    """Tokens/s of each run of a cell, in the order of their repeats."""
+    return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda run: run.metrics.repeat)]
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Jobs per second of a cell over those of its baseline."""
+    """Jobs per second of a cell over those of its baseline: paired by repeat where repeats match, else independent."""
     seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
     base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
@@ -272,29 +300,32 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """The fastest comparable cell with one device that does the same work, and what made others incomparable.
+    """The fastest comparable cell with one device that does the same work; where there is none, None and the reason.
 
-    The same work: the same global batch, or in weak scaling one device's part of it.
+    The reason: the fields of provenance that differ, empty where no single device does the same work. That is to train
+    with the same global batch, or in weak scaling with one device's part of it. `singles`: cells by their `_work`.
     """
     values = cell.values
     if values["global_batch"] is None:  # whether another cell does the same work is not known
         return None, []
-    batch = values["global_batch"] / (values["devices"] if kind == "weak" else 1)
+    batch = values["global_batch"] / values["devices"] if kind == "weak" else values["global_batch"]
     comparable: list[MeasuredCell] = []
-    fields: set[str] = set()
-    for one in singles.get(_work(values, batch), ()):
-        differing = unintended_differences(one.provenance, cell.provenance, same_program=False)
-        fields |= set(differing)
+    differing_fields: set[str] = set()
+    for single in singles.get(_work(values, batch), ()):
+        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)
+        differing_fields |= set(differing)
         if not differing:
-            comparable.append(one)
-    best = max(comparable, key=lambda one: one.rate.value, default=None)
-    return best, [] if comparable else sorted(fields)
+            comparable.append(single)
+    if not comparable:
+        return None, sorted(differing_fields)
+    return max(comparable, key=lambda single: single.rate.value), []
 
 
 def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
-    """The usual words for an efficiency, where its whole interval supports them: below 0.7 low, from 0.85 excellent.
+    """The word for an efficiency, of `_word`, where its whole interval supports it; None without an interval.
 
-    A speed-up below 1 is "slower than the baseline". None without an interval; "undecided" where it spans a mark.
+    "slower than the baseline" where the speed-up's interval is below 1; "undecided, low to good" where the bounds of
+    the efficiency have different words.
     """
     if not efficiency or not speedup or efficiency.low is None or efficiency.high is None:
         return None
@@ -305,6 +336,7 @@ def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | No
 
 
 def _word(efficiency: float) -> str:
+    """The usual word for an efficiency: low below 0.7, excellent from 0.85."""
     if efficiency < 0.7:
         return "low"
     return "good" if efficiency < 0.85 else "excellent"

@@ -18,24 +18,22 @@ LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
     """The serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
 
-    Karp and Flatt, CACM 33(5), 1990. None where S is not above 1 (a program that gets slower has no serial fraction) or
-    above N. The fraction falls with S, so the bounds change places; they are cut at 0 and 1.
+    Karp and Flatt, CACM 33(5), 1990. None unless 1 < S <= N: a program that gets slower has no serial fraction.
     """
     if devices < 2 or not speedup or speedup.value <= 1:
         return None
 
-    def fraction_at(s: float | None) -> float | None:
-        return None if s is None else (1 / s - 1 / devices) / (1 - 1 / devices)
+    def fraction_at(speedup_value: float) -> float:
+        return (1 / speedup_value - 1 / devices) / (1 - 1 / devices)
 
-    def clipped(fraction: float | None) -> float | None:
-        return None if fraction is None else min(max(fraction, 0.0), 1.0)
+    def bound_at(speedup_bound: float | None) -> float | None:
+        return None if speedup_bound is None else min(max(fraction_at(speedup_bound), 0.0), 1.0)
 
     value = fraction_at(speedup.value)
-    if value is None or not 0 <= value <= 1:
+    if not 0 <= value <= 1:
         return None
-    low = clipped(fraction_at(speedup.high))
-    high = clipped(fraction_at(speedup.low))
-    return Estimated(value=value, low=low, high=high, n=speedup.n)
+    # The fraction falls with the speed-up, so the bounds change places.
+    return Estimated(value=value, low=bound_at(speedup.high), high=bound_at(speedup.low), n=speedup.n)
 
 
 def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> ScalingLaw:
@@ -51,13 +49,15 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
         return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {POINTS}")
     if min(rates) != 1:
         return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
-    # Of each repeat: devices -> S.
-    speedups = [{n: rates[n][k] / rates[1][k] for n in sorted(rates) if n > 1} for k in range(repeats)]
-    slower = [n for n in sorted(rates)[1:] if np.mean([s[n] for s in speedups]) <= 1]
+    sizes = [devices for devices in sorted(rates) if devices > 1]
+    speedups = [  # of each repeat: devices -> S
+        {devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes} for repeat in range(repeats)
+    ]
+    slower = [devices for devices in sizes if np.mean([of_repeat[devices] for of_repeat in speedups]) <= 1]
     if slower:
         return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(map(str, slower))}")
     solve = {"amdahl": _amdahl, "gustafson": _gustafson}[law]
-    fractions = np.array([solve(s) for s in speedups])
+    fractions = np.array([solve(of_repeat) for of_repeat in speedups])
     value = float(fractions.mean())
     low = None
     high = None
@@ -65,6 +65,7 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
         half = float(stdtrit(repeats - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half
     lack = _lack_of_fit(law, fractions, speedups)
+    # By Amdahl no number of devices is faster than 1/f; a law that misses is no basis for that.
     limit = 1 / value if law == "amdahl" and 0 < value <= 1 and not lack else None
     fraction = Estimated(value=value, low=low, high=high, n=repeats)
     return ScalingLaw(law=law, fraction=fraction, limit=limit, lack_of_fit=lack)
@@ -74,34 +75,35 @@ def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float
     """The size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
     `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Residuals are of each repeat about its own
-    fit, so what a repeat shares cancels; Student's t over repeats, at the Bonferroni level of the sizes. A law that
-    misses is no basis for a limit.
+    fit, so what a repeat shares cancels; certain is by Student's t over repeats, at the Bonferroni level of the sizes.
     """
     if len(speedups) < 3:
         return None
     sizes = list(speedups[0])
-    worst: LackOfFit | None = None
+    quantile = float(stdtrit(len(speedups) - 1, 1 - (1 - CONFIDENCE) / 2 / len(sizes)))
+    certain_misses: list[LackOfFit] = []
     for n in sizes:
         law_at_n = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
-        misses = np.array([math.log(s[n]) for s in speedups]) - np.log(np.maximum(law_at_n, np.finfo(float).tiny))
+        logs = np.array([math.log(of_repeat[n]) for of_repeat in speedups])
+        misses = logs - np.log(np.maximum(law_at_n, np.finfo(float).tiny))
         error = float(misses.std(ddof=1)) / math.sqrt(len(misses))
-        level = 1 - (1 - CONFIDENCE) / 2 / len(sizes)
         miss = float(misses.mean())
-        certain = abs(miss) > float(stdtrit(len(misses) - 1, level)) * error
-        if certain and abs(miss) > LEAST_MISS and (worst is None or abs(miss) > abs(worst.log_miss)):
-            worst = LackOfFit(devices=n, log_miss=miss, percent=100 * math.expm1(miss))
-    return worst
+        certain = abs(miss) > quantile * error
+        if certain and abs(miss) > LEAST_MISS:
+            certain_misses.append(LackOfFit(devices=n, log_miss=miss, percent=100 * math.expm1(miss)))
+    return max(certain_misses, key=lambda lack: abs(lack.log_miss), default=None)
 
 
 def _amdahl(speedups: dict[int, float]) -> float:
-    """1/S = 1/N + f (1 - 1/N) is a line through the origin in (1 - 1/N)."""
+    """The serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
     return _slope(speedups, lambda n: 1 - 1 / n, lambda n, s: 1 / s - 1 / n)
 
 
 def _gustafson(speedups: dict[int, float]) -> float:
-    """N - S = f (N - 1)."""
+    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl`."""
     return _slope(speedups, lambda n: n - 1, lambda n, s: n - s)
 
 
 def _slope(speedups: dict[int, float], x: Callable, y: Callable) -> float:
+    """Slope of the line through the origin, by least squares, of y(N, S) over x(N)."""
     return sum(x(n) * y(n, s) for n, s in speedups.items()) / sum(x(n) ** 2 for n in speedups)

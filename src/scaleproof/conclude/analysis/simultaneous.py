@@ -1,5 +1,5 @@
 """Comparisons of all cells of one size with each other, at a family-wise level: whatever pair is looked at, the
-probability that any interval misses its true ratio is at most 5 %.
+probability that any interval misses its true ratio is at most 5 %. A cell is one configuration, with a rate per repeat.
 
 Where repeats match, repeat k of every cell ran in round k and shares the state of the machine: a randomised complete
 block design, analysed by Tukey's studentized range with the pooled residual after cells and rounds (Tukey 1953; Hsu
@@ -51,19 +51,18 @@ class Noise:
     """How exactly the ratios of all pairs are known, as logarithms: matrices are indexed [i, j], as in Family."""
 
     pooled: np.ndarray  # standard error by the variance of all cells
-    freedom: int  # of that
+    freedom: int  # degrees of freedom of `pooled`
     own: np.ndarray  # standard error by the runs of the pair alone
-    own_freedom: np.ndarray  # of that
+    own_freedom: np.ndarray  # degrees of freedom of `own`
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Student's quantile for each pair alone, as a matrix.
+        """Student's quantile of each pair, as a matrix indexed [i, j]. `probability`: of a value above the quantile.
 
-        It is at the Bonferroni level of `claims` where the cells are not equally noisy. `probability`: by which the
-        quantile may be missed.
+        Where the cells are not equally noisy, Bonferroni's for `claims` pairs: a part of the probability for each.
         """
-        part = probability / claims if self.unequal else probability
-        return np.asarray(stdtrit(self.own_freedom, 1 - part))
+        above = probability / claims if self.unequal else probability
+        return np.asarray(stdtrit(self.own_freedom, 1 - above))
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,21 @@ class Family:
     confidence: float = CONFIDENCE
 
     def low(self, i: int, j: int) -> float:
+        """The lower bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] - self.half[i, j])
 
     def high(self, i: int, j: int) -> float:
+        """The upper bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] + self.half[i, j])
 
     @property
     def differ(self) -> np.ndarray:
-        """Which pairs are told apart."""
+        """Whether the interval of [i, j] leaves out a ratio of 1, as a matrix of bool: these pairs are told apart."""
         return np.abs(self.log_ratio) > self.half
 
     @property
     def pairs(self) -> int:
+        """The number of pairs of cells."""
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def worst(self, count: int) -> np.ndarray:
@@ -99,11 +101,10 @@ class Family:
         They hold together, one-sided: the cell that is truly best is shown to be slower by so much with at most 5 %.
         """
         noise = self.noise
-        part = 1 - self.confidence
         dunnett = largest_of_others(self.confidence, count, noise.freedom) * noise.pooled
-        half = np.maximum(dunnett, noise.own_quantile(part, count - 1) * noise.own)
-        lowest = self.log_ratio - half
-        np.fill_diagonal(lowest, 0.0)
+        own = noise.own_quantile(1 - self.confidence, count - 1) * noise.own
+        lowest = self.log_ratio - np.maximum(dunnett, own)
+        np.fill_diagonal(lowest, 0.0)  # a cell and itself: a ratio of 1
         return np.exp(lowest[:count, :count].min(axis=1))
 
 
@@ -114,24 +115,26 @@ def compare_all(
 ) -> Family | None:
     """Compare all pairs of cells, with simultaneous intervals of their ratios.
 
-    `rates`: cell -> repeat -> tokens/s; `values`: the rates that are printed, around which intervals lie. None where a
-    cell has fewer than FEWEST_REPEATS runs, or there is one cell. Without `values` ratios are those of geometric means.
+    `rates`: cell -> repeat -> tokens/s; `values`: cell -> the rate that is printed, around which intervals lie; without
+    them, around geometric means. None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell.
     """
     cells = list(rates)
     repeats = [sorted(rates[cell]) for cell in cells]
-    n = min((len(of_cell) for of_cell in repeats), default=0)
-    k = len(cells)
-    if k < 2 or n < FEWEST_REPEATS:
+    fewest = min((len(own_repeats) for own_repeats in repeats), default=0)
+    n_cells = len(cells)
+    if n_cells < 2 or fewest < FEWEST_REPEATS:
         return None
-    logs = [np.log([rates[cell][repeat] for repeat in own]) for cell, own in zip(cells, repeats, strict=True)]
-    matched = all(own == repeats[0] for own in repeats)
+    logs = [np.log([rates[cell][repeat] for repeat in sorted(rates[cell])]) for cell in cells]
+    matched = all(own_repeats == repeats[0] for own_repeats in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
-    tukey = studentized_range(confidence, k, noise.freedom) / math.sqrt(2) * noise.pooled
-    half = np.maximum(tukey, noise.own_quantile((1 - confidence) / 2, k * (k - 1) // 2) * noise.own)
+    # The wider of the interval by the noise of all cells and that of the pair alone.
+    tukey = studentized_range(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
+    own = noise.own_quantile((1 - confidence) / 2, n_cells * (n_cells - 1) // 2) * noise.own
+    half = np.maximum(tukey, own)
     np.fill_diagonal(half, 0.0)
-    centre = np.log([values[cell] for cell in cells]) if values else np.array([x.mean() for x in logs])
-    log_ratio = centre[:, None] - centre[None, :]
-    return Family(cells, "tukey-blocks" if matched else "tukey-kramer", n, log_ratio, half, noise, confidence)
+    centres = np.log([values[cell] for cell in cells]) if values else np.array([own_logs.mean() for own_logs in logs])
+    log_ratio = centres[:, None] - centres[None, :]
+    return Family(cells, "tukey-blocks" if matched else "tukey-kramer", fewest, log_ratio, half, noise, confidence)
 
 
 def _noise_in_blocks(logs: np.ndarray) -> Noise:
@@ -139,14 +142,16 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
 
     Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
     """
-    k, n = logs.shape
+    n_cells, n_rounds = logs.shape
     residual = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    squares = (residual**2).sum(axis=1)
-    freedom = (k - 1) * (n - 1)
-    pooled = np.full((k, k), math.sqrt(2 * float(squares.sum()) / freedom / n))
-    own = (logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n)
-    unequal = are_unequal(squares, np.full(k, n - 1.0), UNEQUAL_NOISE)
-    return Noise(pooled, freedom, own, np.full((k, k), n - 1.0), unequal)
+    squares = (residual**2).sum(axis=1)  # of each cell
+    freedom = (n_cells - 1) * (n_rounds - 1)
+    # A difference of two means has twice the variance of one.
+    pooled = np.full((n_cells, n_cells), math.sqrt(2 * float(squares.sum()) / freedom / n_rounds))
+    own = (logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n_rounds)
+    own_freedom = np.full((n_cells, n_cells), n_rounds - 1.0)
+    unequal = are_unequal(squares, np.full(n_cells, n_rounds - 1.0), UNEQUAL_NOISE)
+    return Noise(pooled, freedom, own, own_freedom, unequal)
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
@@ -154,16 +159,16 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 
     Pooled, it is what is left after the means of cells; of a pair, Welch's with Satterthwaite's degrees of freedom.
     """
-    n = np.array([len(x) for x in logs])
-    squares = np.array([float(((x - x.mean()) ** 2).sum()) for x in logs])
-    freedom = int(n.sum()) - len(logs)
-    pooled = np.sqrt(float(squares.sum()) / freedom * (1 / n[:, None] + 1 / n[None, :]))
-    own_variance = squares / (n - 1) / n
-    total = own_variance[:, None] + own_variance[None, :]
-    parts = own_variance**2 / (n - 1)
-    satterthwaite = total**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
-    unequal = are_unequal(squares, n - 1.0, UNEQUAL_NOISE)
-    return Noise(pooled, freedom, np.sqrt(total), np.maximum(satterthwaite, 1.0), unequal)
+    runs = np.array([len(own_logs) for own_logs in logs])  # how many each cell has
+    squares = np.array([float(((own_logs - own_logs.mean()) ** 2).sum()) for own_logs in logs])
+    freedom = int(runs.sum()) - len(logs)
+    pooled = np.sqrt(float(squares.sum()) / freedom * (1 / runs[:, None] + 1 / runs[None, :]))
+    variance_of_mean = squares / (runs - 1) / runs
+    variance_of_pair = variance_of_mean[:, None] + variance_of_mean[None, :]
+    parts = variance_of_mean**2 / (runs - 1)
+    satterthwaite = variance_of_pair**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
+    unequal = are_unequal(squares, runs - 1.0, UNEQUAL_NOISE)
+    return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
 
 
 def letters(family: Family, count: int) -> dict[str, str]:
@@ -171,51 +176,58 @@ def letters(family: Family, count: int) -> dict[str, str]:
 
     Source: Piepho 2004, insert and absorb.
     """
-    groups: list[set[int]] = [set(range(count))]
-    for i, j in zip(*np.nonzero(np.triu(family.differ[:count, :count])), strict=True):
-        # Cells that differ share no group: each that holds both is split into one without either.
-        split: list[set[int]] = []
-        for group in groups:
-            if {int(i), int(j)} <= group:
-                split += [group - {int(i)}, group - {int(j)}]
-            else:
-                split.append(group)
-        # Groups within another one say nothing.
-        unique = [set(g) for g in {frozenset(g) for g in split}]
-        groups = [g for g in unique if not any(g < other for other in unique)]
-    order = sorted(range(count), key=lambda i: -family.log_ratio[i, 0])
-    rank = {cell: place for place, cell in enumerate(order)}
-    groups.sort(key=lambda group: sorted(rank[i] for i in group))
+    groups = _groups_not_told_apart(family.differ[:count, :count])
+    fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # over any one cell: the first
+    rank = {cell: place for place, cell in enumerate(fastest_first)}
+    groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so the letter a is that of the fastest
     return {
-        cell: "".join(_letter(place) for place, group in enumerate(groups) if i in group)
-        for i, cell in enumerate(family.cells[:count])
+        name: "".join(_letter(place) for place, group in enumerate(groups) if cell in group)
+        for cell, name in enumerate(family.cells[:count])
     }
 
 
+def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
+    """The largest groups of cells of which no two differ. `differ`: whether cells i and j do, as a matrix."""
+    groups: list[set[int]] = [set(range(len(differ)))]
+    for i, j in np.argwhere(np.triu(differ)).tolist():
+        # Cells that differ share no group: each that holds both is split into one without either.
+        split: list[set[int]] = []
+        for group in groups:
+            if {i, j} <= group:
+                split += [group - {i}, group - {j}]
+            else:
+                split.append(group)
+        # Groups within another one say nothing.
+        unique = {frozenset(group) for group in split}
+        groups = [set(group) for group in unique if not any(group < other for other in unique)]
+    return groups
+
+
 def _letter(place: int) -> str:
+    """The letter of the group at a place: a to z, then aa, ab and so on."""
     return chr(ord("a") + place) if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
 
 
 def resolution(family: Family, effect: float) -> Resolution:
-    """What further repeats of these cells would show, from the noise of the runs so far.
-
-    `effect`: the difference that is asked for (0.05: 5 %).
-    """
-    k = len(family.cells)
+    """What further repeats of these cells would show, by the noise so far. `effect`: what is asked for (0.05: 5 %)."""
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        return math.expm1(detectable(n, k, confidence, freedom, family.noise.unequal) * sd)
+        return math.expm1(detectable(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd)
 
     return _resolution(family.n, effect, family.confidence, shown_by)
 
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
-    """What further repeats would show of a single ratio. `confidence`: of its interval."""
+    """What further repeats would show of a single `ratio` that has bounds. `confidence`: of its interval.
+
+    `effect`: the difference that is asked for (0.05: 5 %).
+    """
     assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
-    sd = math.sqrt(ratio.variance * ratio.n)
-    others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)  # cells whose noise counts beside that of the pair
+    sd = math.sqrt(ratio.variance * ratio.n)  # of the logarithm of the ratio of two runs
+    # Each cell whose noise counts has n - 1 degrees of freedom; how many there are beside the pair.
+    others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)
 
     def shown_by(n: int, confidence: float) -> float:
         return math.expm1(detectable_ratio(n, others, confidence, ratio.freedom) * sd)
@@ -227,15 +239,16 @@ def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[in
     """What `n` repeats show, what more would, and how many would show `effect`.
 
     `shown_by(n, confidence)`: difference that n repeats show at a level with a probability of POWER. Further repeats
-    are added in rounds, so they are judged at the level of such a look, and their numbers are those of looks. The
-    probabilities count in that the noise is an estimate (`detectable`).
+    are added in rounds, after each of which results are looked at: so their numbers are those of looks, and they are
+    judged at ROUND_CONFIDENCE. The probabilities count in that the noise is an estimate (`detectable`).
     """
-    looks = [k for k in takewhile(lambda k: k <= MOST_REPEATS, rounds(n)) if k > n]
-    in_reach = max((k for k in looks if k <= MOST_TIMES * n), default=n)
+    looks = [repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, rounds(n)) if repeats > n]
+    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
+    enough = (repeats for repeats in looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
     return Resolution(
         effect=effect,
         n=n,
-        repeats=next((k for k in looks if shown_by(k, ROUND_CONFIDENCE) <= effect), None),
+        repeats=next(enough, None),
         detectable=shown_by(n, confidence),
         further=FurtherRepeats(repeats=in_reach, detectable=shown_by(in_reach, ROUND_CONFIDENCE)),
     )
@@ -248,16 +261,18 @@ def _sd_of_pair(family: Family) -> tuple[float, float]:
     """
     noise = family.noise
     if noise.unequal:
-        i, j = np.unravel_index(np.argmax(noise.own), noise.own.shape)
-        return float(noise.own[i, j]) * math.sqrt(family.n), float(noise.own_freedom[i, j])
-    return float(noise.pooled[0, 1]) * math.sqrt(family.n), float(noise.freedom)
+        noisiest = np.unravel_index(np.argmax(noise.own), noise.own.shape)
+        return float(noise.own[noisiest]) * math.sqrt(family.n), float(noise.own_freedom[noisiest])
+    any_pair = (0, 1)  # pooled, all are equally noisy
+    return float(noise.pooled[any_pair]) * math.sqrt(family.n), float(noise.freedom)
 
 
 def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Interval of a standard deviation of normal values by chi-square."""
+    """Interval of a standard deviation of normal values by chi-square. `sd`: its estimate, with `freedom` degrees."""
     tail = (1 - confidence) / 2
     low = sd * math.sqrt(freedom / float(chdtri(freedom, tail)))
-    return low, sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
+    high = sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
+    return low, high
 
 
 @lru_cache(maxsize=4096)
@@ -266,23 +281,27 @@ def detectable(
 ) -> float:
     """Log ratio, in units of the sd of a pair of runs, that n repeats of k cells show with a probability of POWER.
 
-    Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. With z
-    the error of the mean and t the threshold that a draw has, the claim is made from an effect of t - z on; its POWER
-    quantile is the answer. With `freedom` in units of an estimate of that sd with as many degrees of freedom: the
-    probability is over the estimate, too, so that a sentence that is printed from it is as often true as it says.
+    Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. In
+    units of the estimate of that sd if `freedom`, its degrees of freedom, is given: the probability is over the
+    estimate, too, so that a sentence that is printed from it is as often true as it says.
+    By draws of the noise: with z the error of the mean and t the threshold of a draw, the claim is made from an effect
+    of t - z on, and the POWER quantile of these effects is the answer.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
-    residual = (k - 1) * (n - 1)
     own_sd = np.sqrt(own / (n - 1))
-    alone, among_all = (float(stdtrit(n - 1, 1 - (1 - confidence) / 2 / pairs)) for pairs in (1, k * (k - 1) // 2))
-    threshold = among_all * own_sd
+    tail = (1 - confidence) / 2
+    pairs = k * (k - 1) // 2
+    threshold = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # Bonferroni's, where cells are not equally noisy
     if not unequal:
-        tukey = studentized_range(confidence, k, residual) / math.sqrt(2) * np.sqrt((own + others) / residual)
-        taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)
-        threshold = np.where(taken_for_unequal, threshold, np.maximum(tukey, alone * own_sd))
+        freedom_of_all = (k - 1) * (n - 1)
+        pooled_sd = np.sqrt((own + others) / freedom_of_all)
+        tukey = studentized_range(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
+        alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
+        taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # Bartlett's test errs in so many
+        threshold = np.where(taken_for_unequal, threshold, np.maximum(tukey, alone))
     effects = threshold - z
     if freedom is not None:
         effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
@@ -293,7 +312,8 @@ def detectable(
 def detectable_ratio(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
     """Log ratio, in units of the sd of a pair of runs, that n repeats of two cells show with a probability of POWER.
 
-    By the rule of `pooled_variance`; `others`: how many cells lend their noise. `freedom`: as of `detectable`.
+    By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
+    well, unless that of the pair is shown to be larger. `freedom`, and the method: as of `detectable`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
@@ -303,9 +323,10 @@ def detectable_ratio(n: int, others: int, confidence: float, freedom: float | No
     threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own / own_freedom)
     if others:
         rest = random.chisquare(rest_freedom, DRAWS)
-        noisier = own / own_freedom > float(fdtri(own_freedom, rest_freedom, 1 - OWN_NOISE)) * rest / rest_freedom
-        both = own_freedom + rest_freedom
-        pooled = float(stdtrit(both, 1 - tail)) * np.sqrt((own + rest) / both)
+        largest_ratio = float(fdtri(own_freedom, rest_freedom, 1 - OWN_NOISE))  # of variances, by chance
+        noisier = own / own_freedom > largest_ratio * rest / rest_freedom
+        both_freedom = own_freedom + rest_freedom
+        pooled = float(stdtrit(both_freedom, 1 - tail)) * np.sqrt((own + rest) / both_freedom)
         threshold = np.where(noisier, threshold, pooled)
     effects = threshold - z
     if freedom is not None:

@@ -19,44 +19,46 @@ from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, W
 
 
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
-    """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none)."""
+    """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none).
+
+    It is 1 less what this look spends of the chance of an error (`rule.chance`: 5 %).
+    """
     looks = [0, *rule.looks()]
-    last = (looks[-2], looks[-1])  # for repeats beyond the last look
-    before, after = next(((earlier, look) for earlier, look in pairwise(looks) if look >= repeats), last)
-    spent_before, spent_after = ((n / looks[-1]) ** SPENDING_POWER for n in (before, after))
+    last_look = (looks[-2], looks[-1])  # for repeats beyond it
+    before, after = next(((earlier, look) for earlier, look in pairwise(looks) if look >= repeats), last_look)
+    spent_before, spent_after = ((look / looks[-1]) ** SPENDING_POWER for look in (before, after))
     return 1 - rule.chance * (spent_after - spent_before)
 
 
 def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
-    """Whether the interval of a ratio tells it from 1, or shows that it differs by less than `resolve`."""
+    """Whether the interval of a ratio tells it from 1, or shows that it differs from 1 by less than `resolve`.
+
+    `ratio`: the bounds of the interval; None, an interval that could not be computed, resolves nothing.
+    """
     if ratio is None:
         return False
     low, high = ratio
-    return bool(low > 1 or high < 1 or (low > 1 / (1 + resolve) and high < 1 + resolve))
+    differs = low > 1 or high < 1
+    is_near = low > 1 / (1 + resolve) and high < 1 + resolve
+    return bool(differs or is_near)
 
 
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
-    """Whether the comparison is decided and whether repeats go on. `report`: of `runs`.
-
-    The comparison: the campaign's `question`; without one, the fastest cell of the largest size with all others and
-    with one device; without several cells of one size, each series at its largest size with its smallest. `why`:
-    decided, at_most, minutes, device_hours, nothing-to-compare.
-    """
+    """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of `runs`, all so far."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
     decided = _decided(report, rule.resolve)
-    durations_s = [run.metrics.total_wall_time_s or 0.0 for run in runs]
-    seconds = sum(durations_s)
-    device_seconds = sum(s * configuration(run)["devices"] for s, run in zip(durations_s, runs, strict=True))
-    following = next((n for n in rule.looks() if n > repeats), None)
+    seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
+    device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration(run)["devices"] for run in runs)
+    next_look = next((look for look in rule.looks() if look > repeats), None)
     why: WhyEnded | None = None
     if decided is None:
         why = "nothing-to-compare"
     elif decided:
         why = "decided"
-    elif following is None:
+    elif next_look is None:
         why = "at_most"
     else:
-        growth = following / repeats  # of the time, too
+        growth = next_look / repeats  # of the time as of the repeats
         if rule.minutes is not None and seconds * growth > 60 * rule.minutes:
             why = "minutes"
         elif rule.device_hours is not None and device_seconds * growth > 3600 * rule.device_hours:
@@ -75,17 +77,23 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
 
 
 def _decided(report: ScalingReport, resolve: float) -> bool | None:
-    """Whether the comparison of the campaign is decided (`take_look`); None: there is nothing repeats could decide."""
+    """Whether the comparison of the campaign is decided; None: there is nothing that repeats could decide.
+
+    The comparison: the campaign's formal question; without one, the fastest cell of the largest size with all others
+    and with one device; without several cells of one size, each series at its largest size with its smallest.
+    """
     if report.question:
         status = report.question.status
         return None if status in ("incomparable", "unmeasured") else status != "undecided"
     group = largest_group(report.ranking)
     if group:
-        first, *others = group.comparable
+        fastest, *others = group.comparable
         ratios = [entry.relative_to_fastest for entry in others]
-        single = single_device_ratio(report, first.cell)
-        ratios += [single] if single else []
+        over_single_device = single_device_ratio(report, fastest.cell)
+        if over_single_device:
+            ratios.append(over_single_device)
     else:
+        # The points of a series begin with the smallest size.
         largest = [series.points[-1] for series in report.series if len(series.runs) > 1]
         ratios = [point.speedup for point in largest if point.speedup]
     if not ratios:

@@ -33,7 +33,7 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
     sd, weight = _estimates(freedom)
     z, z_weight = _means()
 
-    def probability(q: float) -> float:
+    def probability(q: float) -> float:  # both integrals as sums over the nodes
         between = ndtr(z + q * sd[:, None]) - ndtr(z)
         return float(weight @ (k * between ** (k - 1) @ z_weight))
 
@@ -45,11 +45,11 @@ def largest_of_others(confidence: float, k: int, freedom: int) -> float:
     """Quantile of the largest of k - 1 differences to one mean, over the standard deviation of such a difference.
 
     One-sided, for equal numbers of runs: P(D <= d) = E[integral of phi(z) Phi(z + sqrt(2) d S)^(k-1) dz] (Dunnett
-    1955; Hsu 1996, chapter 4). For k = 2 it is Student's.
+    1955; Hsu 1996, chapter 4), with the symbols of `studentized_range`. For k = 2 it is Student's.
     """
     if k == 2:
         return float(stdtrit(freedom, confidence))
-    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))
+    bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's, a little above the quantile
     sd, weight = _estimates(freedom)
     z, z_weight = _means()
 
@@ -76,13 +76,14 @@ def _solve(probability: Callable[[float], float], confidence: float, bound: floa
 
 
 def _means() -> tuple[np.ndarray, np.ndarray]:
-    """Values of one standard normal mean, and their probabilities."""
+    """Values of one standard normal mean, and their weights in an integral over its density."""
     z = FARTHEST * MEAN_NODES
     return z, FARTHEST * MEAN_WEIGHTS * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates of a standard deviation of 1, evenly on a logarithmic scale, and their probabilities."""
+    """Estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
+    # Quantiles of chi-square, at TAIL from either end, as logarithms of estimates.
     low, high = (
         0.5 * math.log(2 * float(inverse(freedom / 2, TAIL)) / freedom) for inverse in (gammaincinv, gammainccinv)
     )

@@ -1,4 +1,7 @@
-"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json."""
+"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json.
+
+A cell is one configuration; its profile, what a profiler saw of a few of its steps, on some of its ranks.
+"""
 
 from pathlib import Path
 from statistics import geometric_mean
@@ -28,7 +31,7 @@ def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run])
 
 
 def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
-    """A traced cell. `path`: the file of its profile; `runs`: those of the campaign."""
+    """A traced cell: its profile with means and its overhead. `path`: the profile's file; `runs`: of the campaign."""
     return CellTrace(
         cell=profile.cell or "",
         strategy=profile.strategy,
@@ -51,27 +54,28 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
         classified_share=profile.coverage.classified_share if profile.coverage else None,
         unknown=profile.unknown,
         overhead=_overhead(profile, runs),
-        file="/".join(path.parts[-3:]),
+        file="/".join(path.parts[-3:]),  # as the campaign's folder has it
     )
 
 
 def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
-    """Step time under the profiler over that of the timed runs of the cell; null where either is missing."""
-    others = timed_ms(profile, measured(runs))
-    if not others or not profile.step_time_ms:
+    """Step time under the profiler over that of the timed ones of the cell's `runs`; None where either is missing."""
+    timed_steps_ms = timed_ms(profile, measured(runs))  # of each run of the cell
+    if not timed_steps_ms or not profile.step_time_ms:
         return None
-    overhead = one_against(sum(profile.step_time_ms) / len(profile.step_time_ms), others)
+    profiled_step_ms = sum(profile.step_time_ms) / len(profile.step_time_ms)
+    overhead = one_against(profiled_step_ms, timed_steps_ms)
     return TraceOverhead(
         value=overhead.value,
         low=overhead.low,
         high=overhead.high,
         n=overhead.n,
-        timed_step_ms=geometric_mean(others),
+        timed_step_ms=geometric_mean(timed_steps_ms),
     )
 
 
 def _per_rank(profile: Profile) -> list[RankParts]:
-    """The parts of a step of each rank, means over its steps; null where one of them is unknown."""
+    """The parts of a step of each rank, means over its steps; None where a step does not have the part."""
     means = []
     for rank in profile.ranks:
         own = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
@@ -80,8 +84,10 @@ def _per_rank(profile: Profile) -> list[RankParts]:
 
 
 def _phases(profile: Profile) -> dict[str, float]:
-    """Mean milliseconds of each phase on the host, over steps and ranks."""
-    names = dict.fromkeys(name for row in profile.per_step for name in row.ranges_ms)
-    return {
-        name: sum(row.ranges_ms.get(name, 0.0) for row in profile.per_step) / len(profile.per_step) for name in names
-    }
+    """Phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks.
+
+    A phase that a step does not have took no time in it.
+    """
+    steps = profile.per_step  # of every rank
+    names = dict.fromkeys(name for step in steps for name in step.ranges_ms)
+    return {name: sum(step.ranges_ms.get(name, 0.0) for step in steps) / len(steps) for name in names}

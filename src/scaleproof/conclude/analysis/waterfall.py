@@ -1,4 +1,7 @@
-"""Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained."""
+"""Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained.
+
+A cell is one configuration of a campaign; the ideal is what the smallest cell of its series, the baseline, stands for.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from scaleproof.ground.records.profile_schema import TracedStep
 from scaleproof.ground.records.scaling_report import Kind, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart, WaterfallReport
 
-# What may differ between a cell and the one that has its local batch on one device.
+# What may differ between a cell of several devices and one that has the batch of one of its devices (the local batch).
 SPREAD = ("geometry", "accumulation", "global_batch", "micro_batch")
 
 Row = dict[str, Any]  # of cells.csv
@@ -29,24 +32,26 @@ class Shares:
 
 
 def shares(per_step: Sequence[TracedStep]) -> Shares | None:
-    """The parts of a traced step, from the steps of a profile; None where the trace does not carry them."""
+    """The parts of a traced step, from the steps of a profile; None where there is no step, or a part is not known."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
-    columns = {name: [getattr(row, name) for row in per_step] for name in names}
+    columns = {name: [getattr(step, name) for step in per_step] for name in names}
     if not per_step or any(None in values for values in columns.values()):
         return None
     total = {name: sum(values) for name, values in columns.items()}
     transfer_ms = total["communication_ms"] - total["wait_ms"]
     # Summaries of older versions do not say how much of the waiting is hidden behind computation.
-    waits = [row.exposed_wait_ms for row in per_step if row.exposed_wait_ms is not None]
+    waits = [step.exposed_wait_ms for step in per_step if step.exposed_wait_ms is not None]
     exposed_wait_ms = sum(waits) if len(waits) == len(per_step) else None
-    known = exposed_wait_ms is not None and transfer_ms > 0
+    transfer_exposed = None
+    if exposed_wait_ms is not None and transfer_ms > 0:
+        exposed_transfer_ms = max(0.0, total["exposed_ms"] - exposed_wait_ms)  # rounded figures: a zero may be negative
+        transfer_exposed = exposed_transfer_ms / transfer_ms
     return Shares(
         exposed=total["exposed_ms"] / total["wall_ms"],
         exposed_wait=None if exposed_wait_ms is None else exposed_wait_ms / total["wall_ms"],
         idle=total["idle_ms"] / total["wall_ms"],
         compute_to_communication=total["compute_ms"] / transfer_ms if transfer_ms > 0 else None,
-        # Of figures that are rounded, a difference of nothing may be below zero.
-        transfer_exposed=max(0.0, total["exposed_ms"] - exposed_wait_ms) / transfer_ms if known else None,
+        transfer_exposed=transfer_exposed,
     )
 
 
@@ -63,6 +68,7 @@ def waterfall_report(
         _describe(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
         for series in report.series
         for point in series.points
+        # Without a kind of scaling, or a baseline to compare with, there is no ideal.
         if series.kind and point.cell != series.baseline and not point.incomparable
     ]
     return WaterfallReport(campaign=campaign, cells=entries)
@@ -75,15 +81,15 @@ def _describe(
 
     `cells`: all of the campaign, by name; `traced`: cell -> the steps of its profile.
     """
-    scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0
+    scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's
     measured = _step_ms(cell)
     ideal = _step_ms(base) * scale
     own = shares(traced.get(cell["cell"], []))
     of_base = shares(traced.get(base["cell"], []))
-    parts = [_local_batch(cell, ideal, cells)] if kind == "strong" else []
+    parts = [_local_batch(cell, ideal, cells)] if kind == "strong" else []  # in weak scaling it is the baseline's
     parts += [
         *_communication(own, measured),
-        _part("waiting for data", _data_ms(cell) - scale * _data_ms(base), "timed runs"),
+        _part("waiting for data", _data_ms(cell) - scale * _data_ms(base), source="timed runs"),
         _gaps(own, of_base, cell, base, scale),
     ]
     unexplained = measured - ideal - sum(part.ms or 0 for part in parts)
@@ -103,6 +109,7 @@ def _describe(
 
 
 def _part(name: str, ms: float | None, source: str) -> WaterfallPart:
+    """A part of a waterfall. `ms`: None where it is not known; `source`: what it was measured by, or what it needs."""
     return WaterfallPart(name=name, ms=ms, source=source)
 
 
@@ -112,49 +119,58 @@ def _step_ms(cell: Row) -> float:
 
 
 def _data_ms(cell: Row) -> float:
+    """Mean time of a step in which it waits for data."""
     return cell["data_wait_share"] * _step_ms(cell)
 
 
-def _local_batch(cell: Row, ideal: float, cells: Mapping[str, Row]) -> WaterfallPart:
-    """What the smaller local batch costs: the step of the cell that has it on one device, minus the ideal step.
+def _local_batch(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> WaterfallPart:
+    """The milliseconds that the smaller local batch costs: a step of one device with this batch, minus the ideal step.
 
-    A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not.
+    A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not. `cells`: all
+    of the campaign; None milliseconds where none of them is that one device.
     """
-    local = cell["global_batch"] / cell["devices"]
-    same = [name for name in CONFIGURATION if name not in SPREAD]
+    local_batch = cell["global_batch"] / cell["devices"]
     for other in cells.values():
-        has_local_batch = other["devices"] == 1 and other["global_batch"] == local
-        if has_local_batch and all(
-            other[name] == cell[name] or (pd.isna(other[name]) and pd.isna(cell[name])) for name in same
-        ):
-            return _part("smaller local batch", _step_ms(other) - ideal, other["cell"])
-    return _part("smaller local batch", None, f"needs a cell with one device and a global batch of {local:g}")
+        has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
+        if has_local_batch and _alike_but_for_spread(other, cell):
+            return _part("smaller local batch", _step_ms(other) - ideal_ms, source=other["cell"])
+    needed = f"needs a cell with one device and a global batch of {local_batch:g}"
+    return _part("smaller local batch", None, source=needed)
+
+
+def _alike_but_for_spread(a: Row, b: Row) -> bool:
+    """Whether two cells are configured alike, but for what spreads a batch over devices (SPREAD)."""
+    names = [name for name in CONFIGURATION if name not in SPREAD]
+    return all(a[name] == b[name] or (pd.isna(a[name]) and pd.isna(b[name])) for name in names)  # NaN: empty in both
 
 
 def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
-    """Exposed communication in its two parts; as one where the trace does not tell them apart.
+    """Exposed communication (while nothing is computed) in its two parts; as one where the trace has them as one.
 
-    `own`: shares of the cell's traced step; `measured`: milliseconds of its timed one.
+    `own`: shares of the cell's traced step, None without a trace; `measured`: milliseconds of its timed step.
     """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
-        why = "needs a trace of this cell"
-        return [_part(transfer, None, why), _part(waiting, None, why)]
+        needed = "needs a trace of this cell"
+        return [_part(transfer, None, source=needed), _part(waiting, None, source=needed)]
     if own.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
-        return [_part("exposed communication", own.exposed * measured, "trace"), _part(waiting, None, together)]
+        whole = _part("exposed communication", own.exposed * measured, source="trace")
+        return [whole, _part(waiting, None, source=together)]
     return [
-        _part(transfer, (own.exposed - own.exposed_wait) * measured, "trace"),
-        _part(waiting, own.exposed_wait * measured, "trace"),
+        _part(transfer, (own.exposed - own.exposed_wait) * measured, source="trace"),
+        _part(waiting, own.exposed_wait * measured, source="trace"),
     ]
 
 
 def _gaps(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
-    """Time in which the device had nothing to do, beyond that of the baseline, waiting for data not included.
+    """Milliseconds of a step in which the device idles and does not wait for data, less those of an ideal step.
 
-    `scale`: of the baseline's times to those that the cell would have.
+    `own`, `of_base`: shares of the traced steps of the cell and of its baseline, None without a trace. `scale`: ideal
+    time of the cell's step over the baseline's.
     """
     if own is None or of_base is None:
-        return _part("host gaps", None, "needs traces of this cell and of its baseline")
-    idle = own.idle * _step_ms(cell) - _data_ms(cell)
-    return _part("host gaps", idle - scale * (of_base.idle * _step_ms(base) - _data_ms(base)), "traces")
+        return _part("host gaps", None, source="needs traces of this cell and of its baseline")
+    gaps_ms = own.idle * _step_ms(cell) - _data_ms(cell)
+    base_gaps_ms = of_base.idle * _step_ms(base) - _data_ms(base)
+    return _part("host gaps", gaps_ms - scale * base_gaps_ms, source="traces")

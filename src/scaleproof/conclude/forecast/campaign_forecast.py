@@ -1,4 +1,7 @@
-"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
+"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other.
+
+A series is the cells (configurations) that differ in size alone; the ledger, the scores of all forecasts so far.
+"""
 
 import contextlib
 import hashlib
@@ -50,11 +53,12 @@ class ForecastEvidence:
 
     @property
     def any_run(self) -> MeasuredRun | None:
+        """A run of the campaign, for what is the same in all of them; None where nothing is measured."""
         return next((runs[0] for runs in self.runs.values() if runs), None)
 
     @property
     def device(self) -> str:
-        """The name of the device that ran: "cpu" for all CPUs."""
+        """The name of the device that ran: "cpu" for all CPUs, and where nothing ran."""
         run = self.any_run
         if run is None or "cpu" in run.metrics.ranks[0]["devices"]:
             return "cpu"
@@ -93,19 +97,20 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """The cells that forecasts are made from, and those that are forecast.
 
-    By `forecast.from` and `forecast.hold_out`; without them, from what is measured to what is not.
+    From: measured cells with a geometry of the campaign's `forecast.from`, of any if it names none. Forecast: cells
+    with a geometry of `forecast.hold_out`, which are never made from; if it names none, cells that are not measured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
-    from_ = {str(geometry) for geometry in settings.from_}
+    basis = {str(geometry) for geometry in settings.from_}
     held_out = {str(geometry) for geometry in settings.hold_out}
-    known = [c for c in cells if c.slug in evidence.runs and str(c.execution.geometry) not in held_out]
-    if from_:
-        known = [c for c in known if str(c.execution.geometry) in from_]
+    known = [cell for cell in cells if cell.slug in evidence.runs and str(cell.execution.geometry) not in held_out]
+    if basis:
+        known = [cell for cell in known if str(cell.execution.geometry) in basis]
     if held_out:
-        targets = [c for c in cells if str(c.execution.geometry) in held_out]
+        targets = [cell for cell in cells if str(cell.execution.geometry) in held_out]
     else:
-        targets = [c for c in cells if c.slug not in evidence.runs]
+        targets = [cell for cell in cells if cell.slug not in evidence.runs]
     return known, targets
 
 
@@ -120,10 +125,11 @@ class Calibration:
     @property
     def held_out(self) -> list[HeldOut]:
         """The largest size of each series of the campaign that has two sizes, forecast from the smaller ones."""
-        return [one for steps in self.steps.values() if (one := held_out(steps))]
+        largest_sizes = [held_out(steps) for steps in self.steps.values()]
+        return [largest for largest in largest_sizes if largest is not None]
 
     def entry(self, cell: Cell) -> Entry:
-        """The forecast of a cell, or its refusal."""
+        """The forecast of the seconds of a step of `cell`, or its refusal."""
         steps = self.steps.get(series_key(cell), [])
         entry = Entry(
             cell=cell.slug,
@@ -167,10 +173,10 @@ class Calibration:
     def _half_widths(self, sizes: list[MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Half-widths of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
 
-        `sizes`: measured steps, the largest size last; `group`: of the cell that is forecast.
-        From as many past campaigns of this class of machines as 95 % needs; else, on GPUs, from public series, and
-        wider where the law was more wrong here; else from what it got wrong here alone. Raises Unsupported where
-        nothing says how wrong it is.
+        They come from past campaigns of this class of machines, where there are as many as 95 % needs; else, on GPUs,
+        from public series, and wider where the law was more wrong here; else from what it got wrong here alone. Raises
+        Unsupported where nothing says how wrong it is. `sizes`: measured steps, the largest size last; `group`: of the
+        cell that is forecast.
         """
         distance = doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
@@ -180,7 +186,7 @@ class Calibration:
         own = self.held_out
         if self.evidence.backend == "nccl":
             return half_widths(sizes, group).times(stretch(own)), "public series", TABLES
-        here = leave_largest_out([one.residual / one.doublings for one in own], distance)
+        here = leave_largest_out([largest.residual / largest.doublings for largest in own], distance)
         if here is None:
             raise Unsupported(
                 "no-interval",
@@ -192,7 +198,7 @@ class Calibration:
 
 
 def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
-    """The measured steps of all series, from the runs of the cells `known`; a cell that is no basis is left out."""
+    """The measured steps of all series, from the runs of the cells `known`; a cell with a disturbed run is left out."""
     steps: dict[str, list[MeasuredStep]] = {}
     unusable: dict[str, Unsupported] = {}
     for cell in known:
@@ -232,7 +238,10 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 
 
 def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """What forecasts are scored by: cell -> (measured seconds of a step, time of its first run), and cell -> nodes."""
+    """What forecasts are scored by: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
+
+    The first has the measured cells alone, the second all.
+    """
     seconds = {
         cell.slug: (
             measured_of(cell, evidence.runs[cell.slug]).seconds,
@@ -250,7 +259,7 @@ def rate(cell: Cell, step: Interval) -> Interval:
 
 
 def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
-    """Standard deviation of the logarithm of a run's step time; None with one run."""
+    """Standard deviation of the logarithm of a run's step time over `runs`; None with one run."""
     import numpy as np
 
     return float(np.log([step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
@@ -266,7 +275,7 @@ def _open_batch(cell: Cell) -> Unsupported:
 
 
 def _check_cores(cell: Cell, backend: str) -> None:
-    """Raise Unsupported where ranks on a CPU would share cores: a device there is its cores, shared it is another."""
+    """Raise Unsupported where ranks on a CPU would share cores: there a device is its cores, and is slower shared."""
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():

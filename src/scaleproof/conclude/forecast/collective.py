@@ -20,6 +20,7 @@ class Group:
 
     @property
     def size(self) -> int:
+        """The number of ranks."""
         return self.nodes * self.devices_per_node
 
     @property

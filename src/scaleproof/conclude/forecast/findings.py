@@ -1,4 +1,4 @@
-"""Findings about forecasts and links, through the register of all checks."""
+"""Findings about forecasts and links. A sweep: collectives of a group of devices, timed over message sizes."""
 
 from collections.abc import Iterator
 
@@ -63,10 +63,10 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
     if rows:
         verdict = judge(rows)
         for node in verdict.slow_nodes:
-            own = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
+            speeds = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
             yield Flag(
-                f"{node} reaches {significant(min(own))} to {significant(max(own))} GB/s with the {len(own)} other "
-                f"nodes; the median node has {significant(verdict.median / 1e9)} GB/s"
+                f"{node} reaches {significant(min(speeds))} to {significant(max(speeds))} GB/s with the {len(speeds)} "
+                f"other nodes; the median node has {significant(verdict.median / 1e9)} GB/s"
             )
 
 
@@ -86,7 +86,7 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
 @of_calibration.check(CALIBRATION_STALE)
 def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
     """Runs and sweeps are of one version of torch."""
-    versions: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}  # version -> names of what was made with it
     for runs in evidence.runs.values():
         for run in runs:
             versions.setdefault(run.metrics.env.get("torch_version") or "unknown", []).append(run.name)
@@ -94,10 +94,10 @@ def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
         versions.setdefault(sweep.versions.get("torch_version") or "unknown", []).append(f"sweep {sweep.group}")
     versions.pop("unknown", None)
     if len(versions) > 1:
-        parts = [
+        texts = [
             f"{version}: {names[0]}" + (" and others" if len(names) > 1 else "") for version, names in versions.items()
         ]
-        yield Flag(f"torch differs: {'; '.join(sorted(parts))}")
+        yield Flag(f"torch differs: {'; '.join(sorted(texts))}")
 
 
 CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)

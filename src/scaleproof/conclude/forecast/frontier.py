@@ -31,6 +31,7 @@ class Trial:
 
     @property
     def fits(self) -> bool:
+        """Whether it did not run out of memory."""
         return self.nbytes is not None
 
 
@@ -71,24 +72,24 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
 
 
 def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
-    """The answer of `search` with the best micro-batch by tokens/s of the largest one, its half and its quarter.
+    """The answer of `search` with its `fastest` micro-batch, by tokens/s, of the largest one, its half and its quarter.
 
-    The largest is often not the fastest: a nearly full allocator retries. `run` makes a trial that is long enough to
-    time. Without any that fits the answer stays as it is.
+    The largest is often not the fastest: a nearly full allocator retries. `run`: makes a trial that is long enough to
+    time. Where no micro-batch fits the answer stays as it is.
     """
     if answer.largest is None:
         return answer
     sizes = sorted(allowed)
     sizes_compared = sorted({_at_most(sizes, answer.largest / part) for part in (4, 2, 1)})
     timed = [run(size) for size in sizes_compared]
-    rated = [t for t in timed if t.fits and t.tokens_per_s is not None]
-    best = max(rated, key=lambda t: t.tokens_per_s or 0.0).micro_batch if rated else None
+    rates = {trial.micro_batch: trial.tokens_per_s for trial in timed if trial.fits and trial.tokens_per_s is not None}
+    best = max(rates, key=lambda micro_batch: rates[micro_batch], default=None)
     return replace(answer, trials=(*answer.trials, *timed), fastest=best)
 
 
 def _at_most(sizes: list[int], limit: float) -> int:
     """The largest size up to `limit`; the smallest of all where none is so small."""
-    return max((s for s in sizes if s <= limit), default=sizes[0])
+    return max((size for size in sizes if size <= limit), default=sizes[0])
 
 
 def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
@@ -108,11 +109,11 @@ def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | Non
         end = NEAR_END * _meets((0, trials[largest].base), fitting[0], limit)
         if failed:  # a line that has already promised too much is not believed again: half of the way
             end = (largest + min(failed)) / 2
-        return _at_most(between, max(end, between[0]))
-    end = _meets(fitting[-2], fitting[-1], limit)
+        return _at_most(between, end)
+    end = _meets(fitting[-2], fitting[-1], limit)  # by the two largest
     if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
         return between[-1]
-    return _at_most(between, max(end, between[0]))
+    return _at_most(between, end)
 
 
 def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
@@ -127,24 +128,24 @@ def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> fl
 
 def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
     """The result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
-    fitting = [t for t in trials.values() if t.fits]
-    failed = min((size for size, t in trials.items() if not t.fits), default=None)
-    made = tuple(trials.values())
-    if not fitting:
-        smallest = failed == sizes[0]
-        certificate: Certificate = "ran out of memory" if smallest else "a larger one ran out of memory"
-        return FrontierResult(
-            limit, made, largest=None, fastest=None, certificate=certificate, near_full=False, failed=failed
-        )
-    best = max(fitting, key=lambda t: t.micro_batch)
-    above = [s for s in sizes if s > best.micro_batch]
+    best = max((trial for trial in trials.values() if trial.fits), key=lambda trial: trial.micro_batch, default=None)
+    failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
+    above = [size for size in sizes if best is None or size > best.micro_batch]
+    certificate: Certificate
     if not above:
         certificate = "largest allowed"
     elif failed is None:
         certificate = "none"
+    elif failed == above[0]:
+        certificate = "ran out of memory"
     else:
-        certificate = "ran out of memory" if failed == above[0] else "a larger one ran out of memory"
-    near = best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit
+        certificate = "a larger one ran out of memory"
     return FrontierResult(
-        limit, made, largest=best.micro_batch, fastest=None, certificate=certificate, near_full=near, failed=failed
+        limit,
+        tuple(trials.values()),
+        largest=best.micro_batch if best else None,
+        fastest=None,
+        certificate=certificate,
+        near_full=best is not None and (best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit),
+        failed=failed,
     )

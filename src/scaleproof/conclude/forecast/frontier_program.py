@@ -33,17 +33,14 @@ def tried(request: Request) -> Any:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
     try:
         return _tried(request, settings["steps"])
-    except RuntimeError as error:  # what C++ says where it can have no more
+    except RuntimeError as error:  # C++ raises it where it gets no memory
         if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
             raise MemoryError(str(error)) from error
         raise
 
 
 def _tried(request: Request, steps: int) -> Any:
-    """Make `steps` steps of the cell, and write the largest figures over ranks: bytes, retries, seconds of a step.
-
-    Memory is looked at until after the last update. Returns the rank's session.
-    """
+    """Make `steps` steps and write the largest figures over ranks: bytes, retries, seconds. Returns the session."""
     import torch
 
     from scaleproof.ground.files import write_json
@@ -57,11 +54,11 @@ def _tried(request: Request, steps: int) -> Any:
         if ready.compiled:
             warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
         else:
-            ready.steps(0, 2)  # allocates what later steps use again
+            ready.steps(0, 2)  # from step 0 on, two; they allocate what later steps use again
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
-    peaks = accelerator.memory(session.device)
+    peaks = accelerator.memory(session.device)  # none on a CPU, where this process' data was watched
     own = {
         "base": torch.accelerator.memory_allocated(session.device) if peaks else data_at_rest(),
         "nbytes": peaks["reserved"] if peaks else peak[0],

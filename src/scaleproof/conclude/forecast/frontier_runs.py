@@ -1,4 +1,4 @@
-"""Trials of a memory frontier: short runs of a cell at other micro-batches, each in fresh processes."""
+"""Trials of a memory frontier (the largest micro-batch that fits): short runs of a cell, each in fresh processes."""
 
 import json
 import shutil
@@ -43,20 +43,25 @@ class NoTrial(UserError):
 def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
     """The cell at another micro-batch: accumulation as it is, the global batch follows.
 
-    Where the campaign leaves the micro-batch to trials, its global batch stays and accumulation follows; memory needs
-    no more than two micro-batches of a step, speed the `whole_step`.
+    Where the campaign leaves the micro-batch to trials (`searched`), its global batch stays and accumulation follows:
+    of the `whole_step`, for its speed, or of two micro-batches of it, which is enough for its memory.
     """
     batch = cell.batch
     accumulation = batch.accumulation
     if cell.searched:
-        share = batch.global_ // batch.n_devices
-        accumulation = share // micro_batch if whole_step else min(MOST_ACCUMULATED, share // micro_batch)
+        samples_of_device = batch.global_ // batch.n_devices
+        accumulation = samples_of_device // micro_batch
+        if not whole_step:
+            accumulation = min(MOST_ACCUMULATED, accumulation)
     work = {"micro_batch": micro_batch, "accumulation": accumulation, "global_batch": "derive"}
     return Cell(cell.slug, cell.workload, cell.work.model_copy(update=work), cell.execution)
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """The micro-batches to try, with a corpus of so many samples: those that the campaign's batch allows, or any."""
+    """The micro-batches to try: those that the campaign's batch allows; all that a corpus of `samples` allows if none.
+
+    The campaign's batch allows some where it leaves the micro-batch to trials.
+    """
     if cell.searched:
         return candidates(cell.work, cell.batch.n_devices)
     return sizes_to_try(samples // (cell.batch.n_devices * cell.batch.accumulation))
@@ -117,21 +122,20 @@ def find_frontier(
     samples = open_split(tokens, "train", cell.workload).samples
 
     def run(micro_batch: int, steps: int) -> Trial:
-        own = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
+        cell_of_trial = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
-        result = _trial(own, campaign, tokens, out, settings, time_limit)
-        if result is None:
+        result = _trial(cell_of_trial, campaign, tokens, out, settings, time_limit)
+        # On a GPU that is shared it may have run, but not within the limit that was given.
+        if result is None or result["nbytes"] > nbytes:
             return Trial(micro_batch, None)
-        if result["nbytes"] > nbytes:  # a GPU that is shared: it ran, but not within the limit that was given
-            return Trial(micro_batch, None)
-        per_step = own.batch.global_ * own.workload.seq_len
-        rate = per_step / result["seconds"]
+        tokens_per_step = cell_of_trial.batch.global_ * cell_of_trial.workload.seq_len
+        rate = tokens_per_step / result["seconds"]
         base = min(result["base"], result["nbytes"])
         return Trial(micro_batch, result["nbytes"], rate, int(result["retries"]), base)
 
     allowed = micro_batches(cell, samples)
     state, per_sample = expected_bytes(cell)
-    start = int(max(nbytes - state, 0) / per_sample / 4)
+    start = int(max(nbytes - state, 0) / per_sample / 4)  # a search begins best near a quarter of the answer
     with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
             answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)

@@ -7,7 +7,7 @@ et al. 2018); about the largest measured sizes of the campaign itself.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import betaincinv, ndtri, stdtrit
 
@@ -24,6 +24,7 @@ class HalfWidths:
     nearly_all: float
 
     def times(self, factor: float) -> "HalfWidths":
+        """Both, multiplied by `factor`."""
         return HalfWidths(self.likely * factor, self.nearly_all * factor)
 
 
@@ -56,27 +57,27 @@ class Interval:
 
     @property
     def wide(self) -> bool:
+        """Whether it says too little for a point: by its bounds at 80 %, else by those at `level`."""
         low, high = self.likely or (self.low, self.high)
         return math.log(high / low) / 2 > WIDE
 
     def holds(self, measured: float) -> bool:
+        """Whether the measured quantity is within the bounds at `level`."""
         return self.low <= measured <= self.high
 
     def inverse(self, numerator: float) -> "Interval":
         """The interval of numerator / quantity: the bounds change places."""
-        value, low, high = (numerator / bound for bound in (self.value, self.high, self.low))
         likely = None
         if self.likely:
             likely_low, likely_high = self.likely
             likely = (numerator / likely_high, numerator / likely_low)
-        return Interval(value, low, high, self.level, self.construction, self.n, likely)
+        return replace(
+            self, value=numerator / self.value, low=numerator / self.high, high=numerator / self.low, likely=likely
+        )
 
 
 def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
-    """The half-widths, widened by the noise of the measured mean that a forecast starts from.
-
-    `variance`: of the logarithm of that mean.
-    """
+    """The half-widths, widened by the noise of the mean that a forecast starts from. `variance`: of its logarithm."""
     error = math.sqrt(variance)
     return HalfWidths(
         math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -87,8 +88,8 @@ def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
 def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths | None:
     """Half-widths by what the law gets wrong where the largest size of each series is forecast from the smaller ones.
 
-    `residuals`: log(measured / forecast) per doubling, one a series. `distance`: doublings to the target. Student's t
-    with as many degrees of freedom as there are series. None without residuals.
+    `residuals`: log(measured / forecast) per doubling, one for each series. `distance`: doublings to the target. By
+    Student's t with as many degrees of freedom as there are series. None without residuals.
     """
     n = len(residuals)
     if not n:
@@ -99,22 +100,22 @@ def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Which of n sorted absolute residuals bounds a further one with probability `level`; None where n is too small."""
-    rank = math.ceil((n + 1) * level - 1e-9)
+    """Which of n sorted residuals, from 1 on, bounds a further one with probability `level`; None of too few."""
+    rank = math.ceil((n + 1) * level - 1e-9)  # less a little, for floats that lie above a whole number
     return rank if rank <= n else None
 
 
 def conformal(residuals: Sequence[float], distance: float) -> HalfWidths | None:
     """Half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
 
-    `residuals`: |log(measured / forecast)| per doubling, one a campaign (cells of a campaign share their errors: its
-    largest). `distance`: doublings to the target.
+    `residuals`: |log(measured / forecast)| per doubling, of each campaign the largest alone, because its cells share
+    their errors. `distance`: doublings to the target.
     """
     ordered = sorted(residuals)
-    likely, nearly_all = (conformal_rank(len(ordered), level) for level in (LIKELY, LEVEL))
-    if likely is None or nearly_all is None:
+    likely_rank, nearly_all_rank = (conformal_rank(len(ordered), level) for level in (LIKELY, LEVEL))
+    if likely_rank is None or nearly_all_rank is None:
         return None
-    return HalfWidths(ordered[likely - 1], ordered[nearly_all - 1]).times(distance)
+    return HalfWidths(ordered[likely_rank - 1], ordered[nearly_all_rank - 1]).times(distance)
 
 
 def interval_score(interval: Interval, measured: float) -> float:
@@ -122,9 +123,9 @@ def interval_score(interval: Interval, measured: float) -> float:
 
     In logarithms, so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
-    low, high, at = (math.log(v) for v in (interval.low, interval.high, measured))
-    miss = max(0.0, low - at, at - high)
-    return high - low + 2 / (1 - interval.level) * miss
+    low, high, log_measured = math.log(interval.low), math.log(interval.high), math.log(measured)
+    outside = max(0.0, low - log_measured, log_measured - high)  # below, above, or 0 within
+    return high - low + 2 / (1 - interval.level) * outside
 
 
 def clopper_pearson(inside: int, n: int, level: float = LEVEL) -> tuple[float, float]:

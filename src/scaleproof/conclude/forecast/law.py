@@ -29,7 +29,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A step: of how many devices, each with how many samples and micro-batches."""
+    """What a step is of: devices, samples of a device's micro-batch, and micro-batches that a step accumulates."""
 
     group: Group
     micro_batch: int
@@ -64,31 +64,38 @@ def sizes_for(measured: Sequence[MeasuredStep], target: Target) -> list[Measured
         )
 
     numbers = sorted({step.group.size for step in measured})
-    return [min((step for step in measured if step.group.size == n), key=distance) for n in numbers]
+    return [min((step for step in measured if step.group.size == number), key=distance) for number in numbers]
 
 
 def doublings(target: int, largest: int) -> float:
-    """From the largest measured number of devices to the target; at least 1: nothing is nearer than a measurement."""
+    """How often the `largest` measured number of devices must double to be the `target`; 1 at least.
+
+    So no forecast counts as nearer than a doubling.
+    """
     return max(1.0, math.log2(target / largest))
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
     """Samples per second of each of so many `devices`; `sizes` as `sizes_for` has them, one at least.
 
-    Between measured sizes it is linear in the logarithms; below the smallest it is that of the smallest.
+    Between measured sizes it is linear in the logarithms, below the smallest it is that of the smallest, and above the
+    largest it falls with each doubling (`_loss`).
     """
+    smallest, largest = sizes[0], sizes[-1]
     for smaller, larger in pairwise(sizes):
         if smaller.group.size <= devices <= larger.group.size:
             part = math.log(devices / smaller.group.size) / math.log(larger.group.size / smaller.group.size)
             return smaller.rate * (larger.rate / smaller.rate) ** part
-    last = sizes[-1]
-    if devices <= last.group.size:
-        return sizes[0].rate
-    return last.rate * math.exp(-_loss(sizes) * math.log2(devices / last.group.size))
+    if devices <= largest.group.size:
+        return smallest.rate
+    return largest.rate * math.exp(-_loss(sizes) * math.log2(devices / largest.group.size))
 
 
 def _loss(sizes: Sequence[MeasuredStep]) -> float:
-    """What each further doubling takes from the logarithm of a device's rate; never less than nothing."""
+    """What each further doubling of devices takes from the logarithm of a device's rate; never less than nothing.
+
+    `sizes`: as `sizes_for` has them, whose last two are the last measured doubling.
+    """
     if len(sizes) < 2:
         return FIRST_LOSS
     before, last = sizes[-2:]
@@ -101,7 +108,7 @@ def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) 
     needed = f"run {strategy} on {target.group}"
     if not sizes:
         raise Unsupported("never-measured", f"{strategy} was measured on no number of devices", needed)
-    last = sizes[-1]
+    last = sizes[-1]  # the largest
     if strategy == "dp" and target.group.size > last.group.size:
         raise Unsupported("dp-beyond-measured", "nn.DataParallel is not forecast beyond measured sizes", needed)
     if target.group.size > FURTHEST * last.group.size:
@@ -151,6 +158,7 @@ class HeldOut:
 
     @property
     def doublings(self) -> float:
+        """From the largest of `sizes` to the size that is forecast."""
         return doublings(self.largest.group.size, self.sizes[-1].group.size)
 
 

@@ -1,4 +1,7 @@
-"""Forecasts written before the runs that test them, and scored afterwards."""
+"""Forecasts written before the runs that test them, and scored afterwards: the scores of all campaigns are the ledger.
+
+A file of forecasts is sealed: it carries the hash of its content.
+"""
 
 import hashlib
 import json
@@ -25,7 +28,7 @@ class Record(BaseModel):
 
 
 class Entry(CellForecast):
-    """As it was made, with its interval."""
+    """The forecast of one cell as it was made, with its interval."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,6 +66,7 @@ class Forecasts(Record):
         return content
 
     def digest(self) -> str:
+        """The seal: sha256 of the content."""
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -104,9 +108,9 @@ def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
 
 
 def read_forecasts(folder: Path) -> list[Forecasts]:
-    """All forecasts of a campaign, the oldest first. Raises UserError where one is not what was written."""
+    """All forecasts in a campaign's `folder`, the oldest first. Raises UserError where one is not what was written."""
     made = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):  # their names begin with their times
         forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
         if forecasts.sha256 != forecasts.digest():
             raise damaged(path, "its hash is not that of its content: it was changed after it was written")
@@ -115,6 +119,7 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
 
 
 def now_utc() -> str:
+    """The time now, ISO 8601 to the second."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -129,8 +134,9 @@ def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: 
         interval = entry.interval
         if interval is None or entry.cell not in measured or entry.largest_measured is None:
             continue
-        seconds, when = measured[entry.cell]
-        if when <= forecasts.made_utc or any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on):
+        seconds, measured_utc = measured[entry.cell]
+        was_calibrated_on = any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on)
+        if measured_utc <= forecasts.made_utc or was_calibrated_on:
             continue
         scores.append(
             Score(
@@ -139,7 +145,7 @@ def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: 
                 machine=forecasts.machine,
                 level_law="network" if nodes.get(entry.cell, 1) > 1 else "node",
                 made_utc=forecasts.made_utc,
-                measured_utc=when,
+                measured_utc=measured_utc,
                 forecast_sha256=forecasts.sha256,
                 forecast_s=interval.value,
                 low_s=interval.low,
@@ -158,6 +164,7 @@ def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: 
 
 
 def read_ledger(path: Path) -> list[Score]:
+    """The rows of the ledger's file; none where there is no file. Raises UserError where it is damaged."""
     if not path.is_file():
         return []
     return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])
@@ -165,18 +172,18 @@ def read_ledger(path: Path) -> list[Score]:
 
 def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
     """Add `scores` to the ledger's file, and return all of its rows; a forecast of a cell is scored once."""
-    known = {(s.forecast_sha256, s.cell): s for s in read_ledger(path)}
+    known = {(score.forecast_sha256, score.cell): score for score in read_ledger(path)}
     for score in scores:
         known.setdefault((score.forecast_sha256, score.cell), score)
-    rows = sorted(known.values(), key=lambda s: (s.made_utc, s.campaign, s.cell))
+    rows = sorted(known.values(), key=lambda score: (score.made_utc, score.campaign, score.cell))
     write_json(path, {"schema_version": "1.0", "scores": [row.model_dump(mode="json") for row in rows]})
     return rows
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """Residuals of past forecasts, one a campaign, its largest: cells of a campaign share their errors.
+    """Residuals of past forecasts, of each campaign the largest alone: cells of a campaign share their errors.
 
-    They are of one class of machines, one `level` of links, and this version of the law.
+    They are of one class of machines, one `level` of links, and this version of the law of forecasts.
     """
     largest: dict[str, float] = {}
     for score in scores:
@@ -186,7 +193,7 @@ def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node",
 
 
 def coverage(scores: Iterable[Score]) -> Coverage:
-    """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed."""
+    """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed, None without any."""
     rows = list(scores)
     inside = sum(row.inside for row in rows)
     low, high = clopper_pearson(inside, len(rows))

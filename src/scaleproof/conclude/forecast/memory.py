@@ -22,7 +22,10 @@ PREFETCH = 50_000_000  # elements that ZeRO stage 3 gathers ahead (stage3_prefet
 
 @dataclass(frozen=True)
 class Held:
-    """What determines the parts that formulas know: parameters, the largest block's, and how they are held."""
+    """What determines the parts that formulas know. `parameters`, of these of the largest `block` and of the `root`.
+
+    The root is what is outside of blocks: embeddings, the last norm, the head.
+    """
 
     strategy: str
     precision: str
@@ -73,7 +76,7 @@ def logit_bytes(held: Held, micro_batch: int) -> float:
 
 
 def known_bytes(held: Held, devices: int, micro_batch: int) -> float:
-    """The parts that formulas know: state, buffers, logits."""
+    """Bytes of the parts that formulas know, on one of `devices` devices: state, buffers, logits."""
     state = state_bytes(held.strategy, held.precision, held.parameters, devices)
     return state + buffer_bytes(held, devices) + logit_bytes(held, micro_batch)
 
@@ -89,7 +92,10 @@ class Peak:
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """Known parts at the target, plus (base + slope x micro-batch) of the measured peaks beyond their known parts."""
+    """The peak of a device: its known parts, plus what `measured` peaks have beyond theirs, as a line over micro-batch.
+
+    The line is `base` + `slope` x micro-batch, in bytes.
+    """
 
     held: Held
     base: float
@@ -104,7 +110,7 @@ class MemoryModel:
     def at(self, micro_batch: int, devices: int) -> float:
         """Peak bytes of one of `devices` devices, whose number need not be a measured one.
 
-        Raises Unsupported for micro-batches below the smallest or above four times the largest measured, and, where
+        Raises Unsupported for micro-batches below the smallest or above four times the largest measured one; where only
         one was measured, for any other.
         """
         sizes = {peak.micro_batch for peak in self.measured}
@@ -132,12 +138,12 @@ def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
     """
     if held.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
-    usable = sorted(peaks, key=lambda p: p.micro_batch)
-    beyond_one = [p for p in usable if p.micro_batch > 1]
-    if len({p.micro_batch for p in beyond_one}) >= 2:
+    usable = sorted(peaks, key=lambda peak: peak.micro_batch)
+    beyond_one = [peak for peak in usable if peak.micro_batch > 1]
+    if len({peak.micro_batch for peak in beyond_one}) >= 2:
         usable = beyond_one
-    rests = [p.nbytes - known_bytes(held, p.devices, p.micro_batch) for p in usable]
-    sizes = [p.micro_batch for p in usable]
+    rests = [peak.nbytes - known_bytes(held, peak.devices, peak.micro_batch) for peak in usable]
+    sizes = [peak.micro_batch for peak in usable]
     mean_size = sum(sizes) / len(sizes)
     mean_rest = sum(rests) / len(rests)
     squares = sum((size - mean_size) ** 2 for size in sizes)
@@ -150,9 +156,10 @@ Verdict = Literal["fits", "undecided", "does not fit"]
 
 
 def verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
-    """Whether a device of `capacity` bytes is enough: an allocator fails before the last byte is used.
+    """Whether a device of `capacity` bytes is enough for `predicted` ones; "undecided" where one trial would say.
 
-    `far`: predicted for more than twice the largest measured micro-batch.
+    An allocator fails before the last byte is used. `far`: predicted for more than twice the largest measured
+    micro-batch.
     """
     if predicted > OVER * capacity:
         return "does not fit"

@@ -72,16 +72,16 @@ def judge(rows: Sequence[PairRow]) -> PairVerdict:
     """
     nodes = sorted({node for row in rows for node in (row.first, row.second)})
     speeds = {(row.first, row.second): math.log(row.bus_bytes_per_s) for row in rows}
-    of_node = {node: statistics.median(v for pair, v in speeds.items() if node in pair) for node in nodes}
+    of_node = {node: statistics.median(speed for pair, speed in speeds.items() if node in pair) for node in nodes}
     middle = statistics.median(of_node.values())
     if len(nodes) < FEWEST_NODES:
         return PairVerdict(math.exp(middle), None)
-    away = [value - min(of_node[a], of_node[b]) for (a, b), value in speeds.items()]
+    away = [speed - min(of_node[a], of_node[b]) for (a, b), speed in speeds.items()]
     centre = statistics.median(away)
     sigma = TO_SIGMA * statistics.median(abs(value - centre) for value in away)
     deviations = DEVIATIONS * (1 + FEW_PAIRS / len(rows))
     # Both must hold, so the lower bound counts.
-    bound = math.exp(middle - max(-math.log(SLOW), deviations * sigma))
+    bound = math.exp(min(middle + math.log(SLOW), middle - deviations * sigma))
     slow = [row for row in rows if row.best_bus_bytes_per_s < bound]
     slow_nodes = tuple(node for node in nodes if _slow_pairs_of(node, slow) == len(nodes) - 1)
     rest = [row for row in slow if row.first not in slow_nodes and row.second not in slow_nodes]
@@ -96,6 +96,7 @@ def judge(rows: Sequence[PairRow]) -> PairVerdict:
 
 
 def _slow_pairs_of(node: str, slow: Iterable[PairRow]) -> int:
+    """How many of the pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in slow)
 
 

@@ -88,8 +88,8 @@ def make_plan(
 ) -> Plan:
     """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
 
-    `count_memory`: by torch's trackers where runs say nothing of it, which takes seconds. `times`: for how long a run
-    takes that was neither measured nor forecast, as `campaign show` estimates it.
+    `count_memory`: count it by torch's trackers where runs say nothing of it, which takes seconds. `times`: estimates,
+    as of `campaign show`, of runs that were neither measured nor forecast; without it these have no time.
     """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
@@ -130,8 +130,8 @@ def make_plan(
 
 
 def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
-    """The rows with memory by torch's trackers where it was unknown and can be counted."""
-    cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}
+    """The rows, with memory by torch's trackers where it was unknown and can be counted."""
+    cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
     answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
     capacity = _capacity(evidence)
@@ -150,21 +150,20 @@ def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
 def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
-    remaining = sum(
-        row.plan.run_seconds * (row.plan.repeats - min(row.repeats_done, row.plan.repeats)) for row in rows if row.plan
-    )
+    remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
     candidates = [
         Candidate(row.cell, row.tokens_per_s, row.plan.device_hours)
         for row in rows
         if row.tokens_per_s and row.plan and row.repeats_done == 0
     ]
+    # To measure these takes nothing any more; one run says too little of a cell's spread.
     measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
-    unmeasured = {c.cell for c in candidates}
+    unmeasured = {candidate.cell for candidate in candidates}
     leave_out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
     undecided = [plan for plan in plans if plan.cell not in leave_out]
     return Plan(
         rows=tuple(rows),
-        remaining_s=remaining,
+        remaining_s=remaining_s,
         device_hours=sum(plan.device_hours for plan in plans),
         cost=sum(plan.cost(price) for plan in plans) if price else None,
         price=price,
@@ -177,7 +176,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
 
 
 def _resolve(evidence: ForecastEvidence) -> Resolution | None:
-    """What further repeats would show: of the comparison that the report concludes from, by the report's formula."""
+    """What further repeats would show, by the report's formula and for its comparison; None where it has none."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
     runs = [run for runs in evidence.runs.values() for run in runs]
@@ -193,40 +192,38 @@ def _resolve(evidence: ForecastEvidence) -> Resolution | None:
         )
     except UserError:  # a damaged record, which the report names
         return None
-    series = next((one for one in report.series if len(one.runs) > 1), None)
-    compared = report.question or largest_group(report.ranking) or series
+    first_series = next((series for series in report.series if len(series.runs) > 1), None)
+    compared = report.question or largest_group(report.ranking) or first_series
     return compared.resolve if compared else None
 
 
 def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
-    """A short run of each cell that was not measured, where its devices can be had, since their links were swept.
+    """The plan of a pilot, one run of PILOT_STEPS steps, of each unmeasured cell whose devices can be had.
 
-    Of steps on the very devices a few say more than any law. Held-out cells, which run anyway, have none. `times`: for
-    how long a run takes.
+    That their links were swept shows that they can. A few steps on the very devices say more than any law. Held-out
+    cells, which run anyway, have no pilot. `times`: estimates how long a run takes.
     """
     swept = {sweep.group for sweep in evidence.sweeps}
     held_out = evidence.loaded.campaign.forecast.hold_out
     planned = []
     for cell in evidence.loaded.cells:
-        measured = cell.slug in evidence.runs
-        if group_of(cell) in swept and not measured and not cell.is_open and cell.execution.geometry not in held_out:
+        runs_anyway = cell.slug in evidence.runs or cell.execution.geometry in held_out
+        can_run = group_of(cell) in swept and not cell.is_open  # open: without a micro-batch yet
+        if can_run and not runs_anyway:
             short = replace(cell, work=cell.work.model_copy(update={"steps": PILOT_STEPS}))
-            planned.append(CellPlan(cell.slug, group_of(cell).size, 1, times.seconds(short)))
+            planned.append(CellPlan(cell.slug, group_of(cell).size, repeats=1, run_seconds=times.seconds(short)))
     return planned
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:
-    """kWh of all planned runs; None where the power of one is not known."""
+    """kWh of all planned runs; None where the power of one is not known, or none is planned."""
     planned = [(row.plan, row.power) for row in rows if row.plan]
-    known = [plan.kwh(power) for plan, power in planned if power]
-    return sum(known) if known and len(known) == len(planned) else None
+    kwhs = [plan.kwh(power) for plan, power in planned if power]
+    return sum(kwhs) if kwhs and len(kwhs) == len(planned) else None
 
 
 def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
-    """Power of a device: as given, in watts; else by the counters of the cell's runs; else by those of other cells.
-
-    None where nothing says.
-    """
+    """Power of a device: as given in watts, else by counters of the cell's runs, else of others; None if unknown."""
     if given is not None:
         return Power(given, "given")
     own = _watts(evidence.runs.get(cell.slug, []))
@@ -237,7 +234,7 @@ def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power
 
 
 def _watts(runs: Sequence[MeasuredRun]) -> list[float]:
-    """Mean power of a device in the window of each run that has an energy counter."""
+    """Mean watts of a device in the window (the timed steps), of each run that has an energy counter."""
     return [
         run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
         for run in runs
@@ -246,11 +243,15 @@ def _watts(runs: Sequence[MeasuredRun]) -> list[float]:
 
 
 def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
-    """Seconds of a step of a further run: Student's t with the prediction's variance; 10 % either way from one run."""
+    """Seconds of a step of a further run of `cell`, as an interval of prediction by Student's t over its `runs`.
+
+    From one run it is 10 % (ONE_RUN_SPREAD) either way.
+    """
     seconds, n = measured_of(cell, runs).seconds, len(runs)
     spread = spread_of_runs(runs)
     half = ONE_RUN_SPREAD
     if spread is not None:
+        # Of one further run from the mean of n.
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
     return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
 
@@ -272,40 +273,40 @@ def _step(
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
     """Wall time of a run whose steps take `step`; None where no run says what comes around the steps.
 
-    Around them: what the cell's own runs took; else the longest of those with the same engine; else of any.
+    Around them: the mean of the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
     """
     has_deepspeed = cell.execution.strategy.startswith("zero")
-    others = [
-        run
-        for slug, each in evidence.runs.items()
-        for run in each
-        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == has_deepspeed
-    ]
-    like = list(runs) or others or [run for each in evidence.runs.values() for run in each]
-    if not like:
+    with_engine: list[MeasuredRun] = []
+    with_any: list[MeasuredRun] = []
+    for slug, runs_of_cell in evidence.runs.items():
+        with_any += runs_of_cell
+        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == has_deepspeed:
+            with_engine += runs_of_cell
+    nearest_runs = list(runs) or with_engine or with_any
+    if not nearest_runs:
         return None
-    around_s = [
+    around_s = [  # with the first step, which is longer than others
         run.metrics.total_wall_time_s
         - run.metrics.window.wall_time_s
         - run.metrics.startup.warmup_s
         + run.metrics.startup.first_step_s
-        for run in like
+        for run in nearest_runs
     ]
     around = float(np.mean(around_s)) if runs else max(around_s)
-    steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps  # the first step is in what comes around
-    return max(around, 0.0) + steps * step.value
+    further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
+    return max(around, 0.0) + further_steps * step.value
 
 
 def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Peak bytes of a device, the verdict where the device's memory is known (GPUs), and why there are none."""
+    """Peak bytes of a device, whether they fit ("unknown" but for GPUs of known memory), and why there are none."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
-    peaks = []
-    for other in evidence.loaded.cells:
-        for run in evidence.runs.get(other.slug, []):
+    peaks = []  # measured in the cell's series, at any size and micro-batch
+    for relative in evidence.loaded.cells:
+        for run in evidence.runs.get(relative.slug, []):
             reserved = run.metrics.memory.max_cuda_reserved_bytes
-            if reserved is not None and series_key(other) == series_key(cell):
-                peaks.append(Peak(other.batch.micro, group_of(other).size, float(reserved)))
+            if reserved is not None and series_key(relative) == series_key(cell):
+                peaks.append(Peak(relative.batch.micro, group_of(relative).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
     model = fit_memory(held_of(cell), peaks)
@@ -320,7 +321,7 @@ def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, 
 
 
 def _capacity(evidence: ForecastEvidence) -> float | None:
-    """Bytes of the smallest GPU that ran; None where none did."""
+    """Bytes of the smallest GPU that ran; None where none did, or none states its memory."""
     gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
-    known = [nbytes for gpu in gpus if (nbytes := device_bytes(gpu.get("memory", "")))]
-    return min(known, default=None)
+    stated_bytes = [device_bytes(gpu.get("memory", "")) for gpu in gpus]
+    return min((nbytes for nbytes in stated_bytes if nbytes), default=None)

@@ -37,13 +37,15 @@ class CellPlan:
 
     @property
     def device_hours(self) -> float:
+        """Of all repeats."""
         return self.devices * self.repeats * self.run_seconds / 3600
 
     def cost(self, price: Price) -> float:
+        """Of all repeats, in the currency of `price`."""
         return self.device_hours * price.amount
 
     def kwh(self, power: Power) -> float:
-        """Of all devices, as if they drew the power of the window all the time: start-up draws less."""
+        """Of all repeats and devices, as if these drew the power of timed steps all the time: start-up draws less."""
         return self.device_hours * power.watts / 1000
 
 
@@ -68,20 +70,21 @@ def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
 
 
 def dispensable(candidates: Sequence[Candidate]) -> list[str]:
-    """Cells that some other one is certainly faster than: a forecast decides already. A wide forecast decides nothing.
-
-    The level is divided by the number of candidates (Bonferroni): one of many comparisons is wrong sooner.
-    """
-    usable = [c for c in candidates if not c.rate.wide]
-    level = 1 - 0.05 / max(len(usable) - 1, 1)
-    return [c.cell for c in usable if any(certainly_faster(other, c, level) for other in usable if other is not c)]
+    """Cells that are certainly slower than some other one: their forecast decides that already, unless it is wide."""
+    usable = [candidate for candidate in candidates if not candidate.rate.wide]
+    level = 1 - 0.05 / max(len(usable) - 1, 1)  # Bonferroni: each is compared with all others
+    return [
+        candidate.cell
+        for candidate in usable
+        if any(certainly_faster(other, candidate, level) for other in usable if other is not candidate)
+    ]
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
-    """The cell whose measurement narrows the answer most per device hour.
+    """The cell whose measurement narrows the answer, which cell is fastest, most per device hour.
 
-    The answer is which of the cells is fastest: of those that may be, the variance of the differences that vanishes
-    when the cell's own part is known. None where one is certain already.
+    Of the cells that may be fastest it is the one with the largest variance, which measuring takes away, for its price.
+    None where the fastest is certain already.
     """
     beaten = set(dispensable(candidates))
     contenders = [candidate for candidate in candidates if candidate.cell not in beaten]

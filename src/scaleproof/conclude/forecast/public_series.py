@@ -31,8 +31,8 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
 def stretch(series: Iterable[HeldOut]) -> float:
     """By how much wider than public series a campaign needs its intervals; 1 where its own held-out sizes are inside.
 
-    A slow network shows in the sizes that were measured: where one of them is farther from the law than 95 % of the
-    public series are, so may be the next.
+    `series`: the largest size of each, forecast from the smaller ones. A slow network shows there: where one of them is
+    farther from the law than 95 % of the public series are, so may be the next.
     """
-    missed = [abs(one.residual) / half_widths(one.sizes, one.largest.group).nearly_all for one in series]
-    return max([1.0, *missed])
+    parts = [abs(size.residual) / half_widths(size.sizes, size.largest.group).nearly_all for size in series]
+    return max([1.0, *parts])

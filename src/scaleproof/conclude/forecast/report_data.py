@@ -21,13 +21,10 @@ from scaleproof.ground.findings.forecast_report import (
 
 
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
-    """Forecasts (the newest of each cell) beside what was measured, scores, sweeps, and coverage.
-
-    `folder`: of the campaign's forecasts.
-    """
-    measured, _ = outcomes(evidence)
-    newest = _newest(read_forecasts(folder), {cell: when for cell, (_, when) in measured.items()})
-    scores = [s for s in evidence.ledger if s.campaign == evidence.loaded.name]
+    """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
+    measured, _ = outcomes(evidence)  # cell -> seconds of a step, time of its first run
+    newest = _newest(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
+    scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     by_cell = {score.cell: score for score in scores}
     rows = []
     for cell in evidence.loaded.cells:
@@ -41,7 +38,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
                 **entry.model_dump(),
                 made_utc=made,
                 tokens_per_step=_tokens_per_step(cell),
-                relatives=[c.slug for c in evidence.loaded.cells if series_key(c) == series_key(cell)],
+                relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
                 wide=entry.interval is not None and entry.interval.wide,
                 measured_s=measured_s,
                 inside=score.inside if score else None,
@@ -60,7 +57,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
 
 
 def _sweep(sweep: Sweep) -> SweepReport:
-    """A sweep as plain rows."""
+    """A sweep (collectives timed over message sizes) as plain rows."""
     return SweepReport(
         group=str(sweep.group),
         backend=sweep.backend,
@@ -75,20 +72,20 @@ def _sweep(sweep: Sweep) -> SweepReport:
 
 
 def _tokens_per_step(cell: Cell) -> int | None:
-    """Tokens that a step trains on; None where padding is among them and the rate counts none of it."""
+    """Tokens that a step trains on; None where samples are padded: a rate counts no padding, so it cannot follow."""
     return cell.batch.global_ * cell.workload.seq_len if cell.workload.task == "language-modelling" else None
 
 
 def _newest(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Cell -> its newest forecast and when it was made; of those from before its first run, where there are such.
+    """Cell -> its newest forecast from before its first run, else its newest one, and when that was made.
 
     `made`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.
     """
     newest: dict[str, tuple[Entry, str]] = {}
-    before: dict[str, tuple[Entry, str]] = {}
+    newest_before_run: dict[str, tuple[Entry, str]] = {}
     for forecasts in made:
         for entry in forecasts.entries:
             newest[entry.cell] = entry, forecasts.made_utc
             if forecasts.made_utc < first_runs.get(entry.cell, ""):
-                before[entry.cell] = entry, forecasts.made_utc
-    return newest | before
+                newest_before_run[entry.cell] = entry, forecasts.made_utc
+    return newest | newest_before_run

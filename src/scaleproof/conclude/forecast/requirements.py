@@ -17,17 +17,14 @@ CORPORA = Path("results/corpora")
 
 
 def counts_of(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model.
-
-    None of a command's, and of a classifier, whose classes and lengths are the corpus'.
-    """
+    """Parameters and FLOPs of a cell's model; None of a command's, and of a classifier, where they follow from text."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
 
 
 def state(cell: Cell) -> float | None:
-    """Bytes of weights, gradients and optimizer state on one device."""
+    """Bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
         return None
@@ -59,7 +56,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if least is None:
         return note
-    large = [c.slug for c in loaded.cells if c.execution.device != "cpu" and (state(c) or 0) > least]
+    large = [cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (state(cell) or 0) > least]
     if large:
         note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
     return note
@@ -79,7 +76,7 @@ def corpora_text(rows: dict[str, Corpus]) -> str:
 
 
 def _corpus(name: str, corpus: Corpus) -> str:
-    """A line of the corpora's list, indented."""
+    """A line about a corpus, indented: its revision, what would be downloaded, its licence, what stands in the way."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")

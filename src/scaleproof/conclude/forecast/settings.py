@@ -1,4 +1,4 @@
-"""From cells and runs to what forecasts are made of: groups, series, measured steps, and what memory holds."""
+"""From cells and runs to what forecasts are made of: groups of devices, series, steps, and what memory holds."""
 
 import math
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ DISTURBED = ("machine-busy", "device-throttled")
 
 
 def group_of(cell: Cell) -> Group:
+    """The devices of a cell."""
     geometry = cell.execution.geometry
     return Group(geometry.nodes, geometry.devices_per_node)
 
@@ -50,7 +51,7 @@ def series_key(cell: Cell) -> str:
 
 
 def step_seconds(run: MeasuredRun) -> float:
-    """All time of the window over its steps."""
+    """Seconds of a step of a run: all time of the window over its steps."""
     return run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
@@ -65,10 +66,10 @@ def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
 def check_usable(cell: Cell, findings: Findings | None) -> None:
     """Raise Unsupported where a finding says that a run of the cell is no basis for a forecast."""
     for finding in findings.of(cell.slug) if findings else ():
-        if finding.severity == "invalid" or finding.code in DISTURBED:
-            kind = "invalid-calibration" if finding.severity == "invalid" else "disturbed-calibration"
+        is_invalid = finding.severity == "invalid"
+        if is_invalid or finding.code in DISTURBED:
             raise Unsupported(
-                kind,
+                "invalid-calibration" if is_invalid else "disturbed-calibration",
                 f"{cell.slug} has the finding {finding.code}: {finding.evidence}",
                 f"fix what {finding.code} says and run {cell.slug} again",
             )

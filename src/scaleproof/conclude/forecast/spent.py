@@ -70,9 +70,9 @@ def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
 
     `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
     """
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):  # their names are their times
         record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
-        followed = {
+        followed = {  # as many runs as were planned
             cell: _after(runs.get(cell, ()), record.made_utc)[: planned.runs] for cell, planned in record.cells.items()
         }
         if any(followed.values()):
@@ -81,6 +81,7 @@ def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
 
 
 def _after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
+    """The runs that began after a time (ISO 8601), in their order."""
     later = [run for run in runs if run.metrics.timestamp_utc > when]
     return sorted(later, key=lambda run: run.metrics.timestamp_utc)
 

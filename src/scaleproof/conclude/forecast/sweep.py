@@ -1,4 +1,4 @@
-"""Make a sweep: launches in fresh processes of one group, through the launcher of the timed runs."""
+"""Make a sweep: collectives of one group of ranks timed over message sizes, by launches in fresh processes."""
 
 import json
 import shutil
@@ -46,13 +46,13 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
-    """The groups in which cells of the campaign communicate, each with a cell that stands for its processes."""
+    """The groups in which cells of the campaign communicate, small ones first, each with a cell that runs in it."""
     cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
-    return dict(sorted(((group_of(cell), cell) for cell in cells), key=lambda pair: pair[0]))
+    return {group_of(cell): cell for cell in sorted(cells, key=group_of)}
 
 
 def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
-    """The group that is written `name`. Raises UserError with the nearest one."""
+    """The group that is written `name` (2x4), with a cell that runs in it. Raises UserError where there is none."""
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
         raise UserError(
@@ -70,10 +70,11 @@ def largest_message(loaded: LoadedCampaign) -> float:
 def measure(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
 ) -> Sweep:
-    """Sweep a group: so many `launches` of it, with logs and attempts in `out`.
+    """Sweep a group by so many `launches`, with the log and temporary files in `out`.
 
-    `cell`: stands for the processes of the group; `link`: what its link is said to carry. Waits while a run uses the
-    same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted where it was stopped.
+    `cell`: one that runs in the group, whose ranks are started; `link`: what the group's link is said to carry. Waits
+    while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted
+    where it was stopped.
     """
     gpus, nodes = cuda_devices(), allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
@@ -88,16 +89,16 @@ def measure(
         "calls": CALLS,
         "limit_s": LIMIT_S,
     }
-    limit = loaded.campaign.resources.time_limit * 60
+    limit_s = loaded.campaign.resources.time_limit * 60
     with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
-        made = [launch(loaded.name, cell, out, settings, limit, nodes) for _ in range(launches)]
+        made = [launch(loaded.name, cell, out, settings, limit_s, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
-    first = made[0].ranks[0]
+    any_rank = made[0].ranks[0]
     return Sweep(
         nodes=group.nodes,
         devices_per_node=group.devices_per_node,
-        backend=first["backend"],
-        device=first["device_name"],
+        backend=any_rank["backend"],
+        device=any_rank["device_name"],
         versions={name: value for name, value in origin["env"].items() if name in VERSIONS},
         link=link,
         launches=made,

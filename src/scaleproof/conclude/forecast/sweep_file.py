@@ -1,4 +1,7 @@
-"""`sweep/<group>/sweep.json`: measured times of collectives, every call kept; from our own loop or from nccl-tests."""
+"""`sweep/<group>/sweep.json`: measured times of collectives, every call kept; from our own loop or from nccl-tests.
+
+A launch is one start of the ranks of a group, in fresh processes; the link's figure, what it is said to carry.
+"""
 
 import csv
 import io
@@ -93,6 +96,7 @@ class SweptSize(SweepSection):
 
     @property
     def spread(self) -> float:
+        """By which part the slowest launch is slower than the fastest."""
         return self.high / self.low - 1
 
 
@@ -101,7 +105,7 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
 
     Bandwidths are never averaged over sizes: latency rules the small.
     """
-    medians: dict[tuple[Collective, int], list[float]] = {}
+    medians: dict[tuple[Collective, int], list[float]] = {}  # (collective, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for calls in launch.calls:
             medians.setdefault((calls.collective, calls.nbytes), []).append(statistics.median(calls.seconds))
@@ -132,9 +136,9 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
 
 
 def pair_rows(sweep: Sweep) -> list[PairRow]:
-    """One row a pair of nodes that is in every launch; launches that got other nodes have no pair in common."""
+    """A row for each pair of nodes that is in every launch; launches that got other nodes have no pair in common."""
     size = 2 * sweep.devices_per_node
-    medians: dict[tuple[str, str, int], list[float]] = {}
+    medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for pair in launch.pairs:
             first, second = sorted(pair.nodes)
@@ -173,7 +177,7 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Raises UserError where the file is not a sweep."""
+    """The sweep in the file `path`. Raises UserError where it is none."""
     return read_record(path, Sweep.model_validate_json)
 
 
@@ -183,13 +187,14 @@ def read_sweeps(folder: Path) -> list[Sweep]:
 
 
 def unstable_rows(sweep: Sweep) -> list[SweptSize]:
-    """Sizes at which launches differ: bimodal algorithms, a busy neighbour, another route."""
-    return [r for r in sweep_rows(sweep) if r.n_launches > 1 and r.nbytes >= STEADY_BYTES and r.spread > UNSTABLE]
+    """Sizes from STEADY_BYTES on at which launches differ: bimodal algorithms, a busy neighbour, another route."""
+    judged = [row for row in sweep_rows(sweep) if row.n_launches > 1 and row.nbytes >= STEADY_BYTES]
+    return [row for row in judged if row.spread > UNSTABLE]
 
 
 def weak_rows(sweep: Sweep) -> list[SweptSize]:
     """The largest size of each collective, where it reaches less than 70 % of the link's figure."""
-    largest = {row.collective: row for row in sweep_rows(sweep)}
+    largest = {row.collective: row for row in sweep_rows(sweep)}  # of each collective the last row stays
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
 
 
@@ -205,20 +210,21 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None
-    name = next((c for c in COLLECTIVES if program.startswith(c)), None)
+    name = next((collective for collective in COLLECTIVES if program.startswith(collective)), None)
     if version != NCCL_TESTS_VERSION or name is None:
         raise UserError(
             f"{path}: version {version} of {program} cannot be read; allowed: version {NCCL_TESTS_VERSION} of "
-            + ", ".join(f"{c}_perf" for c in COLLECTIVES)
+            + ", ".join(f"{collective}_perf" for collective in COLLECTIVES)
         )
     calls = []
     for row in results:
         of_calls = row.get("out_of_place_per_iter") or {}
         mean = row.get("out_of_place") or {}
-        # One mean of all calls, by the clock of the device or of the host: a row may have both.
+        # If not each call, then one mean of all, by the clock of the device or else of the host: a row may have both.
         microseconds = of_calls.get("times_us") or [mean[key] for key in ("time", "cpu_time") if key in mean][:1]
         if microseconds and row["size"]:
-            calls.append(Calls(collective=name, nbytes=row["size"], seconds=[us / 1e6 for us in microseconds]))
+            seconds = [microsecond / 1e6 for microsecond in microseconds]
+            calls.append(Calls(collective=name, nbytes=row["size"], seconds=seconds))
     if not calls:
         raise UserError(f"{path} has no result with a time")
     return Sweep(
@@ -235,7 +241,7 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
 def merged(sweeps: Sequence[Sweep]) -> Sweep:
     """Sweeps of one group (other collectives, other launches) as one. Raises UserError where their groups differ."""
     first = sweeps[0]
-    if any(s.group != first.group or s.backend != first.backend for s in sweeps):
-        groups = ", ".join(str(s.group) for s in sweeps)
+    if any(sweep.group != first.group or sweep.backend != first.backend for sweep in sweeps):
+        groups = ", ".join(str(sweep.group) for sweep in sweeps)
         raise UserError(f"sweeps of different groups or backends cannot be one: {groups}")
-    return first.model_copy(update={"launches": [launch for s in sweeps for launch in s.launches]})
+    return first.model_copy(update={"launches": [launch for sweep in sweeps for launch in sweep.launches]})

@@ -1,4 +1,7 @@
-"""The program of one rank of a sweep: started by torchrun with a REQUEST."""
+"""The program of one rank of a sweep, which times collectives over message sizes: started by torchrun with a REQUEST.
+
+The request says what to run and where; settings and result are files in its folder `out`.
+"""
 
 import json
 import sys
@@ -48,13 +51,14 @@ def swept(request: Request) -> Any:
 def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Time all-reduce between all ranks of every two nodes; pairs that share no node run at the same time.
 
-    `hosts`: the node of each rank. Returns the pairs of which this is the first rank; none on one node.
+    `rank`: this process's; `hosts`: the node of each rank. Returns the pairs of which this is the first rank, so that
+    each is returned by one rank; none on one node.
     """
     import torch.distributed as dist
 
-    ranks: dict[str, list[int]] = {}
-    for place, host in enumerate(hosts):
-        ranks.setdefault(host, []).append(place)
+    ranks: dict[str, list[int]] = {}  # of each node
+    for rank_of_host, host in enumerate(hosts):
+        ranks.setdefault(host, []).append(rank_of_host)
     nodes = list(ranks)
     measured = []
     for simultaneous in rounds(len(nodes)):
@@ -78,8 +82,8 @@ def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any
 def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = None) -> tuple[Callable[[], None], int]:
     """A function that calls the collective `name` once, and the bytes of its whole message.
 
-    These are `nbytes`, made a multiple of the world size. `group`: of `world_size` ranks; all ranks where none is
-    given.
+    These are `nbytes`, rounded so that each rank has an equal share. `group`: of `world_size` ranks; all ranks where
+    none is given.
     """
     import torch
     import torch.distributed as dist
@@ -101,20 +105,20 @@ def seconds_of_calls(
 ) -> list[float]:
     """Seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
 
-    A first call, which does not count, says how many fit into `limit_s`: at least 3, at most `calls`, the first rank's
-    number for all. A barrier stands before each.
+    A first call, which does not count, says how many fit into `limit_s`: at least 3, at most `calls`.
     """
     import torch
     import torch.distributed as dist
 
-    first = _call(operation, device, group)
-    number = torch.tensor([max(3, min(calls, int(limit_s / max(first, 1e-9))))], device=device)
-    dist.broadcast(number, group=group, group_src=0)
-    own = torch.tensor(
+    first_s = _call(operation, device, group)
+    fitting = int(limit_s / max(first_s, 1e-9))
+    number = torch.tensor([max(3, min(calls, fitting))], device=device)
+    dist.broadcast(number, group=group, group_src=0)  # all ranks must make as many calls: the first rank's number
+    own_s = torch.tensor(
         [_call(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
     )
-    dist.all_reduce(own, op=dist.ReduceOp.MAX, group=group)
-    return [float(seconds) for seconds in own.tolist()]
+    dist.all_reduce(own_s, op=dist.ReduceOp.MAX, group=group)
+    return [float(seconds) for seconds in own_s.tolist()]
 
 
 def _call(operation: Callable[[], None], device: Any, group: Any) -> float:

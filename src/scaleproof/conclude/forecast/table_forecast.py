@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,17 +66,17 @@ def forecast_table(path: Path, devices: Sequence[int], devices_per_node: int) ->
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
-    """The group of so many devices, on as few nodes as they need."""
+    """The group of so many devices, on as few nodes as they need; beyond one node all nodes count as full."""
     if devices <= devices_per_node:
         return Group(1, devices)
-    return Group(-(-devices // devices_per_node), devices_per_node)
+    return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
 def _forecast(name: str, steps: Sequence[MeasuredStep], group: Group) -> RateForecast:
-    """The rate of all devices of `group`, from the steps of a series."""
+    """The rate of all devices of `group` from the `steps` of the series `name`, as _read makes them."""
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")
-    target = Target(group, 1, 1)
+    target = Target(group, micro_batch=1, accumulation=1)
     sizes = sizes_for(steps, target)
     try:
         check_support(name or "the series", sizes, target)
@@ -88,9 +89,9 @@ def _forecast(name: str, steps: Sequence[MeasuredStep], group: Group) -> RateFor
 
 
 def _read(path: Path, devices_per_node: int) -> dict[str, list[MeasuredStep]]:
-    """The steps of each series of a table, by its name, as if each device had one sample a step.
+    """The measured steps of each series of a table, by the series' name. Raises UserError where it is no such table.
 
-    Raises UserError where the file is no such table.
+    A step is made from a rate as if each device had one sample in it.
     """
     try:
         rows = list(csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"))))
@@ -106,15 +107,16 @@ def _read(path: Path, devices_per_node: int) -> dict[str, list[MeasuredStep]]:
         if len(row) != len(rows[0]):
             raise UserError(f"{path}, line {line}: {len(row)} fields, {len(rows[0])} headings")
         devices, rate = (_figure(path, line, row[place]) for place in (columns.devices, columns.rate))
-        of_one = rate if columns.of_each else rate / devices
+        rate_of_device = rate if columns.of_each else rate / devices
         name = " ".join(row[place].strip() for place in columns.others)
-        step = MeasuredStep(group_of_size(int(devices), devices_per_node), 1, 1, seconds=1 / of_one)
+        group = group_of_size(int(devices), devices_per_node)
+        step = MeasuredStep(group, micro_batch=1, accumulation=1, seconds=1 / rate_of_device)
         series.setdefault(name, []).append(step)
     return series
 
 
 def _columns(path: Path, headings: list[str]) -> Columns:
-    """Which column is which. Raises UserError where not one of each kind is there."""
+    """Which column is which. Raises UserError unless one is of devices and one of rates."""
     names = [heading.strip().lower() for heading in headings]
     of_devices = [place for place, name in enumerate(names) if DEVICES.fullmatch(name)]
     of_rates = [place for place, name in enumerate(names) if RATE.search(name)]
@@ -139,7 +141,7 @@ def _figure(path: Path, line: int, text: str) -> float:
 
 
 def table_text(forecasts: Sequence[RateForecast]) -> str:
-    """A table with a row a forecast, then a line for each that was refused."""
+    """A table with a row for each forecast, then a line for each that was refused."""
     rows, refused = [], []
     for forecast in forecasts:
         rate = forecast.rate

@@ -1,4 +1,4 @@
-"""Sweeps, forecasts and plans as text for a terminal."""
+"""Sweeps (collectives timed over message sizes), forecasts and plans of a campaign's cells as text for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ from scaleproof.ground.records.scaling_report import Resolution
 
 
 def sweep_text(sweep: Sweep) -> str:
-    """A table of all sizes, the link beside them, and what is unsteady or slow about them."""
+    """A table of all sizes of a sweep, then lines that say which are unsteady or slow, and the pairs of nodes."""
     rows = [
         [
             row.collective,
@@ -49,18 +49,18 @@ def sweep_text(sweep: Sweep) -> str:
     head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
     lines = [head, "", table]
-    unsteady: dict[str, list[float]] = {}
+    unsteady: dict[str, list[float]] = {}  # collective -> spread of its launches at each unsteady size
     for row in unstable_rows(sweep):
         unsteady.setdefault(row.collective, []).append(row.spread)
     lines += [
-        f"unsteady: launches of {name} differ by more than {fixed(100 * UNSTABLE, 0)} % at {len(spreads)} "
-        f"size{'s' if len(spreads) > 1 else ''}, at most by {fixed(100 * max(spreads), 0)} %"
+        f"unsteady: launches of {name} differ by more than {fixed(100 * UNSTABLE, 0)} % at "
+        f"{plural(len(spreads), 'size')}, at most by {fixed(100 * max(spreads), 0)} %"
         for name, spreads in unsteady.items()
     ]
     lines += [
-        f"slow: {r.collective} of {integer(r.nbytes)} bytes reaches {fixed(100 * (r.of_link or 0), 0)} % of the "
+        f"slow: {row.collective} of {integer(row.nbytes)} bytes reaches {fixed(100 * (row.of_link or 0), 0)} % of the "
         f"link's figure (less than {fixed(100 * WEAK_LINK, 0)} %)"
-        for r in weak_rows(sweep)
+        for row in weak_rows(sweep)
     ]
     pairs = pair_rows(sweep)
     if pairs:
@@ -72,7 +72,7 @@ def _pairs_text(pairs: list[PairRow]) -> list[str]:
     """Bus bandwidth between every two nodes as a square, and which nodes and links are slow."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
-    square = [[one, *(speeds.get(frozenset((one, other)), "") for other in nodes)] for one in nodes]
+    square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
     lines = [
         f"all_reduce of {integer(pairs[0].nbytes)} bytes between two nodes, bus GB/s",
         tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
@@ -86,10 +86,10 @@ def _pairs_text(pairs: list[PairRow]) -> list[str]:
         )
     lines += [f"slow with each other alone: {row.first} and {row.second}" for row in verdict.slow_links]
     if verdict.unexplained:
-        some = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
-        some += ", ..." if verdict.unexplained[3:] else ""
+        examples = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
+        examples += ", ..." if len(verdict.unexplained) > 3 else ""
         lines.append(
-            f"{plural(len(verdict.unexplained), 'more slow pair')} ({some}): neither one node nor one link; "
+            f"{plural(len(verdict.unexplained), 'more slow pair')} ({examples}): neither one node nor one link; "
             "look at the switches between them"
         )
     return lines
@@ -110,13 +110,13 @@ def forecasts_text(forecasts: Forecasts) -> str:
     parts = []
     if rows:
         parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
-    if any(not row[1] for row in rows):
+    if any(not row[1] for row in rows):  # a forecast without a value
         parts.append(f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}.")
     return "\n".join([*parts, *refused])
 
 
 def pilots_text(pilots: Sequence[CellPlan]) -> str:
-    """A line for each pilot with its price."""
+    """A line for each pilot, a short run of one cell, with what it takes."""
     return "\n".join(
         f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
         f"{_duration(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a forecast"
@@ -147,14 +147,13 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.estimate:
         names = [row.cell for row in plan.rows if row.basis == "estimated"]
         lines.append(f"time of {_cells(names, plan)}: {plan.estimate}")
-    lines += [
-        f"no step time of {_cells(names, plan)}: {refusal}. To lift it: {measure}"
-        for (refusal, measure), names in _by((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
-    ]
-    lines += [
-        f"no memory of {_cells(names, plan)}: {reason}"
-        for reason, names in _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
-    ]
+    # One line for all cells with the same reason.
+    refused = _by((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
+    for (refusal, measure), names in refused:
+        lines.append(f"no step time of {_cells(names, plan)}: {refusal}. To lift it: {measure}")
+    without_memory = _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
+    for reason, names in without_memory:
+        lines.append(f"no memory of {_cells(names, plan)}: {reason}")
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
     if too_large:
         lines.append(f"does not fit: {', '.join(too_large)}")
@@ -197,11 +196,12 @@ def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
 
 
 def _cells(names: list[str], plan: Plan) -> str:
+    """The names of cells as text; "all cells" where the plan has no other."""
     return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
 
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
-    """The answer of a search for the largest micro-batch, then a table of its trials."""
+    """The answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
     if frontier.largest is None:
         head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"
     else:
@@ -252,7 +252,7 @@ def _energy(plan: Plan) -> str:
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
-    low, high = min(p.watts for p in powers), max(p.watts for p in powers)
+    low, high = min(power.watts for power in powers), max(power.watts for power in powers)
     watts = fixed(low, 0) if high - low < 0.5 else f"{fixed(low, 0)} to {fixed(high, 0)}"
     sources = ", ".join(sorted({power.basis for power in powers}))
     return f"energy: {significant(plan.kwh)} kWh of the devices ({watts} W each, {sources})"
@@ -269,16 +269,18 @@ def spent_text(result: Spent) -> str:
 
 
 def _right(columns: int) -> tuple[str, ...]:
+    """Alignments of so many columns for tabulate: right, but for the first and the last."""
     return ("left", *["right"] * (columns - 2), "left")
 
 
 def _range(bounds: tuple[float, float], scale: float) -> str:
+    """As "12.3 to 14.5". `scale`: 1e3 prints seconds as milliseconds."""
     low, high = (significant(bound * scale, 4, grouped=True) for bound in bounds)
     return f"{low} to {high}"
 
 
 def _basis(interval: Interval) -> str:
-    """What an interval comes from, and of how many."""
+    """What an interval comes from, and of how many, as "conformal, 21 campaigns"."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":
@@ -287,6 +289,7 @@ def _basis(interval: Interval) -> str:
 
 
 def _duration(seconds: float) -> str:
+    """Seconds up to two minutes, minutes up to two hours, then hours."""
     if seconds < 120:
         return f"{fixed(seconds, 0)} s"
     return f"{fixed(seconds / 60, 0)} min" if seconds < 7200 else f"{fixed(seconds / 3600, 1)} h"

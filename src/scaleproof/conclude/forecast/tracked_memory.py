@@ -34,9 +34,9 @@ class Tracked:
 def sharded(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
     """Bytes of a rank of DeepSpeed's ZeRO in fp32, from what the trackers count on one device that holds everything.
 
-    All stages update a copy of their part of the weights (`single_partition_of_fp32_groups`). `reduced`: gradients have
-    been reduced, of which a rank of any stage holds its part; before, stage 1 holds them whole. Without DeepSpeed's
-    buckets and what it gathers.
+    All stages update a copy of their part of the weights (`single_partition_of_fp32_groups`). `reduced`: whether the
+    gradients have been reduced, of which then a rank of any stage holds its part; before, stage 1 holds them whole.
+    DeepSpeed's buckets, and what it gathers, are not in it.
     """
     weights = counted["Parameter"]
     gradients = counted["Gradient"]
@@ -66,9 +66,9 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
         check=False,
     )
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"torch's trackers could not be started: {last}")
-    answers = json.loads(done.stdout[done.stdout.index("[{") :])
+        *_, last_line = ["no message", *done.stderr.strip().splitlines()]
+        raise UserError(f"torch's trackers could not be started: {last_line}")
+    answers = json.loads(done.stdout[done.stdout.index("[{") :])  # libraries may print before the list of answers
     return [_of_cell(cell, answer) for cell, answer in zip(cells, answers, strict=True)]
 
 
@@ -87,11 +87,11 @@ def _of_cell(cell: Cell, answer: dict[str, Any]) -> Tracked:
     devices = cell.batch.n_devices
     held = held_of(cell)
     buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
-    left = 0.0
+    left_before_update = 0.0
     if stage == 3:
         gathered = float(answer["small"]) if devices > 1 else 0.0
-        left = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
+        left_before_update = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
     return Tracked(
         sharded(peak, stage, devices, reduced=False) + buckets,
-        sharded(state, stage, devices, reduced=True) + left,
+        sharded(state, stage, devices, reduced=True) + left_before_update,
     )

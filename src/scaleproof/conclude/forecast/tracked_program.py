@@ -24,7 +24,7 @@ NOT_COUNTED = {
 
 
 def reason_against(request: Request) -> str | None:
-    """Why a cell cannot be counted; None where it can."""
+    """Why the memory of a request's cell cannot be counted; None where it can."""
     execution = request.cell.execution
     if execution.strategy in NOT_COUNTED:
         return NOT_COUNTED[execution.strategy]
@@ -42,9 +42,9 @@ def reason_against(request: Request) -> str | None:
 
 
 def tracked(request: Request) -> dict[str, Any]:
-    """Bytes of a rank in the second step: at the peak of forward and backward (`peak`), before the update (`state`).
+    """Bytes of a rank in the second step, by what they hold: at the `peak` of forward and backward, and as `state`.
 
-    `small`: of the parameters that ZeRO stage 3 does not share out for good.
+    The state is of the moment before the update. `small`: bytes of parameters that ZeRO stage 3 keeps gathered.
     """
     import torch
     import torch.distributed as dist
@@ -70,7 +70,8 @@ def tracked(request: Request) -> dict[str, Any]:
         ):
             make_mesh.return_value = mesh
             model = build(cell)
-            small = sum(p.numel() * p.element_size() for p in model.parameters() if p.numel() <= PERSISTENT)
+            small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
+            small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
             patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
             strategy = strategy_class(name)(cell, model, device)
             shape = (cell.batch.micro, cell.workload.seq_len + 1)
@@ -86,7 +87,7 @@ def tracked(request: Request) -> dict[str, Any]:
                 _micro_steps(strategy, inputs, tracker)
                 # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
                 current = _bytes(tracker, "current", device)
-                return {"peak": _bytes(tracker, "peak", device), "state": current, "small": small}
+                return {"peak": _bytes(tracker, "peak", device), "state": current, "small": small_bytes}
     finally:
         dist.destroy_process_group()
 

@@ -34,17 +34,18 @@ def left_out(folder: Path) -> list[Difference]:
     if stated.rules_version != again.rules_version:
         return []
     known = {_name(finding) for finding in stated.findings}
+    unstated = [finding for finding in _above_note(again) if _name(finding) not in known]
     return [
         Difference(
             FINDINGS, finding.code, f"is left out: {', '.join(finding.runs or finding.cells)}: {finding.evidence}"
         )
-        for finding in _above_note(again)
-        if _name(finding) not in known
+        for finding in unstated
     ]
 
 
 def _above_note(findings: Findings) -> list[Finding]:
-    return [f for f in findings.findings if f.severity != "note" and f.concerns in OF_RUNS]
+    """Return the findings above a note that follow from the runs alone."""
+    return [finding for finding in findings.findings if finding.severity != "note" and finding.concerns in OF_RUNS]
 
 
 def _name(finding: Finding) -> tuple[str, ...]:

@@ -83,10 +83,12 @@ def _add(crate: ROCrate, path: Path, name: str) -> Any:
 
 
 def _profile(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
+    """Return the entity of a profile of RO-Crate that the crate conforms to."""
     return ContextEntity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": version})
 
 
 def _author(name: str) -> dict[str, str]:
+    """Return what a crate says of an author, a person or not."""
     return {"@type": "Organization", "name": name}
 
 
@@ -138,9 +140,11 @@ def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str
 
 
 def _start(run: RawRun) -> str:
+    """Return when a run began, ISO 8601."""
     return datetime.fromisoformat(run.metrics["timestamp_utc"]).isoformat()
 
 
 def _end(run: RawRun) -> str:
+    """Return when a run ended, ISO 8601."""
     seconds = run.metrics["total_wall_time_sec"]
     return (datetime.fromisoformat(run.metrics["timestamp_utc"]) + timedelta(seconds=seconds)).isoformat()

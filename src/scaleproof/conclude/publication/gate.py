@@ -1,7 +1,7 @@
 """`scaleproof gate`: has throughput become worse than in earlier results of the same cells on the same kind of machine?
 
-Each earlier result is one session. The spread between sessions is what a new session is held against: runs of one
-session share its state of the machine, so that their spread alone would raise false alarms.
+Each earlier result, a campaign with runs of several cells, is one session. The spread between sessions is what a new
+session is held against: runs of one session share its state of the machine, so their spread would raise false alarms.
 """
 
 import math
@@ -42,9 +42,11 @@ class RateChange:
 
     @property
     def worse(self) -> bool:
+        """Whether the change is an alarm."""
         return self.change < self.bound
 
     def __str__(self) -> str:
+        """A line of what the command prints."""
         word = "FAIL" if self.worse else "ok  "
         return (
             f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "
@@ -61,9 +63,9 @@ def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChang
     """
     cells = sorted(new)
     together = [statistics.fmean(math.log(session[cell]) for cell in cells) for session in sessions]
-    own = statistics.fmean(math.log(new[cell]) for cell in cells)
-    verdicts = [_verdict(f"{len(cells)} cells together", own, together, ALPHA / 2)]
-    if len(cells) == 1:
+    new_together = statistics.fmean(math.log(new[cell]) for cell in cells)
+    verdicts = [_verdict(f"{len(cells)} cells together", new_together, together, ALPHA / 2)]
+    if len(cells) == 1:  # it would be the same verdict
         return verdicts
     for cell in cells:
         logs = [math.log(session[cell]) for session in sessions]
@@ -97,6 +99,7 @@ class Gate:
 
     @property
     def worse(self) -> bool:
+        """Whether the gate does not let the new result pass."""
         return bool(self.faults) or any(verdict.worse for verdict in self.verdicts)
 
 
@@ -119,21 +122,21 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     faults = faults_of(folder)
     runs, _ = read_runs(folder)
     new = _cells_with_numbers(runs)
-    if not new and not faults and not any(earlier):
+    nothing_measured = not new and not any(earlier)
+    if nothing_measured and not faults:
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
     known = dict.fromkeys(cell for session in earlier for cell in session)
     faults += [_gone(cell, runs) for cell in known if cell not in new]
     left_out, common = [], []
-    for cell in new:
+    for cell, (run, *_) in new.items():  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
-        own = circumstances(new[cell][0])
-        differing = sorted({key for run in before for key in differing_keys(own, circumstances(run))})
-        changes = [text for run in before if (text := changed_keys(run, new[cell][0]))]
+        changes = [text for earlier_run in before if (text := changed_keys(earlier_run, run))]
+        differing = {key for other in before for key in differing_keys(circumstances(run), circumstances(other))}
         if changes:
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
         elif differing:
-            left_out.append(f"{cell}: incomparable: {', '.join(differing)}")
+            left_out.append(f"{cell}: incomparable: {', '.join(sorted(differing))}")
         elif 0 < len(before) < len(earlier):
             left_out.append(f"{cell}: not in {len(earlier) - len(before)} of {len(earlier)} earlier results")
         elif before:
@@ -158,12 +161,12 @@ def faults_of(folder: Path) -> list[str]:
         return [f"{folder} does not verify: {differences[0]}{more}"]
     raw_runs, _ = read_runs(folder)
     runs = [read_run((folder / run.path).parent) for run in raw_runs]
-    invalid = [finding for finding in audit(folder.name, runs).findings if finding.severity == "invalid"]
-    cells: dict[str, list[str]] = {}
-    for finding in invalid:
-        cells.setdefault(finding.code, []).extend(finding.cells)
+    cells_of_code: dict[str, list[str]] = {}
+    for finding in audit(folder.name, runs).findings:
+        if finding.severity == "invalid":
+            cells_of_code.setdefault(finding.code, []).extend(finding.cells)
     where = f"see: scaleproof audit {folder}"
-    return [f"{', '.join(dict.fromkeys(named))}: invalid: {code}; {where}" for code, named in cells.items()]
+    return [f"{', '.join(dict.fromkeys(cells))}: invalid: {code}; {where}" for code, cells in cells_of_code.items()]
 
 
 def _gone(cell: str, runs: list[RawRun]) -> str:
@@ -180,9 +183,9 @@ def changed_keys(before: RawRun, now: RawRun) -> str:
     """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
-    a, b = (dict(flat(run.metrics["config"])) for run in (before, now))
-    keys = [key for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)]
-    return shortened(", ".join(f"{key} {a.get(key)} -> {b.get(key)}" for key in keys), 300)
+    old, new = (dict(flat(run.metrics["config"])) for run in (before, now))
+    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
+    return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
 
 
 def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:

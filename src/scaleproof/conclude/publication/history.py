@@ -1,8 +1,8 @@
 """`scaleproof gate --history`: when did throughput change over a series of results of the same cells?
 
-Each result is one session, in the order of its date. A step is the split of a series of session means that Student's t
-finds the clearest; Bonferroni's bound over all splits of all series keeps false alarms below 5 % for the whole history.
-The parts on both sides are searched again.
+Each result is one session, in the order of its date; a series, the mean rates of a cell (a configuration), or of all,
+over sessions. A step is the split of a series that Student's t finds the clearest; Bonferroni's bound over all splits
+of all series keeps false alarms below 5 % for the whole history. The parts on both sides are searched again.
 """
 
 import math
@@ -87,10 +87,11 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     """
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
-    places = [os.path.realpath(path) for path in folders]
-    for i, path in enumerate(folders):
-        if places[i] in places[:i]:
+    seen: set[str] = set()
+    for path in folders:
+        if os.path.realpath(path) in seen:
             raise UserError(f"{path} is given twice; each result must be a measurement of its own")
+        seen.add(os.path.realpath(path))
     in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
     *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
@@ -109,9 +110,10 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
-    steps = steps_of(rates)
+    steps = steps_of(rates)  # [0]: without the interval
     gone = [] if cell else [name for name in before if name not in newest]
-    changed = {name: text for name in chosen if name in before and (text := changed_keys(before[name], newest[name]))}
+    changes = {name: changed_keys(before[name], newest[name]) for name in chosen if name in before}
+    changed = {name: keys for name, keys in changes.items() if keys}
     return History(sessions, cells, steps, left_out, gone, changed)
 
 
@@ -124,9 +126,9 @@ def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
     cells = list(dict.fromkeys(cell for session in sessions for cell in session))
     steps = []
     for cell in cells:
-        places = [i for i, session in enumerate(sessions) if cell in session]
+        places = [place for place, session in enumerate(sessions) if cell in session]
         alpha = ALPHA / 2 / len(cells) if len(cells) > 1 else ALPHA
-        steps += _search(cell, np.log([sessions[i][cell] for i in places]), places, alpha)
+        steps += _search(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
     everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
     if len(everywhere) > 1:
         means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
@@ -138,7 +140,8 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     """Return the clearest step of a series, or both steps around a time that differs; then the steps of its parts.
 
     `logs`: logarithms of the rates; `places`: the session of each; `alpha`: probability of a false alarm. Circular
-    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split.
+    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split: a step that
+    stays, or a time between two steps.
     """
     n = len(logs)
     if n < SHORTEST:
@@ -151,10 +154,11 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
     error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
-    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # steps that stay, and times between two steps
-    p = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2  # two-sided; two kinds of splits
-    best = int(np.argmin(p))
-    if p[best] >= alpha:
+    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # that stay, and between two steps
+    # Two-sided, by Bonferroni for all splits of a kind and for two kinds.
+    p_values = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
+    best = int(np.argmin(p_values))
+    if p_values[best] >= alpha:
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
     begin, end = int(first[best]), int(last[best])
@@ -167,9 +171,9 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
 
 
 def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first place, and the one after the last, of each part of a series of `n` values but those from 0 on.
+    """Return begin and end (the place after the last) of each part of a series of `n` values; none begins at place 0.
 
-    A part and the rest of the series are one split: none begins at the first place.
+    A part and the rest of the series are one split, and of the two one does not begin there.
     """
     first, last = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
     ordered = first < last
@@ -187,7 +191,8 @@ def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     measured = measured_cells(folder)
     if not measured:
         raise UserError(f"{folder} has no run with numbers")
-    first = min((run for runs in measured.values() for run in runs), key=lambda run: str(run.metrics["timestamp_utc"]))
+    all_runs = [run for runs in measured.values() for run in runs]
+    first = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"]))
     rates = {cell: _rate(runs) for cell, runs in measured.items()}
     session = DatedResult(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
     return session, {cell: runs[0] for cell, runs in measured.items()}
@@ -197,7 +202,7 @@ def _rate(runs: list[RawRun]) -> Rate:
     """Return the rate of a cell in a session, with its interval over runs; None, None of a single run."""
     value = rate_of(runs)
     windows = [run.metrics["window"] for run in runs]
-    below, above = log_interval([w["tokens_processed_global"] / w["wall_time_sec"] for w in windows])
+    below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])
     if below is None or above is None:
         return value, None, None
     return value, value * below, value * above

@@ -1,4 +1,7 @@
-"""`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody."""
+"""`scaleproof publish`: a verified campaign as a folder that can be cited and checked by anybody.
+
+It is made under another name beside its place (`part`), and renamed only when it is whole and verifies.
+"""
 
 import hashlib
 import json
@@ -112,8 +115,8 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 
 def _check_copy(part: Path) -> None:
-    """Raise UserError where the copy in the folder `part` does not verify, or is too large."""
-    differences, _, _ = verify(part)
+    """Raise UserError where the copy in the folder `part` does not verify, or is larger than MOST_BYTES."""
+    differences, _, _ = verify(part)  # besides: how many runs and figures there are
     if differences:
         raise UserError(f"the published copy does not verify: {differences[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
@@ -124,7 +127,7 @@ def _check_copy(part: Path) -> None:
 
 
 def _copy(folder: Path, out: Path) -> None:
-    """Copy the files of the manifest in `folder` that are published, and the PDF of the report, to `out`."""
+    """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     for name in [*listed, "report.pdf"]:
         source = folder / name
@@ -185,7 +188,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
     if not hashes:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
-    known = re.compile("|".join(both))  # the whole ones come first
+    known = re.compile("|".join(both))  # whole ones first: they begin with their own twelve digits
     for path in _texts(out):
         before = path.read_text(encoding="utf-8")
         after = known.sub(lambda match: both[match[0]], before)
@@ -194,7 +197,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
 
 
 def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new seal of each forecast in `out` whose runs have other hashes now."""
+    """Yield the old and the new seal (hash of its content) of each forecast in `out` that has changed."""
     for path in sorted(out.glob("forecasts/*.json")):
         data = json.loads(path.read_bytes())
         seal = forecast_seal(data)
@@ -203,10 +206,12 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
 
 
 def _texts(out: Path) -> list[Path]:
+    """Return the files in `out` in which names and hashes may stand: all that are text."""
     return [path for path in sorted(out.rglob("*")) if path.suffix in TEXT]
 
 
 def _sha256(text: str) -> str:
+    """Return the sha256 of a text file with this content."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -224,11 +229,11 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
 def _environment(runs: list[RawRun]) -> dict[str, Any]:
     """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
     environment: dict[str, Any] = {}
-    for part in ("env", "host", "hardware"):
-        for key in runs[0].metrics[part]:
-            values = [run.metrics[part].get(key) for run in runs]
+    for section in ("env", "host", "hardware"):
+        for key in runs[0].metrics[section]:
+            values = [run.metrics[section].get(key) for run in runs]
             unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
-            environment[f"{part}.{key}"] = unique[0] if len(unique) == 1 else unique
+            environment[f"{section}.{key}"] = unique[0] if len(unique) == 1 else unique
     commits = sorted({run.metrics["git_commit"] for run in runs})
     return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 

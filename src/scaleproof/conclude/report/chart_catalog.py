@@ -1,4 +1,7 @@
-"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show."""
+"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show.
+
+A cell is a configuration; a series, cells that differ in devices alone; `cells`, the table cells.csv.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def always(*_: Any) -> bool:
+    """Condition of a chart that every campaign has."""
     return True
 
 
@@ -28,13 +32,14 @@ class Chart:
 
 
 def _values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """How many different values of some keys of the batch or the workload the cells have."""
+    """How many different combinations of the values of `keys` the cells have."""
     return len({tuple(_of(cell, key) for key in keys) for cell in loaded.cells})
 
 
 def _of(cell: Any, key: str) -> Any:
-    places = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
-    return places[key] if key in places else getattr(cell.workload, key)
+    """A cell's value of `key`: "devices", the "global" or "micro" batch, or a key of the workload."""
+    values = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
+    return values[key] if key in values else getattr(cell.workload, key)
 
 
 def _trained(loaded: "LoadedCampaign") -> bool:
@@ -43,33 +48,38 @@ def _trained(loaded: "LoadedCampaign") -> bool:
 
 
 def _sizes(loaded: "LoadedCampaign") -> bool:
+    """Whether the cells have several numbers of devices."""
     return _values(loaded, "devices") > 1
 
 
 def _batches(loaded: "LoadedCampaign") -> bool:
-    return _trained(loaded) and any(
-        _values(loaded, batch, "devices") > _values(loaded, "devices") for batch in ("global", "micro")
-    )
+    """Whether cells of the trainer differ in a batch on as many devices: beside sizes, the batch is varied."""
+    sizes = _values(loaded, "devices")
+    return _trained(loaded) and any(_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
 
 
 def _scaled(_: Any, report: "ScalingReport") -> bool:
-    return any(s.kind for s in report.series)
+    """Whether a series has strong or weak scaling."""
+    return any(series.kind for series in report.series)
 
 
 def _curved(_: Any, report: "ScalingReport") -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
-    return any(s.kind and len(s.runs) > 2 for s in report.series)
+    return any(series.kind and len(series.runs) > 2 for series in report.series)
 
 
 def _measured(cells: Any, _: "ScalingReport") -> bool:
+    """Whether a cell has runs with numbers."""
     return bool(cells["n"].any())
 
 
 def _several(cells: Any, _: "ScalingReport") -> bool:
+    """Whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
 
 
 def _has(column: str) -> Callable[[Any, "ScalingReport"], bool]:
+    """The condition that a cell has a value in `column`."""
     return lambda cells, _: bool(cells[column].notna().any())
 
 

@@ -19,7 +19,7 @@ def claims_of(
         *(claim for series in report.series for point in series.points for claim in _of_point(series, point)),
         *(claim for place, ranking in enumerate(report.ranking) for claim in _of_ranking(place, ranking)),
         *_of_question(report),
-        *(claim for one in comparisons for claim in claims_of_pairs(one)),
+        *(claim for comparison in comparisons for claim in claims_of_pairs(comparison)),
         *(claim for cell in waterfall for claim in _of_losses(cell)),
     ]
     return {claim.id: claim for claim in claims}
@@ -33,7 +33,11 @@ def _claim(
     word: str | None = None,
     method: str | None = None,
 ) -> Claim:
-    """Return a claim about a cell, whose id is its kind and the cell. Without a `word` that of the figure is taken."""
+    """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject.
+
+    `figure`: its estimate; `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a
+    ratio supports.
+    """
     inputs = [subject, baseline] if baseline else [subject]
     if word is None and baseline and figure:
         word = word_of(figure)
@@ -66,7 +70,7 @@ def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
     if len(ranking.comparable) < 2:
         return
     method = f"{ranking.method}, {ranking.claims} comparisons" if ranking.method else None
-    first = ranking.cells[0].cell
+    first = ranking.cells[0].cell  # the highest rate
     for entry in ranking.comparable:
         if entry.relative_to_fastest:
             yield _claim("ratio", entry.cell, entry.relative_to_fastest, first, method=method)

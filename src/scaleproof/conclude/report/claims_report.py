@@ -32,4 +32,5 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
 
 
 def _sentence(topic: str, text: str, claims: Iterable[Claim]) -> Sentence:
+    """Return a sentence that names its claims by their ids."""
     return Sentence(topic=topic, text=text, claims=[claim.id for claim in claims])

@@ -41,6 +41,7 @@ class Fact:
 
     @property
     def differs(self) -> bool:
+        """Whether the sides differ in it."""
         return self.a != self.b
 
 
@@ -49,10 +50,9 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
     `compared`: cells that both have. `alone`: cells that one side has. `command`: the command that makes the page.
     """
-    comparable = [one for one in compared if one.ratio is not None]
-    names = {id(one): _cell(one, a, b) for one in compared}
-    rows = [_row(one, names[id(one)]) for one in comparable]
-    refused = [(names[id(one)], one.why or "") for one in compared if one.ratio is None]
+    named = [(_cell(cell, a, b), cell) for cell in compared]
+    comparable = [(name, cell) for name, cell in named if cell.ratio is not None]
+    refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
     return (
         environment(HOUSE)
         .get_template("compare.html.j2")
@@ -60,44 +60,44 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
             a=a,
             b=b,
             verdict=compared_verdict(compared) or compared_sentence(compared[0]),
-            rows=rows,
+            rows=[_row(cell, name) for name, cell in comparable],
             intervals=intervals_note(compared),
-            unstated=sorted({name for one in compared for name in one.unstated}),
+            unstated=sorted({name for cell in compared for name in cell.unstated}),
             refused=refused,
             alone=alone,
-            chart=_chart([(names[id(one)], one) for one in comparable]),
+            chart=_chart(comparable),
             facts=_facts(a, b),
             command=command,
         )
     )
 
 
-def _cell(one: Compared, a: Side, b: Side) -> str:
-    """The cell's name, or both where they differ."""
-    first = _cell_of(one.a, a)
-    second = _cell_of(one.b, b)
-    return first if first == second else f"{second} against {first}"
+def _cell(compared: Compared, a: Side, b: Side) -> str:
+    """Return the name of a compared cell; "B against A" where its names on the two sides differ."""
+    name_in_a = _cell_of(compared.a, a)
+    name_in_b = _cell_of(compared.b, b)
+    return name_in_a if name_in_a == name_in_b else f"{name_in_b} against {name_in_a}"
 
 
 def _cell_of(text: str, side: Side) -> str:
-    """The cell's name in `text`, which may begin with the path of its side."""
+    """Return the cell's name in `text`, which may begin with the path of its side; of the path alone, its last part."""
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
-def _row(one: Compared, name: str) -> dict[str, str]:
+def _row(cell: Compared, name: str) -> dict[str, str]:
     """Return a row of the table of compared results, as text by heading. `name`: of the cell."""
-    interval = one.ratio and Estimated(value=one.ratio, low=one.low, high=one.high, n=min(one.runs))
-    rate_a, rate_b = one.rates
-    runs_a, runs_b = one.runs
+    interval = cell.ratio and Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs))
+    rate_a, rate_b = cell.rates
+    runs_a, runs_b = cell.runs
     return {
         "cell": name,
-        "findings": " ".join(one.suspect),
+        "findings": " ".join(cell.suspect),
         "B over A [95 %]": estimate(interval or None),
-        "claim": claim(one),
-        f"A ({one.unit})": number(rate_a, 4),
-        f"B ({one.unit})": number(rate_b, 4),
+        "claim": claim(cell),
+        f"A ({cell.unit})": number(rate_a, 4),
+        f"B ({cell.unit})": number(rate_b, 4),
         "runs": f"{runs_a} and {runs_b}",
-        "differs on purpose": ", ".join(one.intended) or "–",
+        "differs on purpose": ", ".join(cell.intended) or "–",
     }
 
 
@@ -105,7 +105,7 @@ def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
     """Return the chart of ratios as SVG; "" where there are fewer than two. `comparable`: names with results."""
     if len(comparable) < 2:
         return ""
-    ratios = [(name, one.ratio, one.low, one.high) for name, one in comparable if one.ratio is not None]
+    ratios = [(name, cell.ratio, cell.low, cell.high) for name, cell in comparable if cell.ratio is not None]
     with tempfile.TemporaryDirectory() as folder:
         draw_ratios(ratios, Path(folder) / "ratios")
         return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")

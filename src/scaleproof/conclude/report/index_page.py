@@ -53,7 +53,7 @@ def _entry(folder: Path, results: Path) -> IndexedCampaign:
     """
     report = _known(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _known(lambda: read_findings(folder / "findings.json"))
-    first_run = next(iter(sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), folder / METRICS)
+    first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # of none, a file that is missing
     metrics = _known(lambda: parse_metrics(read_regular(first_run)))
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
@@ -69,7 +69,7 @@ def _entry(folder: Path, results: Path) -> IndexedCampaign:
 
 
 def _machine(metrics: Measured | Printed | Failed) -> str:
-    """Devices, or the processor, of a run."""
+    """Return the names of the devices of a run, as "NVIDIA H200"; on CPUs the processor and its logical CPUs."""
     devices = {rank["device_name"] for rank in metrics.ranks or []} - {"cpu"}
     hardware = metrics.hardware
     return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"

@@ -61,7 +61,9 @@ class _Chart:
         local = tag.removeprefix(SVG)
         if self.left_out_at:
             return
-        if not ELEMENTS.fullmatch(local) or not tag.startswith(SVG) or (local == "svg") != (self.depth == 1):
+        is_listed = tag.startswith(SVG) and ELEMENTS.fullmatch(local) is not None
+        misplaced = (local == "svg") != (self.depth == 1)  # the outermost element, and no other, is an svg
+        if not is_listed or misplaced:
             self.left_out_at = self.depth
             return
         if self.depth == 1:  # its size and its look are the page's
@@ -72,6 +74,7 @@ class _Chart:
         self.parts.append("".join([f"<{local}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))
 
     def data(self, text: str) -> None:
+        """Write the text of an element, unless it is left out."""
         if not self.left_out_at:
             self.parts.append(escape(text, quote=False))
 
@@ -94,9 +97,11 @@ class _Chart:
         if name == "style":
             pairs = [pair.partition(":") for pair in value.split(";")]
             return [(name, ";".join(f"{key}:{self._own(text)}" for key, _, text in pairs if _draws(key, text)))]
-        return [(name, self._own(value))] if _draws(name, value) or (name, value) == ("class", "tip") else []
+        is_tip = (name, value) == ("class", "tip")  # marks what has a text on hover
+        return [(name, self._own(value))] if _draws(name, value) or is_tip else []
 
     def _own(self, value: str) -> str:
+        """Return a value whose url(#...), a reference to this file, has the prefix of this chart's ids."""
         return OWN.sub(f"url(#{self.name}-", value)
 
 

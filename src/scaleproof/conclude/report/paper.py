@@ -51,10 +51,12 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts
-    findings = sorted(inputs.findings.findings, key=lambda f: SEVERITIES.index(f.severity))
+    findings = sorted(inputs.findings.findings, key=lambda finding: SEVERITIES.index(finding.severity))
     table = cells_view(inputs.cells, inputs.report)
-    columns = [i for i, column in enumerate(table.columns) if column.first]  # indices: the page has more than fit
-    rows = [[row.cell, *(row.figures[i].text for i in columns), " ".join(row.findings) or "–"] for row in table.rows]
+    places = [place for place, column in enumerate(table.columns) if column.first]  # the page has more than fit
+    rows = [
+        [row.cell, *(row.figures[place].text for place in places), " ".join(row.findings) or "–"] for row in table.rows
+    ]
     constant = ", ".join(f"{name} {value}" for name, value in table.constant)
     return {
         "title": inputs.report.title,
@@ -65,7 +67,7 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "when": facts.when,
         "machine": facts.machine,
         "file": inputs.campaign_file,
-        "header": ["cell", *(table.columns[i].label for i in columns), "findings"],
+        "header": ["cell", *(table.columns[place].label for place in places), "findings"],
         "rows": rows,
         "constant": constant,
         "charts": [
@@ -74,12 +76,12 @@ def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         ],
         "findings": [
             {
-                "severity": f.severity,
-                "code": f.code,
-                "where": ", ".join(f.runs or f.cells),
-                "evidence": f.evidence,
+                "severity": finding.severity,
+                "code": finding.code,
+                "where": ", ".join(finding.runs or finding.cells),
+                "evidence": finding.evidence,
             }
-            for f in findings[:MOST_FINDINGS]
+            for finding in findings[:MOST_FINDINGS]
         ],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),
         "checks": len(inputs.findings.checks),

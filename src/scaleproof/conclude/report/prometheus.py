@@ -22,11 +22,8 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
     for column in COLUMNS.values():
         if column.group not in GROUPS or column.is_text:
             continue
-        for name, what in (
-            (column.name, ""),
-            (f"{column.name}_low", "lower bound: "),
-            (f"{column.name}_high", "upper bound: "),
-        ):
+        bounds = ((f"{column.name}_low", "lower bound: "), (f"{column.name}_high", "upper bound: "))
+        for name, what in ((column.name, ""), *bounds):
             values = {row["cell"]: row.get(name) for row in rows}
             measured = {cell: value for cell, value in values.items() if isinstance(value, int | float)}
             if measured:
@@ -41,8 +38,10 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
 
 
 def _escaped(label: str) -> str:
+    """The value of a label with backslashes, quotes and line breaks as the format wants them."""
     return label.translate(ESCAPES)
 
 
 def _escaped_help(text: str) -> str:
+    """A line of help, in which quotes stay as they are, on one line."""
     return text.replace("\\", r"\\").replace("\n", " ")

@@ -31,9 +31,11 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
     reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
-    if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
+    reported_cells = {cell for cell, _ in reported}
+    if not reported_cells <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged(folder / "cells.csv", "it ends too early")
-    if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
+    runs_of_table = set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True))
+    if not reported <= runs_of_table:
         raise damaged(folder / "runs.csv", "it ends too early")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
         for name in table:
@@ -52,14 +54,15 @@ def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def read_traces(folder: Path) -> tuple[TracesReport, dict[str, pd.DataFrame]]:
-    """traces.json, and the timeline of each traced cell. Raises UserError."""
+    """Read traces.json, and the timeline of each traced cell, from a campaign's folder. Raises UserError."""
     report = read_traces_report(folder / "traces.json")
-    spans = {t.cell: read_csv(folder / "traces" / t.cell / "timeline.csv", "step") for t in report.traces}
+    cells = [trace.cell for trace in report.traces]
+    spans = {cell: read_csv(folder / "traces" / cell / "timeline.csv", "step") for cell in cells}
     return report, spans
 
 
 def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[TracedStep]]:
-    """The steps of the profile of each traced cell. Raises UserError."""
+    """Read the steps of the profile of each of the traced `cells` from a campaign's folder. Raises UserError."""
     paths = {cell: folder / "traces" / cell / PROFILE for cell in cells}
     return {cell: read_record(path, Profile.model_validate_json).per_step for cell, path in paths.items()}
 
@@ -78,12 +81,14 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         raise damaged(path, "a column has no name")
     if (data.iloc[:, 0].astype(str) == names[0]).any():
         raise damaged(path, "the names of its columns stand in it twice")
-    if absent := [name for name in columns if name not in data.columns]:
+    absent = [name for name in columns if name not in data.columns]
+    if absent:
         raise damaged(path, f"it has no column {', '.join(absent[:5])}")
     return data
 
 
 def _existing(path: Path) -> Path:
+    """The path of a file. Raises UserError where it is missing."""
     if not path.is_file():
         raise missing(path)
     return path

@@ -30,7 +30,7 @@ class Band:
 def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
     """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
 
-    A cell belongs where it was measured, else where its relatives were.
+    A forecast belongs where its cell is a point of the series, or one of its relatives is, which differ in size alone.
     """
     own = {point.cell for point in series.points}
     bands = []

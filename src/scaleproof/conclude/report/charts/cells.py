@@ -35,13 +35,13 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
         axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
         quartiles = f"25-75 %: {number(first, 4)}-{number(third, 4)} ms"
         tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {fixed(row['steps'], 0)} steps")
-    counts = sorted({fixed(steps, 0) for steps in cells["steps"]})
-    alike = len(counts) == 1
-    labels = [
-        row["cell"] if alike else f"{row['cell']}\n{fixed(row['steps'], 0)} steps" for row in cells.to_dict("records")
-    ]
+    counts = [fixed(steps, 0) for steps in cells["steps"]]
+    if len(set(counts)) == 1:  # then the title says it of all
+        labels, title = list(cells["cell"]), f"{title}, {counts[0]} steps per cell"
+    else:
+        labels = [f"{cell}\n{steps} steps" for cell, steps in zip(cells["cell"], counts, strict=True)]
     _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
-    axes.set_title(f"Step times ({title}{f', {counts[0]} steps per cell' if alike else ''})")
+    axes.set_title(f"Step times ({title})")
 
 
 def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
@@ -63,7 +63,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
         if rest > 0:
             (part,) = axes.barh(i, rest, left=left, height=0.55, **REST_LOOK)
             tip(part, f"{row['cell']}, {REST}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s")
-    if len(cells):
+    if len(cells):  # entries of the legend: bars of no length; that of the window, whose colour differs, is empty
         for label, grey in PARTS.values():
             fill = 0.25 if label == "start-up" else 0.6
             axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **bar(grey or "black", fill if grey else 0))
@@ -73,9 +73,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs
-    also the peak.
-    """
+    """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs also peaks."""
     cells, title = _measured(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         shade = colour(row["strategy"])

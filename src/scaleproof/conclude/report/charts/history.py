@@ -36,23 +36,23 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
     """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
         rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}
-        begin = min(rates)
-        first = rates[begin]
-        changes = {session: 100 * (rate / first - 1) for session, rate in rates.items()}
+        first_session = min(rates)
+        first_rate = rates[first_session]
+        changes = {session: 100 * (rate / first_rate - 1) for session, rate in rates.items()}
         shade = COLOURS[nth % len(COLOURS)]
         line = LINES[nth // len(COLOURS) % len(LINES)]
         axes.plot(list(changes), list(changes.values()), ls=line, color=shade, lw=1.2)
         for session, change in changes.items():
             rate, low, high = track[session]
             if low is not None and high is not None:
-                bounds = [100 * (bound / first - 1) for bound in (low, high)]
+                bounds = [100 * (bound / first_rate - 1) for bound in (low, high)]
                 axes.plot([session, session], bounds, color=shade, lw=1, alpha=0.5)
             marker = MARKERS[nth % len(MARKERS)]
             (mark,) = axes.plot([session], [change], marker, color=shade, ms=6, mec="white", mew=0.6)
-            mark.set_label(cell if session == begin else None)
+            mark.set_label(cell if session == first_session else None)  # one entry of the legend
             tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
-    for place in sorted({place for of_series in steps.values() for place in of_series}):
-        axes.axvline(place - 0.5, color=ALARM, lw=1.2, ls="--")
+    for session in sorted({session for sessions in steps.values() for session in sessions}):
+        axes.axvline(session - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)
     crowded = len(labels) > 4
     axes.set_xticks(range(len(labels)), labels, rotation=60 if crowded else 0, ha="right" if crowded else "center")

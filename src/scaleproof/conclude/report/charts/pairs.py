@@ -1,4 +1,4 @@
-"""The chart of A/B comparisons."""
+"""The chart of A/B comparisons: of pairs of runs of A and of B, and of A twice (A/A), which shows the noise."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
 def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
     """Draw B over A of every comparison: each pair, the mean with its interval, and what A over A shows."""
-    drawn = [(c.name, c.estimate) for c in entries if c.estimate]
+    drawn = [(entry.name, entry.estimate) for entry in entries if entry.estimate]
     if not drawn:
         empty(axes, "no comparison has an estimate")
         return

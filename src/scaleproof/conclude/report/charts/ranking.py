@@ -24,7 +24,7 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 
 
 def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Draw tokens/s of all `cells`, the fastest first: over devices, cells of one size lie on each other."""
+    """Draw tokens/s of all `cells` (cells.csv) as bars, the fastest first, with runs (runs.csv) as dots."""
     cells, title = fastest_cells(cells)
     if cells.empty:
         empty(axes, "no measured runs")

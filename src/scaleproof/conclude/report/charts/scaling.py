@@ -51,15 +51,16 @@ def throughput(
             values = rates.get(point.cell, [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
-    start = max((s.points[0] for s in every), key=lambda p: p.tokens_per_sec_global.value / p.devices)
-    best = start.tokens_per_sec_global.value / start.devices
+    baselines = [series.points[0] for series in every]
+    start = max(baselines, key=lambda point: point.tokens_per_sec_global.value / point.devices)
+    best = start.tokens_per_sec_global.value / start.devices  # tokens/s of one device
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
-    larger = [d for d in devices if d >= start.devices]  # the line starts at what was measured
-    ideal(axes, larger, [best * d for d in larger])
+    larger = [number for number in devices if number >= start.devices]  # the line starts at what was measured
+    ideal(axes, larger, [best * number for number in larger])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
     device_axis(axes, devices)
-    headroom(axes, [best * devices[-1], *(e.value for _, points, _ in drawn for _, e in points)])
+    headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)
 
@@ -68,14 +69,14 @@ def speedup(
     axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport, forecasts: Forecasts = ()
 ) -> None:
     """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
-    smallest = min((s.baseline_devices for s in report.series if s.kind), default=1)
-    kinds = " and ".join(sorted({s.kind for s in report.series if s.kind}))
+    smallest = min((series.baseline_devices for series in report.series if series.kind), default=1)
+    kinds = " and ".join(sorted({series.kind for series in report.series if series.kind}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
     _against_baseline(
         axes,
         cells,
         report,
-        lambda p: p.speedup,
+        lambda point: point.speedup,
         f"Speed-up, {kinds} scaling",
         lambda devices: devices / smallest,
         forecasts,
@@ -83,9 +84,10 @@ def speedup(
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Speed-up as a part of the ideal one, of each series over itself at its smallest world size."""
+    """Draw the speed-up as a part of the ideal one, of each series over itself at its smallest number of devices."""
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
-    _against_baseline(axes, cells, report, lambda p: p.scaling_efficiency, "Scaling efficiency", lambda devices: 1.0)
+    title = "Scaling efficiency"
+    _against_baseline(axes, cells, report, lambda point: point.scaling_efficiency, title, lambda devices: 1.0)
 
 
 def _baseline_rate(series: ScalingSeries) -> float:
@@ -96,7 +98,7 @@ def _baseline_rate(series: ScalingSeries) -> float:
 def _bands(
     axes: Axes, every: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
-    """Draw the forecasts of each series as bands, and return all of them.
+    """Draw the forecasts of each series of `every` as bands, and return all bands.
 
     `base`: the rate of a series that is 1 on the value axis, which is in `unit`.
     """
@@ -122,21 +124,22 @@ def _against_baseline(
     `figure`: the ratio of a point; a baseline has none, and is drawn as 1 without an interval. `best`: the ideal ratio
     on so many devices.
     """
-    if not (scaled := [s for s in report.series if s.kind]):
+    scaled = [series for series in report.series if series.kind]
+    if not scaled:
         empty(axes, "no series with more than one size")
         return
     every, count = fastest_series(scaled, cells)
     base = Estimated(value=1.0, low=None, high=None, n=0)
     drawn = []  # of each series: where its points stand, the points, its colour
     for series, look, place in zip(every, series_styles(every), places(every), strict=True):
-        points = [(p, figure(p) or base) for p in series.points if not p.incomparable]
+        points = [(point, figure(point) or base) for point in series.points if not point.incomparable]
         at = line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
     bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
-    ideal(axes, devices, [best(d) for d in devices])
+    ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")
     device_axis(axes, devices)
-    headroom(axes, [best(devices[-1]), *(e.value for _, points, _ in drawn for _, e in points)])
+    headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)

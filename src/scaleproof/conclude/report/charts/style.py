@@ -1,6 +1,7 @@
 """What all charts share: colours, axes, marks for findings, values on hover; every chart stays readable in grey."""
 
 import io
+import math
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -66,9 +67,7 @@ def style() -> Any:
 
 
 def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that a chart has room for, the fastest first, and what its title says of n and of the
-    others.
-    """
+    """Return the measured cells that a chart has room for, the fastest first, and "n=3" and more for its title."""
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
@@ -76,38 +75,41 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
-    """Return the series that a chart has room for, in their order, and what its title says of n and of the others."""
+    """Return the series that a chart has room for, in their order, and "n=3" and more for its title."""
 
-    def highest_rate(one: ScalingSeries) -> float:
-        return max(point.tokens_per_sec_global.value for point in one.points)
+    def highest_rate(place: int) -> float:
+        return max(point.tokens_per_sec_global.value for point in series[place].points)
 
-    fastest = sorted(range(len(series)), key=lambda i: highest_rate(series[i]), reverse=True)[:MOST_LINES]
-    drawn = [series[i] for i in sorted(fastest)]
+    fastest = sorted(range(len(series)), key=highest_rate, reverse=True)[:MOST_LINES]
+    drawn = [series[place] for place in sorted(fastest)]
     more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
     return drawn, count(cells) + more
 
 
 def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
-    """What a column of runs.csv says of the measured runs of each cell that has any."""
+    """Cell -> the values of `column` of its runs with numbers. `runs`: runs.csv."""
     return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
 
 
 def colour(strategy: str) -> str:
+    """The colour of a strategy, in every chart the same."""
     return COLOURS[_place(strategy)]
 
 
 def _place(strategy: str) -> int:
-    """Which of the colours and markers a strategy has; settings of a command have one by their letters."""
+    """Which of the colours and markers a strategy has; settings of a command, of other names, have one by letters."""
     name = strategy.removesuffix("-offload")
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """Return how the line of each strategy looks: colour and marker by strategy, its dashes by what else differs."""
-    seen: dict[str, int] = {}
+    """Return how each of several lines looks. `strategies`: of each line, which decides on colour and marker.
+
+    Of lines of one strategy the first has full marks, the others hollow ones and other dashes.
+    """
     looks = []
-    for strategy in strategies:
-        nth = seen[strategy] = seen.get(strategy, -1) + 1
+    for line_number, strategy in enumerate(strategies):
+        nth = strategies[:line_number].count(strategy)  # of the lines of its strategy, from 0 on
         place = _place(strategy)
         hollow = {"markerfacecolor": "white"} if nth else {}
         looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
@@ -115,6 +117,7 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
 
 
 def series_styles(every: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
+    """Return how the line of each series looks."""
     return styles([series.strategy for series in every])
 
 
@@ -143,59 +146,63 @@ def interval_text(what: str, interval: Estimated, unit: str) -> str:
 
 
 def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """Return the places of series side by side: of each, number of devices -> place among those with a point there.
+    """Return where the points of series stand side by side: of each series, number of devices -> its place there.
 
-    0 is the middle; neighbours differ by 1.
+    0 is the middle of the series that have a point there; neighbours differ by 1.
     """
     sizes = [[point.devices for point in series.points] for series in every]
-    of_series = []
-    for i, own in enumerate(sizes):
+    places_of_series = []
+    for number_of_series, own_sizes in enumerate(sizes):
         place = {}
-        for devices in own:
-            present = [k for k, other in enumerate(sizes) if devices in other]
-            place[devices] = present.index(i) - (len(present) - 1) / 2
-        of_series.append(place)
-    return of_series
+        for devices in own_sizes:
+            present = [other for other, other_sizes in enumerate(sizes) if devices in other_sizes]
+            place[devices] = present.index(number_of_series) - (len(present) - 1) / 2
+        places_of_series.append(place)
+    return places_of_series
 
 
 def line(
     axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: Drawn, unit: str = ""
 ) -> list[float]:
-    """Draw one series with its intervals, and return the x of its points, which stand at its `place` beside others.
+    """Draw one series with its intervals, and return the x of its points.
 
-    `look`: colour, marker and dashes. The mark of a point with a finding has a red ring.
+    `place`: where its points stand beside those of others, of `places`; `look`: colour, marker and dashes. The mark of
+    a point with a finding has a red ring.
     """
-    x = [p.devices * 2 ** (BESIDE * place[p.devices]) for p, _ in points]
-    y = [e.value for _, e in points]
-    below = [0 if e.low is None else e.value - e.low for _, e in points]
-    above = [0 if e.high is None else e.high - e.value for _, e in points]
-    axes.errorbar(x, y, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
-    for xi, (point, estimate) in zip(x, points, strict=True):
+    x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
+    values = [estimate.value for _, estimate in points]
+    below = [0 if estimate.low is None else estimate.value - estimate.low for _, estimate in points]
+    above = [0 if estimate.high is None else estimate.high - estimate.value for _, estimate in points]
+    axes.errorbar(x_values, values, yerr=[below, above], label=label, capsize=4, lw=1.4, **look)
+    for x, (point, estimate) in zip(x_values, points, strict=True):
         edge = ALARM if point.findings else "none"
-        (mark,) = axes.plot([xi], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
+        (mark,) = axes.plot([x], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
         codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
         tip(mark, interval_text(point.cell, estimate, unit) + codes)
-        mark.set_alpha(None if point.findings else 0)
-    if any(p.findings for p, _ in points) and "has a finding" not in axes.get_legend_handles_labels()[1]:
+        mark.set_alpha(None if point.findings else 0)  # without a finding it is only there to hover over
+    legend = axes.get_legend_handles_labels()[1]
+    if any(point.findings for point, _ in points) and "has a finding" not in legend:
         ring: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mec": ALARM, "mew": 1.6}
         axes.add_line(Line2D([], [], ls="", label="has a finding", **ring))
-    return x
+    return x_values
 
 
 def ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
+    """Draw the dashed line of ideal values over numbers of devices; nothing for a single number."""
     if len(devices) > 1:
         axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
 
 
 def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
-    return sorted({p.devices for s in series for p in s.points})
+    """The numbers of devices that some series has a point at, ascending."""
+    return sorted({point.devices for one_series in series for point in one_series.points})
 
 
 def device_axis(axes: Axes, devices: list[int]) -> None:
     """Make the axis of `devices` (ascending) logarithmic, with these numbers as its ticks."""
     axes.set_xlabel("devices")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(devices, [str(d) for d in devices])
+    axes.set_xticks(devices, [str(number_of_devices) for number_of_devices in devices])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
     thousands(axes.yaxis)
@@ -207,11 +214,14 @@ def headroom(axes: Axes, values: list[float]) -> None:
 
 
 def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
-    """Draw an arrow at the top, at `x`, for each interval that leaves the chart. The axis must have its limits."""
+    """Draw an arrow at the top for each interval that leaves the chart. The axis must have its limits.
+
+    `x`: where the points stand; `shade`: the colour of their series.
+    """
     top = axes.get_ylim()[1]
-    for xi, (_, estimate) in zip(x, points, strict=True):
+    for x_of_point, (_, estimate) in zip(x, points, strict=True):
         if (estimate.high or 0) > top:
-            axes.plot([xi], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
+            axes.plot([x_of_point], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
 
 
 def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
@@ -225,25 +235,29 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
     axes.set_ylim(len(cells) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
-    if set(cells["cell"]) <= marked:
-        return
+    all_marked = set(cells["cell"]) <= marked
     for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):
-        if cell in marked:
+        if cell in marked and not all_marked:
             label.set_color(ALARM)
 
 
 def thousands(axis: Any) -> None:
+    """Write the numbers of an axis with a separator of thousands."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
 
 
 def empty(axes: Axes, why: str) -> None:
+    """Write into a chart without content why it has none."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
     axes.set_axis_off()
 
 
 def count(cells: pd.DataFrame) -> str:
+    """The number of runs of a cell for a title, as "n=3"; "n=2-3" where cells differ."""
     counts = sorted({int(n) for n in cells["n"] if n})
-    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}" if counts else "n=0"
+    if not counts:
+        return "n=0"
+    return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}"
 
 
 def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: int = 1, unit: str = "tokens") -> None:
@@ -270,7 +284,7 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
-            legend_rows = -(-len(handles) // columns)  # rounded up
+            legend_rows = math.ceil(len(handles) / columns)
             figure.set_figheight(height * panels + 0.25 * legend_rows)
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
         _save(figure, path, unit)

@@ -29,14 +29,14 @@ NAMED = (
 
 
 def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Against the global batch where it varies, else against the micro-batch."""
+    """Draw step time and rate against the global batch where it varies, else against the micro-batch."""
     measured = cells[cells["n"] > 0]
     swept = "global_batch" if measured["global_batch"].nunique() > 1 else "micro_batch"
     _sweep(panels, measured, swept, f"{swept.replace('_', ' ')} (samples)", BATCH)
 
 
 def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
-    """Against the number of tokens per sample."""
+    """Draw step time and rate against the number of tokens per sample."""
     _sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
 
 
@@ -46,7 +46,9 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
     `panels`: the axes of time and of rate. `unit`: the label below. `follows`: columns that change with the swept one
     and so make no line of their own.
     """
-    by = [c for c in (*NAMED, *BATCH) if c not in follows and measured[c].nunique() > 1] or ["strategy"]
+    settings = [name for name in (*NAMED, *BATCH) if name not in follows]
+    by = [name for name in settings if measured[name].nunique() > 1] or ["strategy"]
+    # A line needs two values of the swept column.
     lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]
     if not lines:
         for axes in panels:
@@ -55,7 +57,7 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
     time, rate = panels
     looks = styles([group["strategy"].iloc[0] for group in lines])
     for group, look in zip(lines, looks, strict=True):
-        label = " ".join(str(group[c].iloc[0]) for c in by)
+        label = " ".join(str(group[name].iloc[0]) for name in by)
         fast, median, slow = (1e3 * group[f"step_time_p{percent}_s"] for percent in ("05", "50", "95"))
         time.plot(group[swept], median, label=label, lw=1.4, **look)
         time.fill_between(group[swept], fast, slow, color=look["color"], alpha=0.12, lw=0)
@@ -65,7 +67,7 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
     ticks = sorted(set(pd.concat(lines)[swept]))
     for axes, name in ((time, "step time (ms), 5-95 %"), (rate, "tokens/s, 95 % interval")):
         axes.set_xscale("log", base=2)
-        axes.set_xticks(ticks, [significant(t, 6) for t in ticks])
+        axes.set_xticks(ticks, [significant(tick, 6) for tick in ticks])
         axes.minorticks_off()
         axes.set_xlabel(unit)
         axes.set_ylabel(name)

@@ -1,4 +1,7 @@
-"""The charts of traces, drawn from traces.json and timeline.csv alone. What is unknown is written, never drawn as 0."""
+"""The charts of traces (profiles of some steps of a cell), drawn from traces.json and timeline.csv alone.
+
+What is unknown is written, never drawn as 0.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,14 +77,8 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
             left += ms
         if trace.overhead:
             timed = trace.overhead.timed_step_ms
-            axes.plot(
-                [timed] * 2,
-                [i - 0.38, i + 0.38],
-                "-",
-                color=BLACK,
-                lw=2,
-                label="step of the timed runs" if i == 0 else None,
-            )
+            label = "step of the timed runs" if i == 0 else None
+            axes.plot([timed] * 2, [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
     for label, colour, hatch in PARTS.values():
         _key(axes, label, colour, hatch)
     _cells(axes, traced)
@@ -116,17 +113,18 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
     if not rows:
         empty(axes, "no trace has steps")
         return
-    seen: dict[str, tuple[str, str]] = {}
+    lanes = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}  # offset in a row, height
+    legend: dict[str, tuple[str, str]] = {}  # label -> colour, hatch
     for i, (cell, rank) in enumerate(rows):
         own = spans[cell][spans[cell]["rank"] == rank]
         for lane, what, start, end in own[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
-            offset, height = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}[lane]
+            offset, height = lanes[lane]
             colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
             hatch = HATCHES.get(what, "//" if lane == "communication" else "")
             axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_look(colour, hatch))
             label = f"{what} (program)" if lane == "program" else what
-            seen.setdefault(label, (colour, hatch))
-    for label, (colour, hatch) in seen.items():
+            legend.setdefault(label, (colour, hatch))
+    for label, (colour, hatch) in legend.items():
         _key(axes, label, colour, hatch)
     axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=SMALL)
     axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -158,22 +156,21 @@ ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "
 
 def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
     """Write the chart `name` as `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
-    traced = report.ok
-    rows = len(traced)
+    rows = len(report.ok)
     if name == "trace-kernels":
         rows = 10
     elif name == "trace-timeline":
-        rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in traced))
+        rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in report.ok))
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
 
 
 def _key(axes: Axes, label: str, colour: str, hatch: str) -> None:
-    """An entry of the legend: a bar of no length."""
+    """Draw an entry of the legend: a bar of no length."""
     axes.barh(0, 0, label=label, **_look(colour, hatch))
 
 
 def _look(colour: str, hatch: str) -> dict[str, Any]:
-    """A part of a step, hatched in white."""
+    """How a bar of a part of a step looks: `hatch` is drawn in white."""
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
@@ -187,16 +184,10 @@ def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
 
 def _unknown(axes: Axes, row: int) -> None:
     """Write words into a row that has no figure."""
-    axes.text(
-        0.01,
-        row,
-        " unknown: the trace does not say",
-        va="center",
-        transform=axes.get_yaxis_transform(),
-        color="0.35",
-        fontsize=SMALL,
-    )
+    text, across = " unknown: the trace does not say", axes.get_yaxis_transform()
+    axes.text(0.01, row, text, va="center", transform=across, color="0.35", fontsize=SMALL)
 
 
 def _short(name: str, most: int = 30) -> str:
+    """The name, cut off at `most` characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -1,4 +1,4 @@
-"""The loss of scaling as steps from the ideal time of a step to the measured one."""
+"""The loss of scaling of a cell: from the ideal time of its step, part by part, to the measured one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def chosen(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
 
 
 def height(entries: Sequence[WaterfallCell]) -> float:
-    """Inches."""
+    """The height of the chart in inches, by its rows."""
     return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in chosen(entries))
 
 
@@ -55,9 +55,9 @@ def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar("0.4"))
     _say(axes, end, row, significant(end))
-    look: dict[str, Any] = {"color": colour(cell.strategy)}
-    rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
-    for ms, look in [*((part.ms, look) for part in cell.parts), (cell.unexplained_ms, rest)]:
+    look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}
+    look_of_rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
+    for ms, look in [*((part.ms, look_of_part) for part in cell.parts), (cell.unexplained_ms, look_of_rest)]:
         row += 1
         if ms is None:
             _say(axes, end, row, "unknown")
@@ -71,4 +71,5 @@ def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
 
 
 def _say(axes: Axes, x: float, row: int, text: str) -> None:
+    """Write `text` to the right of `x` in a row."""
     axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=SMALL, color="0.25")

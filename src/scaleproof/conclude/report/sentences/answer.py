@@ -1,4 +1,7 @@
-"""The answer to the campaign's question, made from the results and from nothing else."""
+"""The answer to the campaign's question, made from the results and from nothing else.
+
+A claim is a figure, of a cell or of two, with the word that its interval supports: faster, undecided, unclaimed (none).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +69,7 @@ class Bullet:
 
 @dataclass(frozen=True)
 class Answer:
-    """`verdict`: the answer in a few words, first. `bullets`: three to five statements, reservations first.
+    """The answer in a few words (`verdict`), and three to five statements (`bullets`), reservations first.
 
     `decided`: whether the question of the campaign has an answer.
     """
@@ -113,16 +116,17 @@ def conclude(
     bullets += [bullet for series in _leading(report) for bullet in _scaling(series, claims, one_device)]
     if forecast:
         bullets += _forecast(forecast)
-    if not group and not any(len(s.runs) > 1 for s in report.series):
+    if not group and not any(len(series.runs) > 1 for series in report.series):  # the A/B pairs alone answer it
         bullets += [
-            Bullet("comparison", "", ab_sentence(c), cells=(c.name,), claims=claims_of_pairs(c)) for c in comparisons
+            Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
+            for pairs in comparisons
         ]
     bullets += _repeats_taken(report.repeats)
-    verdict, decided, behind = verdict_on(report, group, comparisons, claims)
+    verdict, decided, claims_of_verdict = verdict_on(report, group, comparisons, claims)
     step = None if decided else next_step(report, group)
     if step:
         bullets.append(Bullet("next", "Next", *step))
-    return Answer(verdict, tuple(bullets), decided, behind)
+    return Answer(verdict, tuple(bullets), decided, claims_of_verdict)
 
 
 @dataclass(frozen=True)
@@ -140,19 +144,19 @@ class GroupClaims:
 
     @property
     def others(self) -> list[Claim]:
-        """The ratios of all other comparable cells to it, the fastest first."""
+        """The ratios of all other comparable cells to the fastest, the largest first."""
         return [self.claims[f"ratio/{entry.cell}"] for entry in self.group.comparable[1:]]
 
     @property
     def near(self) -> list[Claim]:
-        """Those that may be as fast; where one is shown to be fastest, the next one."""
+        """The ratios of `others` that may be as fast as the fastest; where it is shown to be, of the next one alone."""
         if self.fastest.word == "shown":
             return self.others[:1]
         return [claim for claim in self.others if claim.word != "slower"]
 
 
 def _question(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
-    """Return the bullet on the question that the campaign asks, if it has a ratio."""
+    """Return the bullet on the question that the campaign asks; none where that has no ratio."""
     if not question or not question.ratio:
         return []
     claim = claims[f"question/{question.subject}"]
@@ -173,9 +177,8 @@ def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
     if not look:
         return []
     n = look.repeats
-    taken = [str(k) for k in look.looks if k <= n]
-    after = f"{', '.join(taken[:-1])} and {taken[-1]}" if len(taken) > 1 else "".join(taken)
-    allowed = f"intervals account for looks after {after}"
+    looks = [str(repeats) for repeats in look.looks if repeats <= n]
+    allowed = f"intervals account for looks after {listed(looks)}"
     stopped = f"stopped after {n} per cell"
     texts = {
         "decided": f"{stopped}, decided; {allowed}",
@@ -194,8 +197,8 @@ def _fastest(of_group: GroupClaims) -> list[Bullet]:
     fastest, group = of_group.fastest, of_group.group
     rate = of_group.claims[f"rate/{fastest.subject}"]
     where = f"on {devices(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
-    if of_group.others[0].word == "unclaimed":
-        n = runs_text(*dict.fromkeys(e.tokens_per_sec_global.n for e in group.comparable))
+    if of_group.others[0].word == "unclaimed":  # none of the ratios has an interval
+        n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"
         basis = interval_text(None, None, n)
         return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
@@ -221,10 +224,10 @@ def _slower(of_group: GroupClaims) -> list[Bullet]:
 
 
 def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
-    """Return the ratios to the fastest cell as text, and what their intervals are."""
+    """Return `ratios` to the fastest cell as text, and what their intervals are, as "95 % CIs, n=3, corrected ..."."""
     group = of_group.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
-    if group.claims == 1:
+    if group.claims == 1:  # two cells: the interval can stand beside its level
         ratio = ratios[0].ratio
         text = f"{ratios[0].subject} at {number(ratio.value)}x its rate"
         return text, interval_text(ratio.low, ratio.high, n)
@@ -234,6 +237,7 @@ def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
 
 
 def _corrected(group: SizeRanking) -> str:
+    """Return for how many comparisons the intervals of a group hold together."""
     return f"corrected for {group.claims} comparisons"
 
 
@@ -248,14 +252,17 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %"
     if not speedup or speedup.ratio.bounds is None:
         return text, [efficiency]
-    part = 100 * efficiency.ratio.value / speedup.ratio.value
-    low, high = (number(bound * part, 2) for bound in speedup.ratio.bounds)
+    percent_per_speedup = 100 * efficiency.ratio.value / speedup.ratio.value  # one number, from value and bounds
+    low, high = (number(bound * percent_per_speedup, 2) for bound in speedup.ratio.bounds)
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
 def _ratios(claims: Sequence[Claim], of: str = "") -> str:
-    """Each cell with its ratio and the interval of that; of many, the first and the last. `of`: behind the first."""
-    texts = [f"{c.subject} at {_with_bounds(c.ratio, of if k == 0 else '')}" for k, c in enumerate(claims)]
+    """Each cell with its ratio and the interval of that; of many, the first and the last.
+
+    `of`: text behind the first ratio, such as " its rate"; it goes for all.
+    """
+    texts = [f"{claim.subject} at {_with_bounds(claim.ratio, of if claim is claims[0] else '')}" for claim in claims]
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
 
 
@@ -268,29 +275,32 @@ def _with_bounds(ratio: Estimated, of: str) -> str:
 
 
 def _too_wide(ratio: Estimated) -> bool:
+    """Whether a ratio has an interval that says nothing, and is not printed."""
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
 def _one_device(of_group: GroupClaims) -> list[Bullet]:
-    """Return the bullet on which cells beat one device, where several are compared with it: what "pays off" asks."""
+    """Return the bullet on which cells beat one device; none unless several are compared with one."""
     group = of_group.group
     ratios = [of_group.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
     known = [claim for claim in ratios if claim and claim.word != "unclaimed"]
     if len(known) < 2:
         return []
-    parts = {word: [claim for claim in known if claim.word == word] for word in ("faster", "undecided", "slower")}
-    text = "; ".join(
-        f"{_ratios(claims)} {'are' if len(claims) > 1 else 'is'} {word}" for word, claims in parts.items() if claims
-    )
-    efficiency, behind = _efficiency_of(group.cells[0].cell, of_group.claims)
+    parts = []
+    for word in ("faster", "undecided", "slower"):
+        claims = [claim for claim in known if claim.word == word]
+        if claims:
+            parts.append(f"{_ratios(claims)} {'are' if len(claims) > 1 else 'is'} {word}")
+    efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)
     basis = f"95 % CIs, n={n}, {_corrected(group)}"
-    return [Bullet("one-device", "Against one device", text + efficiency, basis, cells, (*known, *behind))]
+    text = "; ".join(parts) + efficiency
+    return [Bullet("one-device", "Against one device", text, basis, cells, (*known, *claims_of_efficiency))]
 
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
-    """Return a bullet on each cell that differs from the first of `group` in other fields, and what repairs it."""
+    """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
     return [
         Bullet(
             "incomparable",
@@ -306,7 +316,7 @@ def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
 
 
 def _recommended(of_group: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the cell to use; the ratios of those that may be as fast stand behind it."""
+    """Return the bullet on the cell to use; its claims are that one and the ratios of cells that may be as fast."""
     claim = of_group.claims[f"recommended/{of_group.place}"]
     claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
     text, basis, cells = recommendation(of_group.group, claim, of_group.others)
@@ -324,45 +334,48 @@ def _leading(report: ScalingReport) -> list[ScalingSeries]:
 
     Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
     """
-    several = [s for s in report.series if len(s.runs) > 1 and s.points[-1].speedup_in_answer]
+    several = [series for series in report.series if len(series.runs) > 1 and series.points[-1].speedup_in_answer]
     if len(several) < 3:
         return several
-    fastest = report.ranking[-1].cells[0].cell
-    return [s for s in several if any(point.cell == fastest for point in s.points)]
+    fastest = report.ranking[-1].cells[0].cell  # of the largest size
+    return [series for series in several if any(point.cell == fastest for point in series.points)]
 
 
 def _scaling(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
     """Return the bullet on the speed-up of a series, unless `one_device`, the bullet on one device, has it."""
     base, last = series.points[0], series.points[-1]
     claim = claims.get(f"speed-up/{last.cell}")
-    if not claim or (base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)):
+    is_in_one_device = base.devices == 1 and any(last.cell in bullet.cells for bullet in one_device)
+    if not claim or is_in_one_device:
         return []
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     where = f"{series.name} on {devices(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    efficiency, behind = _efficiency(claims.get(f"efficiency/{last.cell}"))
+    efficiency, claims_of_efficiency = _efficiency(claims.get(f"efficiency/{last.cell}"))
     texts = {
         "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
         "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
         "faster": f"{where} is faster: {ratio}{efficiency}",
         "slower": f"{where} is slower: {ratio}",
     }
-    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), (claim, *behind))]
+    behind = (claim, *claims_of_efficiency)
+    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), behind)]
 
 
 def _efficiency(claim: Claim | None) -> tuple[str, list[Claim]]:
-    """Scaling efficiency; above 100 % there is none to state, and the finding `super-linear` says why."""
+    """Scaling efficiency as text and its claim; above 100 % none is stated, and the finding `super-linear` says why."""
     if not claim or not 0 < claim.ratio.value <= 1:
         return "", []
     return f", at {number(100 * claim.ratio.value, 2)} % scaling efficiency", [claim]
 
 
 def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
+    """Return "all 5 cells" where these are all that were `measured`, more than two; else their names."""
     return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else named(list(cells))
 
 
 def _reservations(report: ScalingReport) -> list[Bullet]:
-    """Return the bullet on cells whose numbers have a finding, with a robust rate where runs of a cell differ."""
+    """Return the bullet on cells whose numbers have a finding, with their median rate where runs of a cell differ."""
     codes: dict[str, list[str]] = {}  # code -> cells
     robust: dict[str, str] = {}  # cell -> its median and mean, in words
     for point in report.points:
@@ -381,5 +394,6 @@ def _reservations(report: ScalingReport) -> list[Bullet]:
     text = "; ".join(f"{listed(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
-    cells = tuple(dict.fromkeys(cell for named in codes.values() for cell in named))
-    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {next(iter(codes))}", cells)]
+    cells = tuple(dict.fromkeys(cell for cells_of_code in codes.values() for cell in cells_of_code))
+    first_code = next(iter(codes))
+    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {first_code}", cells)]

@@ -12,15 +12,16 @@ RATE = "tokens_per_s"
 
 
 def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
-    """Return a sentence for each arm whose rate differs from that of a cell which does the same work.
+    """Return a sentence for each arm (A or B) whose rate differs from that of a cell which does the same work.
 
     They differ where Welch's 95 % interval of their ratio excludes 1. `cells`: cells.csv. Intervals of rates do not
     cover what changed on the machine between the two places; the ratios of pairs do not contain it.
     """
+    if not comparison.arms:
+        return []
     rows = {row["cell"]: row for row in records(cells) if row["n"]}
     sentences = []
-    arms = comparison.arms
-    for arm, measured in ((comparison.a, arms.a), (comparison.b, arms.b)) if arms else ():
+    for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
         here = measured.tokens_per_s
         for cell in measured.same_work:
             row = rows.get(cell)

@@ -20,22 +20,23 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
 
     `group`: the ranking that is concluded from.
     """
-    until = report.repeats
-    if until and until.goes_on:
+    look = report.repeats  # the last look at results, where these decide when repeats end
+    if look and look.goes_on:
         return None
     disturbed = group.advice.disturbed if group else []
     if disturbed and not report.question:
         return _quiet(report, disturbed)
-    if until and until.why not in ("at_most", "minutes", "device_hours"):
+    if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
         return None
-    if question := report.question:
+    question = report.question
+    if question:
         return _further(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further(report, group.resolve, min(e.tokens_per_sec_global.n for e in group.cells))
-    series = next((s for s in report.series if len(s.runs) > 1), None)
-    if series is None:
+        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.cells))
+    first_series = next((series for series in report.series if len(series.runs) > 1), None)
+    if first_series is None:
         return None
-    return _further(report, series.resolve, min(point.n for point in series.points))
+    return _further(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
 def beyond(report: ScalingReport) -> Step:
@@ -68,7 +69,7 @@ def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
 
 
 def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
-    """Return which repeats settle what, as a line of the campaign file; None where they would settle nothing.
+    """Return what further repeats would show and what to set for them; None where they would settle nothing.
 
     `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.
     """
@@ -83,18 +84,17 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
     if enough and enough <= MOST_TIMES * n:
         line = _line(report, effect, n, enough)
         return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
-    small = f"{effect}: more than 1,000 repeats per cell"
+    price_of_effect = f"{effect}: more than 1,000 repeats per cell"
     if enough:
         two_digits = float(f"{enough:.2g}")
-        small = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
-    if further.repeats <= n or further.detectable >= min(1.0, resolve.detectable):
-        text = (
-            f"further repeats are not worth their time: the {n} so far reliably show differences of {now}; for {small}"
-        )
-        return text, RELIABLY
+        price_of_effect = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
+    none_in_reach = further.repeats <= n
+    if none_in_reach or further.detectable >= 1 or further.detectable >= resolve.detectable:
+        text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
+        return f"{text}; for {price_of_effect}", RELIABLY
     aim = rounded_up(further.detectable)
     line = _line(report, aim, n, further.repeats)
-    return f"to show differences of {aim} reliably instead of {now}, {line}. For {small}", RELIABLY
+    return f"to show differences of {aim} reliably instead of {now}, {line}. For {price_of_effect}", RELIABLY
 
 
 def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
@@ -102,9 +102,9 @@ def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
 
     The line has rounds, not a number: looking twice has its price in claims. `effect`: the difference to show.
     """
-    key = f"repeats: {{resolve: {effect}, at_least: {n}, at_most: {repeats}}}"
+    at_least = report.repeats.at_least if report.repeats else n
+    key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
     if report.repeats:  # this campaign has spent what it may: a further look would claim too often
-        key = key.replace(f"at_least: {n}", f"at_least: {report.repeats.at_least}")
         return f'make a campaign in a new file, with "{key}"'
     return f'set "{key}" in {_file(report)} and {_again(report, n, repeats)}'
 
@@ -129,6 +129,7 @@ def command(report: ScalingReport) -> str:
 
 
 def _file(report: ScalingReport) -> str:
+    """The path of the campaign's file."""
     return f"config/campaigns/{report.campaign}.yaml"
 
 
@@ -137,6 +138,6 @@ def rounded_up(part: float) -> str:
     if part > 1:
         return "more than 100 %"
     percent = 100 * part
-    digits = 0 if percent >= 1 else 1
+    digits = 0 if percent >= 1 else 1  # behind the point
     up = math.ceil(percent * 10**digits - 1e-9) / 10**digits  # 5.000000001 is 5
     return f"{up:.{digits}f} %"

@@ -57,27 +57,26 @@ def compared_verdict(compared: "Sequence[Compared]") -> str:
     """Return what all cells of a comparison say together; "" where there is one, whose sentence says it."""
     from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
 
-    claims = [claim(one) for one in compared if one.ratio is not None]
     if len(compared) == 1:
         return ""
+    claims = [claim(cell) for cell in compared if cell.ratio is not None]
     if not claims:
         return f"No answer: none of the {len(compared)} common cells is comparable."
-    counts = {word: claims.count(word) for word in (FASTER, SLOWER, UNDECIDED, NO_INTERVAL)}
     words = {FASTER: "faster in B", SLOWER: "slower in B", UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
-    parts = [f"{count} {words[word]}" for word, count in counts.items() if count]
+    parts = [f"{claims.count(outcome)} {word}" for outcome, word in words.items() if outcome in claims]
     if len(claims) < len(compared):
         parts.append(f"{len(compared) - len(claims)} not comparable")
     return f"Of {len(compared)} common cells: {', '.join(parts)}."
 
 
 def intervals_note(compared: "Sequence[Compared]") -> str:
-    """What the intervals of several cells hold for; "" of one."""
-    claims = max((one.claims for one in compared), default=1)
+    """Return a sentence on how many cells the intervals hold for at once; "" where it is one."""
+    claims = max((cell.claims for cell in compared), default=1)
     return f"The intervals hold for all {claims} cells at once with 95 % (Bonferroni)." if claims > 1 else ""
 
 
 def ab_sentence(comparison: "AbComparison") -> str:
-    """Return a sentence on what an A/B comparison supports."""
+    """Return the sentences on what an A/B comparison supports, and on the noise that its A/A pairs (A twice) show."""
     from scaleproof.conclude.report.claims import claims_of_pairs
 
     name, estimate = comparison.name, comparison.estimate
@@ -99,7 +98,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
 
 
 def _power(estimate: "Paired") -> str:
-    """Return which effect so many pairs detect, and how many pairs detect 2 %."""
+    """Return a sentence on which effect so many pairs detect, and on how many pairs detect 2 %."""
     low, high = (number(100 * bound, 2) for bound in estimate.detectable)
     text = f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
     if estimate.n < 6:
@@ -108,6 +107,7 @@ def _power(estimate: "Paired") -> str:
 
 
 def _pairs(low: int | None, high: int | None) -> str:
+    """Return how many pairs an effect needs, by both bounds of the noise; None: more than 1,000."""
     if low is None:
         return "more than 1,000 pairs"
     return f"{low} pairs or more, perhaps above 1,000" if high is None else f"up to {high} pairs"

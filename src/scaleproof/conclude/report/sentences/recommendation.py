@@ -1,4 +1,4 @@
-"""Which cell the answer recommends, and why, or why none."""
+"""Which cell (configuration) the answer recommends among those of one size, and why, or why none."""
 
 from collections.abc import Sequence
 
@@ -20,33 +20,10 @@ def recommendation(
     `claim`: which cell, or why none; `others`: the ratios of the other cells to the fastest.
     """
     advice = group.advice
-    margin = percent(advice.margin)
-    worst = rounded_up(claim.estimate.value if claim.estimate else 0.0)
     if claim.word == "recommended":
-        basis = None
-        if claim.subject == advice.fastest and group.fastest_shown:
-            text = f"{claim.subject}, the fastest"
-        else:
-            text = (
-                f"{claim.subject}{_simplest(group)} shown to be within {margin} of the fastest: at most {worst} slower"
-            )
-            basis = _simplest_first(group)
-        if advice.simpler:
-            text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
-            basis = _simplest_first(group)
-        return text, basis, (claim.subject,)
+        return _recommended(group, claim)
     if claim.word == "undecided":
-        candidate = claim.subject
-        if candidate == advice.fastest:
-            nearest = max(others, key=lambda other: other.ratio.high or 0)
-            rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin] or [nearest]
-            simplest = " and the simplest candidate" if _simplest(group) else ""
-            text = f"{candidate} for now, the highest rate{simplest}; not confirmed: "
-            text += f"{_may_be_faster(rivals)}; the campaign accepts a choice up to {margin} slower"
-        else:
-            text = f"none yet; {candidate}{_simplest(group, ' candidate,')} may be up to {worst} slower than "
-            text += f"another cell; the campaign accepts a choice up to {margin} slower"
-        return text, _simplest_first(group), (candidate,)
+        return _undecided(group, claim, others), _simplest_first(group), (claim.subject,)
     reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
@@ -56,10 +33,44 @@ def recommendation(
     return text, None, tuple(advice.disturbed)
 
 
+def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return the recommended cell in words, what that rests on (or None), and the cells that it names."""
+    advice = group.advice
+    basis = None
+    if claim.subject == advice.fastest and group.fastest_shown:
+        text = f"{claim.subject}, the fastest"
+    else:
+        within = f"within {percent(advice.margin)} of the fastest: at most {_worst(claim)} slower"
+        text = f"{claim.subject}{_simplest(group)} shown to be {within}"
+        basis = _simplest_first(group)
+    if advice.simpler:
+        text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
+        basis = _simplest_first(group)
+    return text, basis, (claim.subject,)
+
+
+def _undecided(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
+    """Return which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
+    candidate, advice = claim.subject, group.advice
+    accepted = f"the campaign accepts a choice up to {percent(advice.margin)} slower"
+    if candidate != advice.fastest:
+        simplest = _simplest(group, " candidate,")
+        return f"none yet; {candidate}{simplest} may be up to {_worst(claim)} slower than another cell; {accepted}"
+    nearest = max(others, key=lambda other: other.ratio.high or 0)
+    rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin] or [nearest]
+    simplest = " and the simplest candidate" if _simplest(group) else ""
+    return f"{candidate} for now, the highest rate{simplest}; not confirmed: {_may_be_faster(rivals)}; {accepted}"
+
+
+def _worst(claim: Claim) -> str:
+    """Return in percent by how much the cell of a claim may be slower than another."""
+    return rounded_up(claim.estimate.value if claim.estimate else 0.0)
+
+
 def _simplest(group: SizeRanking, more: str = "") -> str:
-    """ ", the simplest" and `more` behind a cell, where its strategy is known; nothing of a command's settings."""
-    known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
-    return f", the simplest{more}" if known else ""
+    """ ", the simplest" and `more`, to stand behind a cell; "" where one is a command: its settings are unknown."""
+    all_known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
+    return f", the simplest{more}" if all_known else ""
 
 
 def _may_be_faster(rivals: Sequence[Claim]) -> str:
@@ -73,7 +84,7 @@ def _may_be_faster(rivals: Sequence[Claim]) -> str:
 
 
 def _simplest_first(group: SizeRanking) -> str:
-    """Return by what cells are called simple, from the strategy with the least to configure, and by what as fast."""
+    """Return what a recommendation rests on: the order by which cells are called simple, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}

@@ -1,4 +1,4 @@
-"""A profile in sentences. What the trace does not support is unknown, or left out."""
+"""A profile (a trace of some steps of one cell) in sentences. What it does not support is unknown, or left out."""
 
 from scaleproof.ground.records.profile_schema import Profile, mean
 
@@ -7,7 +7,7 @@ OFTEN = 0.8  # of the steps: a rank that is last more rarely is last by chance
 
 
 def sentences(profile: Profile) -> list[str]:
-    """Return the sentences on one capture."""
+    """Return the sentences on one profile."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
     lines = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
@@ -28,7 +28,7 @@ def _head(profile: Profile) -> str:
 
 def _step(profile: Profile) -> list[str]:
     """Return the sentences on the parts of a step, means over steps and ranks; none where they are not known."""
-    wall, compute, exposed = (mean(profile, n) for n in ("wall_ms", "compute_ms", "exposed_ms"))
+    wall, compute, exposed = (mean(profile, name) for name in ("wall_ms", "compute_ms", "exposed_ms"))
     if wall is None or compute is None or exposed is None:
         return []
     communication, idle = mean(profile, "communication_ms"), mean(profile, "idle_ms")
@@ -42,7 +42,7 @@ def _step(profile: Profile) -> list[str]:
         return [step]
     if communication == 0:
         return [step, "There is no communication."]
-    share = _share(exposed, communication)
+    share = f"{100 * exposed / communication:.0f} %"
     return [step, f"Communication takes {_ms(communication)}, of which {share} is exposed: no computing hides it."]
 
 
@@ -61,9 +61,12 @@ def _collectives(profile: Profile) -> list[str]:
 
 
 def _waiting(profile: Profile) -> list[str]:
-    """Return a sentence on the rank that the others wait for, where one comes last often, and it costs much."""
-    slowest, wall = profile.slowest, mean(profile, "wall_ms")
-    if not slowest or not wall or slowest.caused_ms < LITTLE * wall or slowest.steps_last < OFTEN * slowest.of_steps:
+    """Return a sentence on the rank that the others wait for; none unless it comes last often and costs much."""
+    slowest, wall_ms = profile.slowest, mean(profile, "wall_ms")
+    if not slowest or not wall_ms:
+        return []
+    costs_much, comes_last_often = slowest.caused_ms >= LITTLE * wall_ms, slowest.steps_last >= OFTEN * slowest.of_steps
+    if not (costs_much and comes_last_often):
         return []
     return [
         f"Rank {slowest.rank} comes last in {slowest.steps_last} of {slowest.of_steps} steps; "
@@ -72,7 +75,7 @@ def _waiting(profile: Profile) -> list[str]:
 
 
 def _totals(profile: Profile) -> list[str]:
-    """Return what sums alone say: of text reports, and of traces without steps."""
+    """Return sentences on a profile that has sums alone, no steps: of text reports, and of traces without steps."""
     if profile.steps and profile.per_step:
         return []
     lines = []
@@ -89,8 +92,7 @@ def _totals(profile: Profile) -> list[str]:
 
 
 def _ms(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
-
-
-def _share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %"
+    """Return milliseconds as text, to three digits or whole; "unknown" for None."""
+    if value is None:
+        return "unknown"
+    return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"

@@ -64,10 +64,10 @@ def trust_in(
 
 
 def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
-    """Return which differences so many repeats show: of the comparison that the answer is made from, as it has it."""
+    """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
     group = largest_group(report.ranking)
-    series = next((one for one in report.series if len(one.runs) > 1), None)
-    compared = report.question or group or series
+    first_series = next((series for series in report.series if len(series.runs) > 1), None)
+    compared = report.question or group or first_series
     if compared:
         resolve = compared.resolve
         if resolve:
@@ -79,7 +79,7 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
             )
         n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
-    estimate = next((c.estimate for c in comparisons if c.estimate), None)
+    estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
     if not estimate:
         return ""
     low, high = (number(100 * bound, 2) for bound in estimate.detectable)
@@ -87,7 +87,10 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
 
 
 def _concerns_of_answer(report: ScalingReport) -> set[str]:
-    """A campaign without several cells of one size or sizes of one series is answered from its A/B pairs."""
+    """What findings concern (`Finding.concerns`) that count for the answer: pairs do where it is made from them alone.
+
+    So it is without several cells of one size or sizes of one series.
+    """
     if largest_group(report.ranking) or any(len(series.runs) > 1 for series in report.series):
         return {"runs", "scaling"}
     return {"runs", "scaling", "comparison"}
@@ -105,6 +108,7 @@ def _others(findings: Sequence[Finding]) -> str:
 
 
 def _codes(findings: Sequence[Finding]) -> str:
+    """The codes of findings, each once."""
     return ", ".join(dict.fromkeys(finding.code for finding in findings))
 
 
@@ -122,11 +126,11 @@ def _part(findings: Sequence[Finding], runs: set[str]) -> str:
 
 
 def _number(findings: Sequence[Finding]) -> int:
-    """How many runs they concern; a finding that names none is counted by its cells."""
+    """How many runs the findings concern; one that names no run is counted by its cells."""
     return len({run for finding in findings for run in finding.runs or finding.cells})
 
 
 def _subjects(findings: Sequence[Finding]) -> str:
-    """ "2 suspect runs"."""
+    """As "2 suspect runs"; invalid ones where any is."""
     severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
     return plural(_number(findings), f"{severity} run")

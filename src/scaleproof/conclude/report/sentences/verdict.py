@@ -1,4 +1,4 @@
-"""The first line of the answer: yes, no, or what is missing."""
+"""The first line of the answer: yes, no, or what is missing. A claim is a figure with the word that it supports."""
 
 from collections.abc import Sequence
 
@@ -17,26 +17,28 @@ Verdict = tuple[str, bool, tuple[Claim, ...]]  # the text, whether the question 
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison], claims: Claims
 ) -> Verdict:
-    """Return the verdict. `group`: the ranking that is concluded from; `claims`: all of the campaign."""
+    """Return the verdict: on the campaign's question; without one on a group, else a series, else the A/B pairs.
+
+    `group`: the ranking that is concluded from; `claims`: all of the campaign.
+    """
     if report.question:
         claim = claims.get(f"question/{report.question.subject}")
         return (*_verdict_on_question(report.question, claim), (claim,) if claim else ())
     if group:
         return _verdict_on_group(group, claims, report.ranking.index(group))
-    series = [s for s in report.series if len(s.runs) > 1]
-    if series:
-        claim = claims.get(f"speed-up/{series[0].points[-1].cell}")
-        return (*_verdict_on_series(series[0], claim), (claim,) if claim else ())
-    for comparison in comparisons:
-        claim = claims.get(f"pairs/{comparison.name}")
-        if not claim:
-            continue
-        ratio = f"{number(claim.ratio.value)}x"
-        if claim.word in ("faster", "slower"):
-            return f"{claim.subject} is {claim.word} than {claim.baseline}: {ratio} its tokens/s", True, (claim,)
-        text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
-        return text, False, (claim,)
-    return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ()
+    first_series = next((series for series in report.series if len(series.runs) > 1), None)
+    if first_series:
+        claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
+        return (*_verdict_on_series(first_series, claim), (claim,) if claim else ())
+    of_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
+    claim = next((claim for claim in of_pairs if claim), None)  # of the first comparison that has one
+    if claim is None:
+        return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ()
+    ratio = f"{number(claim.ratio.value)}x"
+    if claim.word in ("faster", "slower"):
+        return f"{claim.subject} is {claim.word} than {claim.baseline}: {ratio} its tokens/s", True, (claim,)
+    text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
+    return text, False, (claim,)
 
 
 def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tuple[str, bool]:
@@ -89,7 +91,8 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         return f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False, (advice, *known)
     if advice.word == "disturbed":
         return "No clear winner yet: the runs were disturbed", False, (advice,)
-    equals = [claim for entry in group.comparable[1:] if (claim := claims[f"ratio/{entry.cell}"]).word != "slower"]
+    to_fastest = [claims[f"ratio/{entry.cell}"] for entry in group.comparable[1:]]
+    equals = [claim for claim in to_fastest if claim.word != "slower"]  # those that may be as fast
     names = [claim.subject for claim in equals]
     named = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
     against = claims.get(f"one-device/{fastest.subject}")
@@ -116,12 +119,15 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
 
 
 def _too_few(n: int) -> str:
+    """Return the verdict on a comparison of cells that have `n` repeats each, too few for an interval."""
     return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST_REPEATS} are needed"
 
 
 def percent(part: float) -> str:
+    """As "5 %" for 0.05."""
     return f"{100 * part:.2g} %"
 
 
 def devices(n: int) -> str:
+    """As "1 device", "4 devices"."""
     return f"{n} device{'s' if n > 1 else ''}"

@@ -36,7 +36,7 @@ def _parts(cell: WaterfallCell) -> str:
 
     Parts that shorten the step are among them: the others alone would not add up.
     """
-    parts = {part.name: part.ms for part in cell.parts if part.ms}
+    parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
     rest = cell.unexplained_ms
     if rest > 0:
         parts["unexplained"] = rest
@@ -45,6 +45,7 @@ def _parts(cell: WaterfallCell) -> str:
 
 
 def _unmeasured(cell: WaterfallCell) -> str:
+    """Return a sentence on the parts that were not measured; "" where all were."""
     unknown = [part.name for part in cell.parts if part.ms is None]
     return f" Not measured: {', '.join(unknown)}." if unknown else ""
 

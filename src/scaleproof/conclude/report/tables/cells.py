@@ -18,8 +18,8 @@ UNKNOWN = "–"
 def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     """Return a table with a row per cell, by the number of devices; of one size the fastest first.
 
-    Cells without numbers come last. Numbers are plain; value, low and high have columns of their own. `cells`:
-    cells.csv.
+    Cells without numbers come last of their size. Numbers are plain; value, low and high have columns of their own.
+    `cells`: cells.csv.
     """
     series_of = {point.cell: series for series in report.series for point in series.points}
     points = {point.cell: point for point in report.points}
@@ -36,8 +36,8 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         row["baseline"] = series.baseline if series and series.kind else None
         row["best_single"] = point.best_single if point else None
         for name in (column.name for column in RATIOS):
-            place = entry if name == "relative_to_fastest" else point
-            ratio = place.figure(name) if place else None
+            holder = entry if name == "relative_to_fastest" else point
+            ratio = holder.figure(name) if holder else None
             row |= figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
         row["letters"] = entry.letters if entry else None
         row["is_fastest"] = cell in fastest
@@ -48,12 +48,13 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
 
 
 def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
-    """A figure and its bounds in columns of their own."""
+    """Return a figure and its bounds by column: `name`, name_low and name_high; all None where there is no figure."""
     value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
+    """Key that sorts rows of `scaling_rows`: devices, then the fastest first."""
     return row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)
 
 
@@ -80,7 +81,10 @@ def _human(row: dict[str, Any]) -> dict[str, str]:
 def _measured(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of rates, ratios and losses of a cell with numbers, by column. `row`: of `scaling_rows`."""
     columns = (*in_group("rate"), *RATIOS, *in_group("learnt"))
-    text = {c.name: c.estimate(interval_of(row, c.name)) if c.interval else c.text(row[c.name]) for c in columns}
+    text = {}
+    for column in columns:
+        name = column.name
+        text[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
     if row["is_fastest"]:
         text["relative_to_fastest"] = "1 (highest)"
     for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
@@ -91,7 +95,8 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
             text[name] = f"incomparable: {fields}"
         elif row["cell"] == baseline and name != "scaling_efficiency":
             text[name] = "1 (baseline)"
-    if why := row["time_to_loss_why"]:
+    why = row["time_to_loss_why"]
+    if why:
         text["time_to_loss_s"] = "not reached"
         if why.startswith("reached in the warm-up"):
             text["time_to_loss_s"] = "in the warm-up"
@@ -103,14 +108,16 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
 
 
 def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return the table without columns that are empty or never change, and settings that never change, with values."""
+    """Return the table without columns that say nothing, and the settings that have one value, with these values.
+
+    A column says nothing where it is empty, or is such a setting. `human`: of `human_rows`.
+    """
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
     values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
     constant = [label for label in candidates if len(set(values[label])) == 1]
     empty = [label for label in human.columns if label != COLUMNS["findings"].heading and not values[label]]
-    everywhere = [(label, values[label][0]) for label in constant]
-    return human.drop(columns=list(dict.fromkeys([*constant, *empty]))), everywhere
+    return human.drop(columns=[*constant, *empty]), [(label, values[label][0]) for label in constant]
 
 
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
@@ -147,12 +154,10 @@ def restated(cells: pd.DataFrame) -> str:
     if "steps_to_loss" not in cells:
         return ""
     timed = cells[cells["steps_to_loss"].notna()]
-    same = [
-        group["steps_to_loss"]
-        for _, group in timed.groupby(["target_loss", "global_batch", "seq_len"])
-        if len(group) > 1
-    ]
-    if not same or any(steps.max() - steps.min() > 1 for steps in same) or sum(map(len, same)) < len(timed):
+    groups = [steps for _, steps in timed.groupby(["target_loss", "global_batch", "seq_len"])["steps_to_loss"]]
+    differ = any(steps.max() - steps.min() > 1 for steps in groups)
+    compared = sum(len(steps) for steps in groups if len(steps) > 1)
+    if timed.empty or differ or compared < len(timed):
         return ""
     return (
         " All cells reach the target loss after about the same number of steps: time to loss says what tokens/s says."
@@ -168,6 +173,7 @@ def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
 
 
 def _word(value: Any) -> str:
+    """Return a value of a column as text: yes or no, "" where there is none."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
@@ -175,7 +181,7 @@ def _word(value: Any) -> str:
 
 def _note(report: ScalingReport) -> str:
     """Return what the columns mean, for below the table."""
-    baselines = ", ".join(f"{s.name}: {s.baseline}" for s in report.series if s.kind) or "none"
+    baselines = ", ".join(f"{series.name}: {series.baseline}" for series in report.series if series.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "
         f"Speed-up is relative to the same series at its smallest number of devices ({baselines}); rates are all "

@@ -1,4 +1,4 @@
-"""The table of A/B comparisons as CSV, Markdown and LaTeX."""
+"""The table of A/B comparisons as CSV, Markdown and LaTeX: pairs of runs of A and B, and of A twice (A/A: noise)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,9 +61,9 @@ def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
 def write_comparison(report: ComparisonReport, folder: Path) -> None:
     """Write comparison.csv (plain numbers), .md and .tex into `folder`."""
     plain = [
-        c.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
-        | (c.estimate.model_dump(exclude={"ratios", "null_ratios"}) if c.estimate else {})
-        for c in report.comparisons
+        comparison.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
+        | (comparison.estimate.model_dump(exclude={"ratios", "null_ratios"}) if comparison.estimate else {})
+        for comparison in report.comparisons
     ]
     human = comparison_rows(report.comparisons)
     caption, label = f"A/B comparisons of {report.campaign}.", f"{report.campaign}-comparison"

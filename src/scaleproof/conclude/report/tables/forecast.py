@@ -20,6 +20,7 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     table = []
     for row in rows:
         known, measured = row.forecast, row.measured_s  # None: refused, not measured
+        # The first three of a forecast are its value and its bounds, in seconds.
         value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
         likely = "–"
         if row.likely_low is not None and row.likely_high is not None:
@@ -40,7 +41,7 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
 
 
 def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
-    """Write forecast.csv, .md and .tex from the entries `forecasts` of forecast.json."""
+    """Write forecast.csv, .md and .tex into `folder` from the entries `forecasts` of forecast.json."""
     plain = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
     human = forecast_human(rows)
     numeric = [heading for heading in human.columns if heading.endswith("(ms)")]

@@ -32,7 +32,7 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _typographic(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
-    # The headings stand in one line between these rules.
+    # The headings stand in one line between these rules; long ones are broken into several lines.
     start = body.index("\\toprule\n") + len("\\toprule\n")
     end = body.index(" \\\\\n\\midrule")
     headings = zip(body[start:end].split(" & "), sides, strict=True)
@@ -67,11 +67,12 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: object) -> str:
-    """Without line breaks and other control characters."""
-    return "".join(c if c.isprintable() or c == "\u00a0" else " " for c in str(text))
+    """Return the text with a space for each line break or other control character."""
+    return "".join(letter if letter.isprintable() or letter == "\u00a0" else " " for letter in str(text))
 
 
 def _typographic(text: str) -> str:
+    """Return the text with signs that pdflatex lacks as its commands."""
     for character, replacement in TYPOGRAPHIC.items():
         text = text.replace(character, replacement)
     return text

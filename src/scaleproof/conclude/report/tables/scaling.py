@@ -42,17 +42,17 @@ def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
     rows = [_human(series, point) for series in _of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
-    return frame.drop(columns=[c for c in frame.columns if set(frame[c]) <= {"", "–"} and c != "findings"])
+    return frame.drop(columns=[name for name in frame.columns if set(frame[name]) <= {"", "–"} and name != "findings"])
 
 
 def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     """Return one size of a series, as text by heading."""
-    other, baseline = ", ".join(point.incomparable), point.cell == series.baseline
+    fields, is_baseline = ", ".join(point.incomparable), point.cell == series.baseline
 
     def text(name: str) -> str:
-        if other and name != "tokens_per_sec_global":
-            return "–" if name == "karp_flatt" else f"incomparable: {other}"
-        return "1 (baseline)" if baseline and name == "speedup" else COLUMNS[name].estimate(point.figure(name))
+        if fields and name != "tokens_per_sec_global":
+            return "–" if name == "karp_flatt" else f"incomparable: {fields}"
+        return "1 (baseline)" if is_baseline and name == "speedup" else COLUMNS[name].estimate(point.figure(name))
 
     row = {"series": series.name, "devices": str(point.devices), "n": str(point.n)}
     row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
@@ -81,4 +81,5 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
 
 
 def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
-    return [s for s in report.series if s.kind == kind]
+    """The series of strong, or of weak scaling."""
+    return [series for series in report.series if series.kind == kind]

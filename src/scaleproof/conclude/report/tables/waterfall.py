@@ -16,12 +16,13 @@ def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     rows = []
     for cell in entries:
         base: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
-        steps = [
+        parts = [
             ("ideal", cell.ideal_ms, cell.baseline),
-            *((p.name, p.ms, p.source) for p in cell.parts),
+            *((part.name, part.ms, part.source) for part in cell.parts),
+            ("unexplained", cell.unexplained_ms, "the rest"),
+            ("measured", cell.measured_ms, "timed runs"),
         ]
-        steps += [("unexplained", cell.unexplained_ms, "the rest"), ("measured", cell.measured_ms, "timed runs")]
-        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in steps]
+        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in parts]
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
 

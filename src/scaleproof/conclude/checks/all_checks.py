@@ -1,4 +1,7 @@
-"""All checks on our own runs, and running them. Importing a module of checks registers them."""
+"""All checks on our own runs, and running them. Importing a module of checks registers them.
+
+The census in a run's record is what each of its ranks did and was set to.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeGuard, TypeVar
@@ -93,32 +96,34 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     """Return all findings about the runs of `campaign`, invalid ones first.
 
     Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
+    The result's `checks` names the checks that had something to look at.
     """
-    with_numbers, findings = _run_by_run(measured(runs), of_run)
-    of_programs = [run for run in timed(runs) if isinstance(run.metrics, Printed)]
-    commands, findings_on_commands = _run_by_run(of_programs, of_printed)
-    findings += findings_on_commands
+    used_registers: list[Iterable] = []
+    of_trainer, findings = _run_by_run(measured(runs), of_run)
+    commands = [run for run in timed(runs) if isinstance(run.metrics, Printed)]  # of somebody's program
+    of_programs, findings_on_programs = _run_by_run(commands, of_printed)
+    findings += findings_on_programs
     watched = [
         WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,))
-        for run in commands
+        for run in of_programs
         if isinstance(run.metrics, Printed) and run.metrics.watched
     ]
     findings += of_watched.noting(watched)
     findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
-    findings += [_unusable(run, "its record has no census, which others of its version have") for run in _bare(runs)]
-    if with_numbers:  # else there is nothing to check
-        findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
+    findings += [
+        _unusable(run, "its record has no census, which others of its version have") for run in _without_census(runs)
+    ]
+    if of_trainer:
+        findings += [finding for check in of_runs for finding in _checked_together(check, of_trainer)]
         findings += of_all_runs.noting([runs])  # failed ones as well
-    if any_level := [*with_numbers, *commands]:
-        findings += [finding for check in of_timed for finding in _checked_together(check, any_level)]
-    used_registers: list[Iterable] = []
-    if with_numbers:
         used_registers += [of_run, of_runs, of_all_runs]
-    if commands:
+    if of_programs:
         used_registers.append(of_printed)
     if watched:
         used_registers.append(of_watched)
-    if any_level:
+    with_numbers = [*of_trainer, *of_programs]
+    if with_numbers:
+        findings += [finding for check in of_timed for finding in _checked_together(check, with_numbers)]
         used_registers.append(of_timed)
     return Findings(
         campaign=campaign,
@@ -129,12 +134,13 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 
 def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
-    """Apply the checks on one run in `register` to each run; an odd record silences no other.
+    """Apply the checks in `register`, which look at one run each, to all runs.
 
-    Returns the runs whose series can be read, and the findings, of which one for each run that cannot be read.
+    Returns the runs whose series of steps can be read, and the findings on them. A run whose series cannot be read is
+    one finding more, and hinders no check of the others.
 
-    Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
-    stays with one check for a while, which takes half of the time of run by run.
+    Runs are taken AT_A_TIME, and all of these by one check after the other: what several checks look up of a run is
+    still in their caches, and the processor stays with one check for a while. Run by run takes twice the time.
     """
     read_series(runs)
     problems = [_problem(run) for run in runs]
@@ -149,9 +155,9 @@ def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[An
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
-    unusable = {(*f.runs, f.evidence): f for f in findings if f.code == UNUSABLE.name}
-    return [*unusable.values(), *(f for f in findings if f.code != UNUSABLE.name)]
+    """Return the findings, first those of code `record-unusable`, each once though several checks may have met it."""
+    unusable = {(*finding.runs, finding.evidence): finding for finding in findings if finding.code == UNUSABLE.name}
+    return [*unusable.values(), *(finding for finding in findings if finding.code != UNUSABLE.name)]
 
 
 def _problem(run: TimedRun) -> str:
@@ -164,14 +170,14 @@ def _problem(run: TimedRun) -> str:
         return first_fault(error)
 
 
-def _bare(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without a census, beside others of their version that have one."""
-    metrics = [run.metrics for run in measured(runs)]
-    with_census = {one.schema_version for one in metrics if one.census}
-    return [run for run in measured(runs) if not run.metrics.census and run.metrics.schema_version in with_census]
+def _without_census(runs: Sequence[Run]) -> list[Run]:
+    """Return the trainer's runs that have no census, though others whose records are of the same version have one."""
+    versions = {run.metrics.schema_version for run in measured(runs) if run.metrics.census}  # that have a census
+    return [run for run in measured(runs) if not run.metrics.census and run.metrics.schema_version in versions]
 
 
 def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
+    """Return whether the file of a run was damaged, so that `metrics` has what was planned and why it is unreadable."""
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 
@@ -193,24 +199,25 @@ def _blamed(check: str, run: TimedRun, error: Exception) -> Finding:
 
 
 def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
-    """Return the findings of a check on all runs.
+    """Return the findings of a check that looks at all runs together.
 
-    Where the check breaks, runs on which it breaks alone get a finding each, and the rest is checked without them.
+    Where the check breaks, it is tried on each run by itself. Those on which it breaks again get a finding each, and
+    the rest is checked without them.
     """
     findings, error = _attempt(check, runs)
     if error is None:
         return findings
-    odd: dict[str, Finding] = {}
+    at_fault: dict[str, Finding] = {}
     for run in runs:
         _, own_error = _attempt(check, [run])
         if own_error:
-            odd[run.name] = _blamed(check.name, run, own_error)
-    rest = [run for run in runs if run.name not in odd]
-    if odd and rest:
+            at_fault[run.name] = _blamed(check.name, run, own_error)
+    rest = [run for run in runs if run.name not in at_fault]
+    if at_fault and rest:
         findings, error = _attempt(check, rest)
     if error and rest:
         findings = [check_failed(check.name, error, [run.name for run in rest])]
-    return [*findings, *odd.values()]
+    return [*findings, *at_fault.values()]
 
 
 def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:

@@ -1,4 +1,8 @@
-"""Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?"""
+"""Is what ran what was configured: model, operations, kernels, optimizer, engine, threads, cores?
+
+A rank's census is what it did and was set to, most of it in two steps under a probe, before and after the window. Its
+witness, where it has one, are the first steps of the run made once more, each under a probe.
+"""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,7 +25,8 @@ FLOPS = 0.005  # relative; the count is exact, but for what a later torch may co
 def inventory_of_run(run: MeasuredRun) -> Inventory:
     """Return the tensors of the configured model: as counted on the network where recorded, else by formula.
 
-    The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
+    What was counted on the run's own network does not stand alone: `decayed_parameters_are_the_references` holds the
+    elements that the optimizer updates against those of a network that the replay builds itself.
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
@@ -120,47 +125,54 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if on_cpu(run) else "suspect")
             return
-    yield from _ranks_differ(run)
+    problem = _difference_between_ranks(run) or _change_during_run(run)
+    if problem:
+        yield Flag(problem)
 
 
 def on_cpu(run: MeasuredRun) -> bool:
+    """Return whether the run's devices are CPUs: all ranks of a run have one kind of device."""
     return run.metrics.ranks[0]["device_name"] == "cpu"
 
 
 def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Return how the window's number of autograd nodes differs from that of as many probed steps; None if it does not.
+    """Return how the steps of a rank's window made other autograd nodes, or took in other tokens, than probed ones.
 
-    Compiled cells are not compared: their probed steps build another graph.
+    None where they did not, or the rank counted neither. Compiled cells are not compared: their probed steps build
+    another graph.
     """
-    steps, made = run.metrics.window.step_time_n, census.nodes_in_window
-    if made is None or run.metrics.config["execution"]["compile"]:
+    steps, nodes = run.metrics.window.step_time_n, census.nodes_in_window
+    if nodes is None or run.metrics.config["execution"]["compile"]:
         return None
     for when, step in (("before", census.before), ("after", census.after)):
-        if step and step.nodes is not None and made != steps * step.nodes:
+        if step and step.nodes is not None and nodes != steps * step.nodes:
             return (
-                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
-                f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(nodes)} autograd nodes were made in the {steps} steps of the window, "
+                f"{significant(nodes / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
-    inside = census.tokens_inside_window
-    if inside is not None and census.before.tokens_inside and inside != steps * census.before.tokens_inside:
+    tokens, tokens_of_step = census.tokens_inside_window, census.before.tokens_inside
+    if tokens is not None and tokens_of_step and tokens != steps * tokens_of_step:
         return (
-            f"{significant(inside / steps, 6)} tokens a step reached the table of tokens inside the model in the "
-            f"window, and {integer(census.before.tokens_inside)} in the probed step before it"
+            f"{significant(tokens / steps, 6)} tokens a step reached the table of tokens inside the model in the "
+            f"window, and {integer(tokens_of_step)} in the probed step before it"
         )
     return None
 
 
 def _witness_problem(census: Census) -> str | None:
-    """Return which step of a rank's witness ran other things than the probed step before the window; None: no step.
+    """Return in words which step of a rank's witness ran other things than the probed step before the window.
 
-    Only from that step on: engines lay their buckets out in the first ones.
+    None where no step did, or without a witness. Steps before the probed one are not compared: engines lay their
+    buckets out in the first ones.
     """
-    for step in census.witness.kinds if census.witness else []:
-        names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
-        changed = [name for name in names if getattr(step, name) != getattr(census.before, name)]
-        if step.step >= census.before.step and changed:
-            own, probed = getattr(step, changed[0]), getattr(census.before, changed[0])
-            return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
+    kinds = census.witness.kinds if census.witness else []
+    for step in kinds:
+        if step.step < census.before.step:
+            continue
+        for name in (*OF_STEP, "collectives", "nodes", "tokens_inside"):
+            own, probed = getattr(step, name), getattr(census.before, name)
+            if own != probed:
+                return f"{name} of step {step.step} of the witness are {own}, in the probed step {probed}"
     return None
 
 
@@ -199,8 +211,9 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
-    forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
-    backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
+    # Calls of fused attention kernels (sdpa); eager attention is made of plain batched products.
+    forward = sum(calls for name, calls in step.attention.items() if not name.endswith("_backward"))
+    backward = sum(calls for name, calls in step.attention.items() if name.endswith("_backward"))
     if execution["attention"] == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
     # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
@@ -208,19 +221,21 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     is_plain = not forward and step.batched_flops
     if is_own_model and execution["attention"] == "sdpa" and is_plain and run.metrics.ranks[0]["cores"]:
         return "attention ran in plain products, but sdpa is configured"
-    if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
+    # With activation checkpointing the forward pass is made again in the backward pass.
+    is_recomputed = forward > backward
+    if forward and backward and is_recomputed != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"
         return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
     return None
 
 
-# What the ranks of a sound run have in common. Not the gradients after the window: FSDP2 with accumulation may or may
-# not have cast a shard when the hook looks at it.
+# Fields of a probed step that the ranks of a sound run have in common. Not the gradients after the window: FSDP2 with
+# accumulation may or may not have cast a shard when the hook looks at it.
 OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
-def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank whose probed step differs from rank 0's, or else whose steps changed during the run."""
+def _difference_between_ranks(run: MeasuredRun) -> str | None:
+    """Return in words how the first rank to do so differs from rank 0 in a probed step; None where none does."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
@@ -230,20 +245,20 @@ def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
             for name in names:
                 own, first = getattr(step, name), getattr(steps[0], name)
                 if own != first:
-                    yield Flag(
-                        f"{name} differ between ranks {when} the window: {first} on rank 0, {own} on rank {rank}"
-                    )
-                    return
-    for rank, census in enumerate(censuses):
+                    return f"{name} differ between ranks {when} the window: {first} on rank 0, {own} on rank {rank}"
+    return None
+
+
+def _change_during_run(run: MeasuredRun) -> str | None:
+    """Return in words how a rank's probed step after the window differs from that before it; None where none does."""
+    for rank, census in enumerate(run.metrics.census or []):
         if not census.after:
             continue
         for name in OF_STEP:
             before, after = getattr(census.before, name), getattr(census.after, name)
             if before != after:
-                yield Flag(
-                    f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
-                )
-                return
+                return f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
+    return None
 
 
 SETTINGS_DIFFER = Code(
@@ -317,7 +332,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
     for group in step.groups:
         if group.kind.lower() != optimizer["name"]:
             yield f"the optimizer is {group.kind}, {optimizer['name']} is configured"
-        if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):
+        if not abs(group.learning_rate - expected) <= 1e-9 * max(expected, 1e-30):  # flags NaN as well
             yield (
                 f"the learning rate of step {step.step} is {significant(group.learning_rate, 6)}, by the "
                 f"schedule {significant(expected, 6)}"

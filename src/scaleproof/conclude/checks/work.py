@@ -76,7 +76,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     expected = math.prod(factors)
     counted = window.tokens
     if expected != counted:
-        product = " x ".join(integer(f) for f in factors)
+        product = " x ".join(integer(factor) for factor in factors)
         yield Flag(
             f"{product} = {integer(expected)} tokens by the configuration, {integer(counted)} counted",
             advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "

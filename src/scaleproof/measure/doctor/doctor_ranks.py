@@ -85,10 +85,10 @@ def look_at(session: Any, request: Request) -> dict[str, Any]:
     from scaleproof.measure.trainer.probe import Probe
 
     run = set_up(session, request)
-    run.steps(0, 2)
+    run.steps(0, 2)  # steps 0 and 1: warm-up
     with Probe(run.strategy) as probe:
         run.steps(2, 1)
-    waits = waits_per_step(session.device, run.steps, 3)
+    waits = waits_per_step(session.device, run.steps, 3)  # step 3, then 1 + FURTHER_STEPS more
     series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
     return {
         "parameters": run.parameters,
@@ -176,6 +176,7 @@ def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _package(frame: FrameType) -> str:
+    """The top package of the module that a frame runs; empty where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 

@@ -106,13 +106,15 @@ def _visible(
     if variable is None:
         return devices
     visible = []
-    for entry in filter(None, (e.strip() for e in variable.split(","))):
+    entries = [entry.strip() for entry in variable.split(",")]
+    for entry in filter(None, entries):
         if entry.isdigit():
-            matches = [devices[int(entry)]] if int(entry) < len(devices) else []
+            matches = devices[int(entry) : int(entry) + 1]  # none beyond the last
         elif entry.startswith(MIG):
-            matches = [part] if (part := instance(entry)) else []
+            mig_instance = instance(entry)
+            matches = [mig_instance] if mig_instance else []
         else:
-            matches = [g for g in devices if g.uuid.startswith(entry)]
+            matches = [gpu for gpu in devices if gpu.uuid.startswith(entry)]
         if len(matches) != 1:
             break
         visible += matches

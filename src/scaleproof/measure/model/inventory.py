@@ -26,7 +26,8 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
 def _counted(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
     """The inventory of a network that is built without memory for its weights.
 
-    `description` is what the model's file holds: another one is another network, also to the cache.
+    `description`: what the model's file holds; here for the cache alone, to which a changed file is another network.
+    `classes`: of a classifier, 0 of a language model.
     """
     import torch
 
@@ -37,8 +38,8 @@ def _counted(model: TransformersModel, description: str, vocab_size: int, classe
     blocks = blocks_of(network)
     in_blocks = {id(module) for block in blocks for module in block.modules()}
     products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
-    block_weights = sum(m.weight.numel() for m in products if id(m) in in_blocks)
-    other_weights = sum(m.weight.numel() for m in products if id(m) not in in_blocks)
+    block_weights = sum(module.weight.numel() for module in products if id(module) in in_blocks)
+    other_weights = sum(module.weight.numel() for module in products if id(module) not in in_blocks)
     sizes_of_blocks = [sum(p.numel() for p in block.parameters()) for block in blocks]
     config = network.config
     head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -45,19 +45,19 @@ class LossHead(nn.Linear):
         """
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
-            rows = [
-                scores(super(LossHead, self).forward(h[None]), t[None]) for h, t in zip(hidden, targets, strict=True)
-            ]
+            rows = []
+            for of_sample, expected in zip(hidden, targets, strict=True):
+                rows.append(scores(super().forward(of_sample[None]), expected[None]))
             return torch.cat(rows)
-        flat, expected = hidden.flatten(0, 1), targets.flatten()
+        hidden, targets = hidden.flatten(0, 1), targets.flatten()  # of all tokens of the batch
         if self.kind == "plain":
-            return functional.cross_entropy(super().forward(flat).float(), expected)
+            return functional.cross_entropy(super().forward(hidden).float(), targets)
         if self.kind == "fused":
-            return FusedCrossEntropy.apply(flat, self.weight, expected, self.chunk)
-        total = flat.new_zeros((), dtype=torch.float32)
-        for h, t in zip(flat.split(self.chunk), expected.split(self.chunk), strict=True):
-            total = total + checkpoint(self._summed, h, t, use_reentrant=False)
-        return total / len(expected)
+            return FusedCrossEntropy.apply(hidden, self.weight, targets, self.chunk)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        for of_chunk, expected in zip(hidden.split(self.chunk), targets.split(self.chunk), strict=True):
+            total = total + checkpoint(self._summed, of_chunk, expected, use_reentrant=False)
+        return total / len(targets)
 
     def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
@@ -85,16 +85,17 @@ class FusedCrossEntropy(torch.autograd.Function):
             total = hidden.new_zeros((), dtype=torch.float32)
             of_weight = torch.zeros_like(weight, dtype=torch.float32)
             of_hidden = []
-            for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
-                logs = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
-                total = total - logs.gather(1, t[:, None]).sum()
+            for of_chunk, expected in zip(low.split(chunk), targets.split(chunk), strict=True):
+                place = expected[:, None]  # of each token's target, in the vocabulary
+                logs = torch.log_softmax((of_chunk @ matrix.t()).float(), dim=-1)
+                total = total - logs.gather(1, place).sum()
                 if torch.compiler.is_compiling():  # within one kernel; a scatter would end it, with all of it in fp32
-                    is_target = torch.arange(logs.shape[1], device=logs.device) == t[:, None]
+                    is_target = torch.arange(logs.shape[1], device=logs.device) == place
                     residual = (logs.exp() - is_target.to(logs.dtype)).to(dtype)
                 else:  # in place: the logarithms are not needed any more
-                    residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
+                    residual = logs.exp_().scatter_add_(1, place, logs.new_full((len(expected), 1), -1.0)).to(dtype)
                 of_hidden.append(residual @ matrix)
-                of_weight += residual.t() @ h
+                of_weight += residual.t() @ of_chunk
         ctx.save_for_backward(torch.cat(of_hidden), of_weight)
         ctx.dtypes = (hidden.dtype, weight.dtype)
         ctx.count = len(targets)

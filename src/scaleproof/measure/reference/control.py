@@ -24,8 +24,9 @@ LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 def has_control(config: dict[str, Any]) -> bool:
     """Whether a bare loop makes the arithmetic of a cell with the effective configuration `config`."""
     execution = config["execution"]
-    special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
-    return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
+    if execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain":
+        return False
+    return execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 
 def bare_loop(
@@ -46,7 +47,7 @@ def bare_loop(
 def _timed(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """As `bare_loop`. Raises what says that memory ran out."""
+    """As `bare_loop`, but raises the error of a device or a host whose memory runs out meanwhile."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")

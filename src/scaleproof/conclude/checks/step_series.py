@@ -53,7 +53,8 @@ def _is_as_written(run: MeasuredRun) -> bool:
 
     Nearly every series has, and is then found complete without a look at each rank.
     """
-    work, rows, n_ranks = run.metrics.config["work"], run.steps, len(run.metrics.ranks)
+    work, rows = run.metrics.config["work"], run.steps
+    n_ranks = len(run.metrics.ranks)
     if len(rows) != (work["warmup_steps"] + work["steps"]) * n_ranks:
         return False
     steps, ranks = np.divmod(np.arange(len(rows)), n_ranks)

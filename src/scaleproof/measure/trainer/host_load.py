@@ -61,7 +61,7 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
         "machine_busy_s": _busy(machine),
         "cores_busy_s": sum(_busy(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
-        "full_collections": gc.get_stats()[-1]["collections"],
+        "full_collections": gc.get_stats()[-1]["collections"],  # of the oldest generation, and so of all
         "bytes_written": _bytes_written(),
     }
 

@@ -98,7 +98,7 @@ class Session:
     @property
     def uuids(self) -> list[str]:
         """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
-        return [nvml_uuid(p) for p in self._gpus]
+        return [nvml_uuid(properties) for properties in self._gpus]
 
     @property
     def place(self) -> dict:
@@ -170,7 +170,8 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
     if not hasattr(os, "sched_setaffinity"):
         return []
     cores = _by_core(sorted(os.sched_getaffinity(0)))
-    own = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
+    places = range(local_rank * threads, (local_rank + 1) * threads)  # beyond the last core they begin again
+    own = sorted({cores[place % len(cores)] for place in places})
     os.sched_setaffinity(0, own)
     return own
 

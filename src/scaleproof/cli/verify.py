@@ -128,9 +128,9 @@ def _history(args: argparse.Namespace) -> None:
 
 def _draw_history(series: "History", out: Path) -> None:
     """Write the chart of a history to `out`, an .svg, and a .png beside it."""
-    from scaleproof.conclude.report.charts.history import draw_history
+    from scaleproof.conclude.report.charts.history import Rate, draw_history
 
-    tracks: dict[str, dict[int, float]] = {cell: {} for cell in series.cells}  # cell -> number of a session -> its rate
+    tracks: dict[str, dict[int, Rate]] = {cell: {} for cell in series.cells}  # cell -> number of a session -> its rate
     for number, session in enumerate(series.sessions):
         for cell in series.cells:
             if cell in session.rates:

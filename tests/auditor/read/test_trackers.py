@@ -142,3 +142,9 @@ def test_the_summary_of_a_run_and_the_results_of_a_trainer_are_tables(tmp_path):
     assert rows["wandb-summary.json"].value("tokens_per_s") == 65536.2
     assert rows["all_results.json"].value("total_time_s") == 412.6
     assert rows["all_results.json"].value("samples_per_s") == 38.78
+
+
+def test_a_step_without_end_is_no_history(tmp_path):
+    rows = [{"_step": step, "loss": 3.0, "_runtime": 1.0} for step in (1, 2, 3, math.inf)]
+    (tmp_path / "history.jsonl").write_text(history(rows))
+    assert not [run for run in gather([tmp_path]).runs if run.format == "W&B history"]

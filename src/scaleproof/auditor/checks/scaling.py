@@ -16,37 +16,45 @@ from scaleproof.ground.number_format import integer, percent
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 FASTER = 0.75  # ratio of losses after the same epochs that smaller batches alone do not explain
+SAME_TOKENS = 0.005  # relative difference of two products that are of the same number of tokens
 SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
 
 
 @of_evidence.check(RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
-    """The rate of a run is of all N ranks: rate x time of one epoch is not exactly 1/N or N times the baseline's."""
+    """Flag a run whose rate x time of an epoch is 1/N of the baseline's (a rate of one rank) or N times as much.
+
+    Both trained on one epoch, so the products are the same number of tokens. Runs that say what their rate or their
+    tokens are of are left to the checks of work.
+    """
     for scaling in context.scalings:
         run = scaling.run
         base = scaling.base
-        n = scaling.devices
+        times_devices = scaling.devices  # as many times the devices of the baseline
         if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
             continue
         if run.tokens or run.rate_scope:
             continue
-        product, whole = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
+        tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
         evidence = (
-            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(product)} tokens, in {base.name} "
-            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(whole)}"
+            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
+            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
         )
-        if near(product * n, whole, 0.005):
-            rate = run.tokens_per_s * n
+        if near(tokens * times_devices, base_tokens, SAME_TOKENS):
+            rate = run.tokens_per_s * times_devices
             correction = Correction(
                 value=rate,
                 unit="tokens/s",
-                derivation=f"the rate x {n:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
+                derivation=f"the rate x {times_devices:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
                 f"{percent(1 - run.seconds / base.seconds, 1)} less time",
             )
-            yield Flag(f"{evidence}, {n:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction)
-        elif near(product, whole * n, 0.005):
-            correction = Correction(value=run.tokens_per_s / n, unit="tokens/s", derivation=f"the rate / {n:g}")
-            yield Flag(f"{evidence}, 1/{n:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
+            yield Flag(
+                f"{evidence}, {times_devices:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction
+            )
+        elif near(tokens, base_tokens * times_devices, SAME_TOKENS):
+            rate = run.tokens_per_s / times_devices
+            correction = Correction(value=rate, unit="tokens/s", derivation=f"the rate / {times_devices:g}")
+            yield Flag(f"{evidence}, 1/{times_devices:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
 
 
 @of_evidence.check(

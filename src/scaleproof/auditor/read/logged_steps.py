@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -131,14 +131,20 @@ class StepSeries(Sequence[LoggedStep]):
             present &= ~np.isnan(column) & (column != 0)
         if present.all():
             return self
-        part = StepSeries()
         places = np.flatnonzero(present)
-        part.step_numbers = array("q", np.array(self.step_numbers)[places].tobytes())
-        part._lines = array("q", np.array(self._lines)[places].tobytes())
+
+        def at_places(typecode: Literal["q", "d"], column: "array[int] | array[float]") -> "array[Any]":
+            return array(typecode, np.array(column)[places].tobytes())
+
+        part = StepSeries()
+        part.step_numbers = at_places("q", self.step_numbers)
+        part._lines = at_places("q", self._lines)
         if self._epochs is not None:
-            part._epochs = array("q", np.array(self._epochs)[places].tobytes())
-        part._figures = {n: array("d", np.array(column)[places].tobytes()) for n, column in self._figures.items()}
-        part._inside = {k: self._inside[p] for k, p in enumerate(places.tolist()) if p in self._inside}
+            part._epochs = at_places("q", self._epochs)
+        part._figures = {name: at_places("d", column) for name, column in self._figures.items()}
+        # What stands inside of a step is held by its place, which is now another one.
+        of_place = enumerate(places.tolist())
+        part._inside = {place: self._inside[before] for place, before in of_place if before in self._inside}
         return part
 
 

@@ -6,6 +6,7 @@ heading of a table. What is of validation, of a whole epoch, or not understood i
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -123,18 +124,18 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
     None where the rows are no series of steps: a list of results, for example.
     """
     records = [row for row in rows if isinstance(row, dict)]
-    if len(records) < max(LEAST, len(rows)):
+    if len(records) < len(rows) or len(records) < LEAST:
         return None
-    key = next((k for k in STEP_KEYS if sum(k in row for row in records) >= 0.9 * len(records)), None)
-    if key is None or _differ(records):
+    key = next((name for name in STEP_KEYS if sum(name in row for row in records) >= 0.9 * len(records)), None)
+    if key is None or _of_different_runs(records):
         return None
     tracked = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if tracked else "step log (JSON lines)")
     latest = -1
     for line, row in enumerate(records, start=1):
-        step = row.get(key, latest)
-        if not isinstance(step, int | float) or isinstance(step, bool) or step != step or step < latest:
-            return None  # it starts again, counts something else, or is NaN
+        step = row.get(key, latest)  # a row without a number belongs to the step before
+        if not _is_number(step) or step < latest:
+            return None  # it starts again, or counts something else
         latest = int(step)
         for other, value in row.items():
             if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
@@ -143,7 +144,12 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
     return run if run and len(run.logged_steps.values("loss")) >= LEAST else None
 
 
-def _differ(records: list[dict[str, Any]]) -> bool:
+def _is_number(step: object) -> bool:
+    """Return whether a step is one: neither text, True, NaN nor infinite."""
+    return isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
+
+
+def _of_different_runs(records: list[dict[str, Any]]) -> bool:
     """Whether rows are of different configurations: they differ in devices, strategy, batch, ..."""
     keys = {key for key in records[0] if column_of(str(key)).kind in RUN_KINDS and column_of(str(key)).kind != "batch"}
     return any(len({str(row.get(key)) for row in records}) > 1 for key in keys)

@@ -21,7 +21,7 @@ def campaign(tmp_path):
                 given if isinstance(given, tuple) else tuple(given * s for s in STEADY[k % 2 :] + STEADY[: k % 2])
             )
             for repeat, seconds in enumerate(per_repeat[:repeats], start=1):
-                run = write_run(tmp_path / "runs", cell, repeat, seconds, spread=0)
+                run = write_run(tmp_path / "runs", cell, repeat, seconds, spread=1e-4)
                 runs.append(rewrite(run, change) if change and (strategy, geometry) == list(times)[-1] else run)
         findings = campaign_findings("demo", runs)
         sound = [f for f in findings.findings if f.code != "traffic-differs"]  # synthetic traffic is ddp's

@@ -53,6 +53,8 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
     for i, row in enumerate(cells.to_dict("records")):
         left = 0.0
         for name, (label, grey) in PARTS.items():
+            if pd.isna(row[name]):
+                continue  # a command's start-up is not told apart: it is in the rest
             look = bar(grey or colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
             (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
             tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")

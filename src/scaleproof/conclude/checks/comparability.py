@@ -111,7 +111,7 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
 )
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag each run whose rate is far from the median of its cell's repeats: it is shown, never dropped silently."""
-    for repeats in _groups(runs, lambda r: r.metrics.cell):
+    for repeats in _groups(runs, lambda run: run.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
@@ -129,7 +129,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    alone = [repeats[0] for repeats in _groups(runs, lambda r: r.metrics.cell) if len(repeats) == 1]
+    alone = [repeats[0] for repeats in _groups(runs, lambda run: run.metrics.cell) if len(repeats) == 1]
     if alone:
         advice = "Raise `repeats`; 5 or more make intervals useful."
         yield Flag("n=1: there is no interval", about=alone, advice=advice)
@@ -157,7 +157,7 @@ def loss_tolerance(run: MeasuredRun) -> float:
 def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
     for group in _groups(runs, _training_identity):
-        yield sorted(group, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
+        yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
 
 
 def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:

@@ -217,7 +217,7 @@ def _of_devices(run: MeasuredRun) -> Figures:
         yield "utilization.hfu", use.hfu, mfu * RECOMPUTED if checkpointing else None
     joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if metrics.energy.joules is not None:
-        yield "energy.joules", metrics.energy.joules, sum(j for j in joules if j is not None)
+        yield "energy.joules", metrics.energy.joules, sum(energy for energy in joules if energy is not None)
         yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
 
 

@@ -23,6 +23,7 @@ class TracedCell:
 
     @property
     def cell(self) -> str:
+        """The name of the traced cell; "unknown" where the profile does not say it."""
         return self.profile.cell or "unknown"
 
 

@@ -53,6 +53,7 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
 
 
 def _classifies(run: MeasuredRun) -> bool:
+    """Return whether the run trains a classifier of documents rather than a model of language."""
     return run.metrics.config["workload"].get("task") == "classification"
 
 

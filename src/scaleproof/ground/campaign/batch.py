@@ -19,6 +19,7 @@ class Batch:
     global_: int
 
     def __str__(self) -> str:
+        """Global batch = micro-batch x accumulation x devices."""
         return f"{self.global_} = {self.micro} x {self.accumulation} x {self.n_devices}"
 
 

@@ -129,6 +129,7 @@ def filled(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
+        """What stands in the command in place of one pair of braces."""
         whole, name = match[0], match[1]
         return str(values.get(name, whole))
 

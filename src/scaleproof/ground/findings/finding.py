@@ -34,6 +34,7 @@ class Correction(BaseModel):
         return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
 
     def __str__(self) -> str:
+        """The figure, and how it was derived where that is known."""
         return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
 
 

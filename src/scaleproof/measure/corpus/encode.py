@@ -38,7 +38,7 @@ def opened(path: Path) -> pq.ParquetFile:
 def documents_by_group(path: Path) -> list[int]:
     """Number of documents in each row group."""
     metadata = opened(path).metadata
-    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 def groups(path: Path) -> int:
@@ -62,6 +62,7 @@ class Shard:
     held_out: np.ndarray  # bool, one a document
 
     def file(self, folder: Path, ending: str) -> Path:
+        """The file in `folder` for the tokens of this part, with that ending."""
         return folder / f"{self.number:06}.{ending}"
 
 
@@ -117,6 +118,7 @@ class _Part:
 
     @property
     def description(self) -> dict[str, Any]:
+        """What tokens.json says of the file so far."""
         return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
 
 
@@ -132,6 +134,7 @@ def end_with_parent() -> None:
     parent = os.getppid()
 
     def watch() -> None:
+        """End this process as soon as its parent has ended."""
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)

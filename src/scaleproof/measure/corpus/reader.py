@@ -63,6 +63,7 @@ class LabelledFile(TokenFile):
 
     @property
     def classes(self) -> int:
+        """How many classes the documents have."""
         return len(self.description["classes"])
 
     def read(self, ids: np.ndarray) -> np.ndarray:

@@ -92,6 +92,7 @@ def _extend(request: ForkRequest, client: socket.socket) -> int:
     path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
 
     def tell_ready() -> None:
+        """Tell whoever asked for the new server that it takes requests."""
         client.sendall(READY)
         client.close()
 

@@ -50,7 +50,7 @@ def cuda_devices() -> list[Gpu]:
     except pynvml.NVMLError:
         return []
     try:
-        devices = [_by_index(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())]
+        devices = [_by_index(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
         visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
     except pynvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
@@ -135,7 +135,7 @@ def cores_near(uuid: str) -> list[int]:
         words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, word_count))
     except pynvml.NVMLError:
         return []
-    on_node = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    on_node = {64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1}
     return sorted(on_node & os.sched_getaffinity(0))
 
 

@@ -40,15 +40,15 @@ def _counted(model: TransformersModel, description: str, vocab_size: int, classe
     products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
     block_weights = sum(module.weight.numel() for module in products if id(module) in in_blocks)
     other_weights = sum(module.weight.numel() for module in products if id(module) not in in_blocks)
-    sizes_of_blocks = [sum(p.numel() for p in block.parameters()) for block in blocks]
+    sizes_of_blocks = [sum(parameter.numel() for parameter in block.parameters()) for block in blocks]
     config = network.config
     head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Inventory(
         blocks=sizes_of_blocks,
-        root=sum(p.numel() for p in network.parameters()) - sum(sizes_of_blocks),
+        root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
         token_weights=0 if classes else other_weights,
         sample_weights=other_weights if classes else 0,
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
-        largest_tensor=max(p.numel() for p in network.parameters()),
+        largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

@@ -52,7 +52,7 @@ def _timed(
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
     model = build(workload, work["seed"], train.classes, execution["attention"])
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
     if free_bytes(device) / (ranks_here if device.type == "cpu" else 1) < needed:
         return None

@@ -127,7 +127,7 @@ class _Source:
             metadata = pq.read_metadata(self.store)
         except pa.ArrowException as error:
             raise damaged(self.store, shortened(str(error), 200)) from None
-        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     @property
     def documents(self) -> int:

@@ -46,10 +46,12 @@ class PlannedSteps:
 
     @property
     def workload(self) -> dict[str, Any]:
+        """The section `workload` of the configuration: model, corpus, tokenizer, length of a sample."""
         return dict(self.config["workload"])
 
     @property
     def work(self) -> dict[str, Any]:
+        """The section `work` of the configuration: batches, steps, optimizer, seed."""
         return dict(self.config["work"])
 
     @cached_property
@@ -59,6 +61,7 @@ class PlannedSteps:
 
     @cached_property
     def validation(self) -> SplitSamples:
+        """The samples of the split that is held out."""
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:

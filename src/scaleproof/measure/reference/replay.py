@@ -78,9 +78,9 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
     device = torch.device("cpu" if on_cpu else "cuda")
     fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
     original = build(plan.workload, plan.work["seed"], plan.train.classes)
-    parameters = sum(p.numel() for p in original.parameters())
+    parameters = sum(parameter.numel() for parameter in original.parameters())
     fields["parameters"] = parameters
-    fields["decayed"] = sum(p.numel() for p in original.parameters() if p.dim() > 1)
+    fields["decayed"] = sum(parameter.numel() for parameter in original.parameters() if parameter.dim() > 1)
     rows = rows_that_fit(plan.workload, parameters, device)
     if on_cpu and not rows:  # the system would end this process, or another
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"

@@ -144,8 +144,8 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
 
 def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
     """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": options["weight_decay"]},
         {"params": others, "weight_decay": 0.0},

@@ -125,7 +125,7 @@ class Native(Strategy):
             self.precision.scaler.unscale_(self.optimizer)
             clip_grad_norm_(self.module.parameters(), max_norm)
             return
-        norm = get_total_norm([p.grad for p in self.module.parameters() if p.grad is not None])
+        norm = get_total_norm([parameter.grad for parameter in self.module.parameters() if parameter.grad is not None])
         factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
         vars(self.optimizer)["grad_scale"] = factor.reciprocal()
 

@@ -21,7 +21,7 @@ class Zero(Strategy):
         """Make DeepSpeed's engine of the model and of torch's AdamW."""
         deepspeed = _import_deepspeed(self.device)
         set_matmul_precision(self.cell.execution.precision)
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = sum(parameter.numel() for parameter in model.parameters())
         self.config = make_config(self.cell, parameters)
         optimizer = make_optimizer(model.to(self.device), self.cell)
         self.engine, *_ = deepspeed.initialize(

@@ -37,6 +37,7 @@ class TokenChecksum:
             self.total += int.from_bytes(hashlib.sha256(row.tobytes()).digest()[:8], "little")
 
     def __str__(self) -> str:
+        """The checksum of all rows so far, as 16 hexadecimal digits."""
         return f"{self.total % MODULUS:016x}"
 
     @contextmanager
@@ -193,7 +194,7 @@ def _elements_of_groups(strategy: Strategy) -> list[int]:
         groups = [group["params"] for group in owner.trainable_param_groups]
     else:
         groups = [group["params"] for group in owner.param_groups]
-    return [sum(_size(p) for p in parameters) for parameters in groups]
+    return [sum(_size(parameter) for parameter in parameters) for parameters in groups]
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:

@@ -70,10 +70,12 @@ class TokensInside:
         self.tokens += arguments[0].numel()
 
     def __enter__(self) -> "TokensInside":
+        """Start to count; a model without a table of tokens is not looked at."""
         self._hook = self._table.register_forward_pre_hook(self._count) if self._table else None
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Stop counting."""
         if self._hook:
             self._hook.remove()
 

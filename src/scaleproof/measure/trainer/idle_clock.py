@@ -31,10 +31,12 @@ class IdleClock:
 
     @property
     def busy_s(self) -> float | None:
+        """Seconds that the thread ran; None where the kernel does not count them."""
         return self._busy_s if self._known else None
 
     @property
     def idle_s(self) -> float | None:
+        """Seconds that it neither ran nor waited for a core; None where the kernel does not count them."""
         return self._idle_s if self._known else None
 
     def start(self) -> None:

@@ -110,8 +110,8 @@ class GpuMonitor:
         counter = None if before is None or after is None else after - before
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral = sum(
-            (samples.times[i] - samples.times[i - 1]) * (samples.power[i] + samples.power[i - 1]) / 2
-            for i in range(1, len(samples.times))
+            (samples.times[place] - samples.times[place - 1]) * (samples.power[place] + samples.power[place - 1]) / 2
+            for place in range(1, len(samples.times))
         )
         agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
         count = len(samples.times)
@@ -136,11 +136,13 @@ class Monitor:
         self.gpus = _gpu_monitor(device, uuids)
 
     def __enter__(self) -> "Monitor":
+        """Start to look at the GPUs, where there are any."""
         if self.gpus:
             self.gpus.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Stop looking at them."""
         if self.gpus:
             self.gpus.__exit__(*failure)
 

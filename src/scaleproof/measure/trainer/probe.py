@@ -128,8 +128,12 @@ class Probe(OperationCounter):
             if parameter.grad is not None:
                 self.gradients.add(_name(parameter.grad.dtype))
 
-        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
-        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
+        parameters = [
+            parameter
+            for parameter in self.strategy.module.parameters()
+            if parameter.is_leaf and parameter.requires_grad
+        ]
+        self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in parameters]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
         self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.

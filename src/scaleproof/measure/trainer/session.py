@@ -93,7 +93,7 @@ class Session:
         """Properties of this rank's GPUs, as torch has them; empty on a CPU."""
         if not accelerator.is_accelerator(self.device):
             return []
-        return [torch.cuda.get_device_properties(self.local_rank + i) for i in range(self.devices_here)]
+        return [torch.cuda.get_device_properties(self.local_rank + offset) for offset in range(self.devices_here)]
 
     @property
     def uuids(self) -> list[str]:

@@ -186,10 +186,12 @@ class Watcher:
             losses=_means(self.losses[:steps]),
             looks=[_look(*norms) for norms in self.norms],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
-            parameters=sum(p.numel() for p in parameters),
-            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            parameters=sum(parameter.numel() for parameter in parameters),
+            trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
             weights=weights_checksum(parameters),
-            parameter_dtypes="+".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+            parameter_dtypes="+".join(
+                sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
+            ),
             memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
             threads=torch.get_num_threads(),
             cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],

@@ -72,7 +72,7 @@ class Export:
                 fetched = rows.fetch_arrow_table()
             except (arrow.Error, OSError, pa.ArrowInvalid) as error:
                 raise self.broken(error) from None
-        return [np.asarray(fetched[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
+        return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
         """String id -> text, for the given ids."""

@@ -64,6 +64,7 @@ class _Stop:
 
     @property
     def code(self) -> int:
+        """The exit code after the signal, as shells give it."""
         return 128 + (self.number or 0)
 
     def _stop(self, number: int, _: object) -> "NoReturn":
@@ -140,11 +141,13 @@ def _code(error: BaseException) -> int | None:
 
 
 def _flush() -> None:
+    """Write what is left to be printed, so that a disk that is full or a closed pipe is an error of the command."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _say(text: str) -> None:
+    """Print a message to standard error, in the name of the program."""
     try:
         print(f"scaleproof: {text}", file=sys.stderr, flush=True)
     except OSError:  # nobody is there to read it

@@ -54,8 +54,8 @@ def findings(args: argparse.Namespace) -> None:
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))
-    for f in all_findings.findings:
-        print(f"{f.severity} {f.code} in {', '.join(f.cells)}: {f.evidence}")
+    for finding in all_findings.findings:
+        print(f"{finding.severity} {finding.code} in {', '.join(finding.cells)}: {finding.evidence}")
 
 
 def _audit_log(log: Path) -> "list[Finding]":
@@ -122,8 +122,9 @@ def look(args: argparse.Namespace) -> None:
     report = scaling_report(
         *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
     )
-    write_json(args.out, report.repeats)
-    what = "goes on" if report.repeats and report.repeats.goes_on else f"ends: {report.repeats and report.repeats.why}"
+    decision = report.repeats
+    write_json(args.out, decision)
+    what = "goes on" if decision and decision.goes_on else f"ends: {decision and decision.why}"
     print(f"{loaded.name}: {args.repeats} repeats; {what}")
 
 
@@ -269,7 +270,7 @@ def compare(args: argparse.Namespace) -> None:
         compared = [compare_external(args.a, args.b, args.vary)]
         alone = []
     if args.json:
-        print(json.dumps({"compared": [asdict(c) for c in compared], "on_one_side": alone}, indent=2))
+        print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": alone}, indent=2))
     else:
         for line in (*map(compared_sentence, compared), compared_verdict(compared), intervals_note(compared)):
             if line:
@@ -278,7 +279,7 @@ def compare(args: argparse.Namespace) -> None:
             print(f"on one side alone: {', '.join(alone)}")
     if args.html:
         _compare_page(args, compared, alone)
-    if all(one.why for one in compared):
+    if all(pair.why for pair in compared):  # why it is not comparable
         raise SystemExit(1)
 
 
@@ -319,7 +320,7 @@ def _each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
     """The runs one by one: whoever keeps ten thousand needs 280 MB."""
     from scaleproof.ground.records.unreadable import planned_run
 
-    return (planned_run(folder, loaded.name, cell, k) for folder, cell, k in planned)
+    return (planned_run(folder, loaded.name, cell, repeat) for folder, cell, repeat in planned)
 
 
 def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
@@ -335,12 +336,14 @@ def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
 
 
 def _forecast(path: Path) -> "ForecastReport":
+    """Read forecast.json at `path`. Raises UserError where it is missing or damaged."""
     from scaleproof.ground.findings.forecast_report import read_forecast
 
     return read_forecast(path)
 
 
 def _findings(folder: Path) -> "Findings":
+    """Read findings.json of a campaign's `folder`. Raises UserError where it is missing or damaged."""
     from scaleproof.ground.findings.finding import read_findings
 
     return read_findings(folder / "findings.json")
@@ -354,13 +357,13 @@ def add(commands: Group) -> None:
         "scaleproof compare before/metrics.json after/metrics.json --json\n"
         "scaleproof compare results/published/demo_a results/demo --html compare.html"
     )
-    two = command(commands, "compare", compare, doc, example)
-    two.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
-    two.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
-    two.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
-    two.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
-    two.add_argument("--json", action="store_true", help="print JSON instead of sentences")
-    two.add_argument(
+    sub = command(commands, "compare", compare, doc, example)
+    sub.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
+    sub.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
+    sub.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
+    sub.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
+    sub.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    sub.add_argument(
         "--html", type=file_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
     )
 

@@ -78,7 +78,8 @@ class Parser(argparse.ArgumentParser):
         """End with exit code 2 and argparse's `message`, or a clearer one; control characters are spelled out."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
-        strange = [w for w in sys.argv[1:] if re.match("--?[a-z]", w) and w.partition("=")[0] not in known]
+        options = [word for word in sys.argv[1:] if re.match("--?[a-z]", word)]
+        strange = [word for word in options if word.partition("=")[0] not in known]
         if message.endswith("required: COMMAND") and groups:
             what = f"{_not_expected(strange[0], known)} A" if strange else "a"
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
@@ -99,12 +100,13 @@ class Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
-            takes = " ".join(_metavar(a) for a in self._actions if not a.option_strings) or "no argument"
+            places = [action for action in self._actions if not action.option_strings]
+            takes = " ".join(_metavar(action) for action in places) or "no argument"
             self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {self._example()}')
         listed = ", ".join(name for name in known if name.startswith("--"))
-        places = [action.dest for action in self._actions if not action.option_strings]
+        arguments = [action.dest for action in self._actions if not action.option_strings]
         for word in strange:
-            if word.strip("-").partition("=")[0] in places:
+            if word.strip("-").partition("=")[0] in arguments:
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give the {word.strip("-")} alone. {usage}')
         self.error(f"{' '.join(_not_expected(word, known) for word in strange)} Options: {listed}")
@@ -112,8 +114,9 @@ class Parser(argparse.ArgumentParser):
 
 def _metavar(action: argparse.Action) -> str:
     """What stands for the value of an argument in its help."""
-    name = action.metavar or (action.dest if not action.choices else f"one of {', '.join(map(str, action.choices))}")
-    return str(name)
+    if action.metavar:
+        return str(action.metavar)
+    return f"one of {', '.join(map(str, action.choices))}" if action.choices else action.dest
 
 
 def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
@@ -122,9 +125,10 @@ def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
     if name in known:
         return f'"{name}" stands before the command; write it at the end.'
     options = [option for option in known if option.startswith("--")]
-    beginning = [option for option in options if option[2:3] == name.strip("-")[:1]]
-    is_letter = len(name.strip("-")) == 1 and len(beginning) == 1
-    hint = f' Did you mean "{beginning[0]}"?' if is_letter else nearest(name, options)
+    letters = name.strip("-")
+    beginning = [option for option in options if option[2:3] == letters[:1]]  # those with the same first letter
+    is_short_for_one = len(letters) == 1 and len(beginning) == 1
+    hint = f' Did you mean "{beginning[0]}"?' if is_short_for_one else nearest(name, options)
     return f'"{shortened(word)}" is not expected.{hint}'
 
 

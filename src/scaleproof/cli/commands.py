@@ -45,8 +45,9 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"scaleproof {__version__}")
     top.set_defaults(parser=top)
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in () if stages_alone else MODULES:
-        module.add(commands)
+    if not stages_alone:
+        for module in MODULES:
+            module.add(commands)
     stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
     for module in STAGED:
         module.add_stages(stages)

@@ -224,7 +224,7 @@ def _find_frontier(
 
 
 def _limit(loaded: "LoadedCampaign") -> float | None:
-    """Bytes of a device that the campaign allows, where it says so."""
+    """Return the bytes of a device that the campaign allows; None where it does not say."""
     given = loaded.campaign.frontier.limit_gb
     return None if given is None else given * 1e9
 
@@ -259,6 +259,7 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
 
 
 def _link(args: argparse.Namespace) -> "Link | None":
+    """Return what the link is said to carry, and by whom; None where no option says so."""
     from scaleproof.conclude.forecast.sweep_file import Link
 
     return Link(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None

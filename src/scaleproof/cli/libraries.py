@@ -26,8 +26,9 @@ IN_CLONE = "make setup"
 
 def unusable_library(error: BaseException) -> str | None:
     """Return one line on a library that cannot be imported, and its cure; None where `error` is no such error."""
-    while isinstance(cause := error.__cause__ or error.__context__, Exception) and _library(cause):
-        error = cause  # pandas says that it lacks numpy: numpy says why
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, Exception) and _library(cause):  # pandas says that it lacks numpy: numpy says why
+        return unusable_library(cause)
     name = _library(error)
     if name is None:
         return None
@@ -39,26 +40,25 @@ def unusable_library(error: BaseException) -> str | None:
 
 def _library(error: BaseException) -> str | None:
     """Return the name by which the library whose import failed is imported; None where `error` is something else."""
-    missing = ""
-    if isinstance(error, ImportError) and error.name:
+    if isinstance(error, ImportError) and error.name:  # it names the module that is missing
         missing = error.name.partition(".")[0]
-    if missing and missing != PACKAGE:
-        return missing
-    if missing or not isinstance(error, Exception):
+        return None if missing == PACKAGE else missing
+    if not isinstance(error, Exception):
         return None
+    # Any other error that came up while a library was imported: the innermost library is at fault.
     if isinstance(error, SyntaxError):
-        bodies = [_of_file(Path(error.filename or ""))]
+        libraries = [_of_file(Path(error.filename or ""))]
     else:
-        bodies = list(_bodies(error.__traceback__))
-    return next((name for name in reversed(bodies) if name not in {PACKAGE, *sys.stdlib_module_names}), None)
+        libraries = list(_bodies(error.__traceback__))
+    return next((name for name in reversed(libraries) if name not in {PACKAGE, *sys.stdlib_module_names}), None)
 
 
 def _bodies(trace: TracebackType | None) -> Iterator[str]:
     """Yield the libraries whose modules were being imported: code of a module, below the last function of our own."""
     frames = [frame for frame, _ in walk_tb(trace)]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
-    own = max((i for i, name in enumerate(names) if name == PACKAGE), default=-1)
-    for name, frame in list(zip(names, frames, strict=True))[own + 1 :]:
+    last_own = max((place for place, name in enumerate(names) if name == PACKAGE), default=-1)
+    for name, frame in list(zip(names, frames, strict=True))[last_own + 1 :]:
         if frame.f_code.co_name == "<module>" and name != "__main__":
             yield name
 
@@ -90,4 +90,5 @@ def _cure(name: str, absent: bool) -> str:
 
 
 def _canonical(name: str) -> str:
+    """The name of a package as PEP 503 compares it: in small letters, with a hyphen for each separator."""
     return re.sub(r"[-_.]+", "-", name).lower()

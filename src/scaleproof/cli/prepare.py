@@ -87,7 +87,8 @@ def drawn(loaded: "LoadedCampaign") -> int:
     """How many tables and charts the report has."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
-    return len(charts_of(loaded)) + len(tables_of(loaded)) + 4 * bool(loaded.traced)
+    of_traces = 4 if loaded.traced else 0
+    return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
 def _checked(campaign: Path) -> "LoadedCampaign":
@@ -118,12 +119,13 @@ def stale(args: argparse.Namespace) -> None:
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
-    paths = args.campaigns or [p for p in sorted(CAMPAIGNS.glob("*.yaml")) if (args.results / p.stem / "runs").is_dir()]
-    answers = [stale_runs(path, args.results) for path in paths]
-    print(
-        "\n".join(stale_text(answer) for answer in answers)
-        or f"{args.results}: no campaign has results{other_folder()}"
-    )
+    campaigns = args.campaigns
+    if not campaigns:  # all that have results
+        files = sorted(CAMPAIGNS.glob("*.yaml"))
+        campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+    answers = [stale_runs(campaign, args.results) for campaign in campaigns]
+    text = "\n".join(stale_text(answer) for answer in answers)
+    print(text or f"{args.results}: no campaign has results{other_folder()}")
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 
@@ -139,12 +141,14 @@ def keep(args: argparse.Namespace) -> None:
 
 
 def campaign_schema(args: argparse.Namespace) -> None:
+    """Print the JSON schema of one of MODELS."""
     from scaleproof.ground.campaign.yaml_loader import schema_text
 
     print(schema_text(resolve_name(f"scaleproof.{MODELS[args.what]}")), end="")
 
 
 def corpus_list(args: argparse.Namespace) -> None:
+    """Print the table of corpora."""
     from scaleproof.conclude.forecast.requirements import corpora_text
     from scaleproof.ground.campaign.loaded import corpora
 
@@ -189,6 +193,7 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
+    """Train a tokenizer on the documents of a corpus, and write it."""
     from scaleproof.measure.corpus.encode import read
     from scaleproof.measure.corpus.tokenizer import train as train_tokenizer
 
@@ -196,6 +201,7 @@ def corpus_tokenizer(args: argparse.Namespace) -> None:
 
 
 def gpt2_tokenizer(args: argparse.Namespace) -> None:
+    """Write the tokenizer of GPT-2, whose merges are downloaded once."""
     from scaleproof.measure.corpus.remote import Remote
     from scaleproof.measure.corpus.tokenizer import from_merges
 

@@ -82,14 +82,14 @@ def as_planned(
     UserError where the campaign was edited while the job waited.
     """
     try:
-        cells = look_up()
+        present = look_up()
     except UserError:
         if not planned:
             raise
-        cells = []  # it was there
-    if planned and list(planned) != [fingerprint(one) for one in cells]:
+        present = []  # it was there when the workflow planned it
+    if planned and list(planned) != [fingerprint(item) for item in present]:
         raise UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
-    return cells
+    return present
 
 
 @contextmanager
@@ -144,6 +144,7 @@ def pairs(args: argparse.Namespace) -> None:
     witnessed = first_pair(comparison)
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
+        """Make the run of one arm of pair number `pair`, and publish it in `out`."""
         witness_steps = loaded.witness_steps(cell, comparison.pairs) if pair == witnessed else 0
         plan = PlannedRun(cell, loaded.name, args.tokens, limit, pair, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
@@ -164,6 +165,7 @@ def shared_job(args: argparse.Namespace) -> None:
     limit = loaded.campaign.resources.time_limit * 60
 
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
+        """Make one run of the job, and publish it in `out`."""
         tokens = tokens_of_run(args.results, cell)
         witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
         plan = PlannedRun(cell, loaded.name, tokens, limit, repeat, witness_steps)
@@ -172,7 +174,7 @@ def shared_job(args: argparse.Namespace) -> None:
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(
             job,
-            lambda cell, k: run_dir(args.results, loaded.name, cell.slug, k),
+            lambda cell, repeat: run_dir(args.results, loaded.name, cell.slug, repeat),
             make,
             args.out,
         )

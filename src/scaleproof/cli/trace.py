@@ -126,7 +126,8 @@ def trace_report(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
-    runs = [planned_run(place, loaded.name, cell, k) for place, cell, k in loaded.planned(args.results)]
+    planned = loaded.planned(args.results)
+    runs = [planned_run(place, loaded.name, cell, repeat) for place, cell, repeat in planned]
     files = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
     profiles = {file: read_profile(file) for file in files}
     write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))
@@ -157,12 +158,12 @@ def add(commands: Group) -> None:
 
     doc = "compare two traces: per step and rank, which parts moved"
     example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
-    two = command(traces, "diff", trace_diff, doc, example)
+    sub = command(traces, "diff", trace_diff, doc, example)
     for name in ("a", "b"):
         text = "folder of a summarised capture, a profile_summary.json, or a trace file"
-        two.add_argument(name, type=path, help=text)
-    two.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
-    two.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
+        sub.add_argument(name, type=path, help=text)
+    sub.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
+    sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
 
     doc = "say over which links a run really communicated"
     links = command(traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml")

@@ -47,6 +47,7 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def why(args: argparse.Namespace) -> None:
+    """Print where one figure of a report comes from."""
     from scaleproof.verify.campaign import why
 
     print(why(args.results, args.figure))
@@ -127,16 +128,17 @@ def _history(args: argparse.Namespace) -> None:
 
 def _draw_history(series: "History", out: Path) -> None:
     """Write the chart of a history to `out`, an .svg, and a .png beside it."""
-    from scaleproof.conclude.report.charts.history import draw_history
+    from scaleproof.conclude.report.charts.history import Rate, draw_history
 
-    # Cell -> number of the session -> its rate.
-    tracks = {
-        cell: {i: session.rates[cell] for i, session in enumerate(series.sessions) if cell in session.rates}
-        for cell in series.cells
-    }
+    tracks: dict[str, dict[int, Rate]] = {cell: {} for cell in series.cells}  # cell -> number of a session -> its rate
+    for number, session in enumerate(series.sessions):
+        for cell in series.cells:
+            if cell in session.rates:
+                tracks[cell][number] = session.rates[cell]
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
-    # Series -> the sessions that a step leads to.
-    places = {step.series: [s.session for s in series.steps if s.series == step.series] for step in series.steps}
+    places: dict[str, list[int]] = {}  # series -> the sessions that a step leads to
+    for step in series.steps:
+        places.setdefault(step.series, []).append(step.session)
     draw_history(tracks, labels, places, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")
 

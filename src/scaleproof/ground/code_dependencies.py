@@ -44,7 +44,7 @@ def closure(*entries: str) -> list[str]:
             seen.add(path)
             waiting += _imported(path)
     root = Path.cwd()
-    return sorted(str(p.relative_to(root) if p.is_relative_to(root) else p) for p in seen)
+    return sorted(str(path.relative_to(root) if path.is_relative_to(root) else path) for path in seen)
 
 
 @lru_cache

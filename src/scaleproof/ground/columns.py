@@ -53,6 +53,7 @@ class Column:
 
     @property
     def is_text(self) -> bool:
+        """Whether it holds words; all other columns hold numbers."""
         return self.unit == TEXT
 
     def text(self, value: float | None) -> str:
@@ -66,9 +67,11 @@ class Column:
     def fault(self, values: Iterable[object]) -> str:
         """What is wrong with the first faulty one of some stored values; empty if nothing is.
 
-        NaN and None are unknown values, and no fault.
+        NaN and None are unknown values, and no fault; nor is any text.
         """
-        for value in () if self.is_text else values:
+        if self.is_text:
+            return ""
+        for value in values:
             if value is not None and not isinstance(value, int | float):
                 return f"{self.name} is {str(value)[:40]!r}, no number"
             if value is not None and (value < self.least or value > self.most):
@@ -76,37 +79,46 @@ class Column:
         return ""
 
 
+# `heading`: empty for a column that is printed in no table. `more`: further fields of the column.
+
+
 def _setting(name: str, heading: str, unit: str, section: str, group: Group = "configured", **more: Any) -> Column:
+    """The column of a key of the configuration, in one of its sections."""
     return Column(name, heading, group, unit, setting=f"{section}.{name}", **more)
 
 
 def _figure(name: str, heading: str, unit: str, definition: str, file: str = BOTH, **more: Any) -> Column:
+    """The column of a figure without an interval."""
     return Column(name, heading, "figure", unit, definition, file, **more)
 
 
 def _seconds(name: str, heading: str, definition: str, file: str = BOTH) -> Column:
-    """Printed in milliseconds where its heading says so."""
+    """The column of a time, stored in seconds, and printed in milliseconds where its heading says so."""
     return _figure(name, heading, "s", definition, file, factor=1e3 if "(ms)" in heading else 1.0)
 
 
 def _bytes(name: str, heading: str, definition: str) -> Column:
-    """Printed in megabytes, where it is; of a cell the largest of its runs."""
+    """The column of an amount of memory, stored in bytes, printed in megabytes; of a cell the largest of its runs."""
     return _figure(name, heading, "bytes", definition, factor=1e-6 if heading else 1.0, over_runs="largest")
 
 
 def _rate(name: str, definition: str, file: str = BOTH, **more: Any) -> Column:
+    """The column of a rate with its interval."""
     return Column(name, "tokens/s" + INTERVAL, "rate", "tokens/s", definition, file, digits=4, **more)
 
 
 def _ratio(name: str, heading: str, definition: str, file: str = SCALING, **more: Any) -> Column:
+    """The column of a ratio with its interval."""
     return Column(name, heading + INTERVAL, "ratio", "", definition, file, **more)
 
 
 def _learnt(name: str, heading: str, unit: str, definition: str, file: str = CELLS, **more: Any) -> Column:
+    """The column of what the model has learnt."""
     return Column(name, heading, "learnt", unit, definition, file, **more)
 
 
 def _note(name: str, heading: str, definition: str, file: str) -> Column:
+    """The column of words beside the figures."""
     return Column(name, heading, "note", TEXT, definition, file)
 
 
@@ -347,7 +359,8 @@ def reference() -> str:
     """The columns as a list, file by file: a part of docs/reference.md."""
     parts = []
     for file in dict.fromkeys(column.file for column in _ENTRIES):
-        lines = [textwrap.fill(_entry(c), 118, subsequent_indent="  ") for c in _ENTRIES if c.file == file]
+        entries = [_entry(column) for column in _ENTRIES if column.file == file]
+        lines = [textwrap.fill(entry, 118, subsequent_indent="  ") for entry in entries]
         parts.append("\n".join([f"In {file}:", "", *lines]))
     return "\n\n".join(parts) + "\n"
 

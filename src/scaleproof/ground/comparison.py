@@ -41,12 +41,12 @@ class Compared:
     claims: int = 1
 
 
-def claim(one: Compared, claims: int = 1) -> str:
+def claim(compared: Compared, claims: int = 1) -> str:
     """FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
 
-    `claims`: of how many cells it shall hold at once; 1 where `one` has such an interval already (`at_once`).
+    `claims`: of how many cells it shall hold at once; 1 where the interval is such a one already (`at_once`).
     """
-    low, high = _bounds(one, claims)
+    low, high = _bounds(compared, claims)
     if low is None or high is None:
         return NO_INTERVAL
     if low <= 1 <= high:
@@ -59,31 +59,35 @@ def at_once(compared: Sequence[Compared]) -> list[Compared]:
 
     With single intervals, one of twenty equal cells would seem to differ.
     """
-    claims = sum(one.ratio is not None for one in compared)
+    claims = sum(single.ratio is not None for single in compared)
     joint = []
-    for one in compared:
-        if one.ratio is None:
-            joint.append(one)
+    for single in compared:
+        if single.ratio is None:
+            joint.append(single)
         else:
-            low, high = _bounds(one, claims)
-            joint.append(replace(one, low=low, high=high, claims=claims))
+            low, high = _bounds(single, claims)
+            joint.append(replace(single, low=low, high=high, claims=claims))
     return joint
 
 
-def _bounds(one: Compared, claims: int) -> tuple[float | None, float | None]:
-    """The interval of a cell at the level of so many claims; None where it has none."""
-    if one.ratio is None or one.low is None or one.high is None or one.freedom is None:
+def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
+    """The bounds of the interval of a ratio that holds for so many claims at once; None where it has none."""
+    ratio, low, high, freedom = compared.ratio, compared.low, compared.high, compared.freedom
+    if ratio is None or low is None or high is None or freedom is None:
         return None, None
     if claims == 1:
-        return one.low, one.high
+        return low, high
     # The interval is symmetric on the logarithm; Student's quantile for so many claims replaces that for one.
-    widening = stdtrit(one.freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(one.freedom, (1 + CONFIDENCE) / 2)
-    half = math.log(one.high / one.ratio) * float(widening)
-    return one.ratio * math.exp(-half), one.ratio * math.exp(half)
+    widening = stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(freedom, (1 + CONFIDENCE) / 2)
+    half = math.log(high / ratio) * float(widening)
+    return ratio * math.exp(-half), ratio * math.exp(half)
 
 
 def incomparable(unexpected: list[str], vary: list[str]) -> str:
-    """Why there is no ratio, with the option that allows one."""
+    """Why there is no ratio, with the option that allows one.
+
+    `unexpected`: fields that differ; `vary`: those that were meant to.
+    """
     option = " ".join([*vary, *unexpected])
     return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"
 

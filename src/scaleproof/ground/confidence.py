@@ -52,7 +52,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
         return own
-    logs = np.log([[of_cell[k] for k in sorted(rates)] for of_cell in (rates, *matching)])
+    logs = np.log([[of_cell[repeat] for repeat in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
     # Mean squares: between rounds, and of what is left of each run.
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
@@ -113,7 +113,7 @@ def paired_ratio(
         return None
     repeats = sorted(top)
     matching = [rates for rates in others if set(rates) == set(top)]
-    logs = np.log([[rates[k] for k in repeats] for rates in (top, bottom, *matching)])
+    logs = np.log([[rates[repeat] for repeat in repeats] for rates in (top, bottom, *matching)])
     variance, freedom = pooled_variance(logs)
     return _interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
 
@@ -196,7 +196,7 @@ def of_interval(value: float, low: float | None, high: float | None, n: int) -> 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
     """The estimate times an exact positive number."""
-    low, high = (None if b is None else b * factor for b in (estimate.low, estimate.high))
+    low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
     return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
 
 

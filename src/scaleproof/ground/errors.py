@@ -111,13 +111,15 @@ def edits(a: str, b: str) -> int:
     """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
     if abs(len(a) - len(b)) > 2:
         return 3
-    # Row by row of the table of edits between the first i characters of `a` and the first j of `b`.
+    # The table of edits (Damerau and Levenshtein) row by row: its entry [i][j] is the edits between the first i
+    # characters of `a` and the first j of `b`. `before` is the row above, `two_before` the one above that.
     two_before, before = [0], list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
+    for i, of_a in enumerate(a, start=1):
         row = [i]
-        for j, y in enumerate(b, start=1):
-            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            are_swapped = i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]
+        for j, of_b in enumerate(b, start=1):
+            deleted, inserted = before[j] + 1, row[j - 1] + 1
+            least = min(deleted, inserted, before[j - 1] + (of_a != of_b))
+            are_swapped = i > 1 and j > 1 and of_a == b[j - 2] and of_b == a[i - 2]
             row.append(min(least, two_before[j - 2] + 1) if are_swapped else least)
         two_before, before = before, row
     return min(before[-1], 3)

@@ -70,8 +70,8 @@ def _remove_stale(path: Path) -> None:
 
 
 def _literal(name: str) -> str:
-    """A name in a pattern of glob."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+    """A pattern of glob that matches this name alone."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -93,7 +93,7 @@ def write_json(path: Path, data: object) -> None:
 
 
 def _fields(model: Any) -> dict[str, object]:
-    """Of a model of pydantic."""
+    """The fields of a model of pydantic, for json, which does not know such models."""
     fields: dict[str, object] = model.model_dump(mode="json")
     return fields
 

@@ -51,8 +51,8 @@ class KernelSums:
     """What a report of kernels adds up to. `unknown` says why nothing can be said about communication."""
 
     total_ns: int
-    classified_share: float | None
-    unclassified_top: list[str]
+    classified_share: float | None  # of that time, in kernels of a known class; None without any kernel
+    unclassified_top: list[str]  # names of the largest kernels of no known class
     communication_ns: int
     calls_by_kernel: dict[str, int]  # of collectives
     calls: dict[str, int]  # by collective
@@ -74,19 +74,21 @@ def read_text(path: Path) -> dict[str, list[ReportLine]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
     reports: dict[str, list[ReportLine]] = {}
-    report, at = None, 0  # the report whose title came last; the index of the line
-    while at < len(lines):
-        title = TITLE.match(lines[at])
+    report = None  # the one whose title came last and whose table is still to come
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        title = TITLE.match(line)
         if title:
             report = NEWER_NAMES.get(title["report"], title["report"])
-        elif "Time (%)" in lines[at] or "Total (MB)" in lines[at]:
-            block = _block(lines, at)
-            is_csv = CSV_HEAD.match(lines[at].strip()) and "," in lines[at]
-            rows = _csv_rows(path, block, at) if is_csv else _rows(path, block, at)
-            reports.setdefault(report or _report_by_columns(lines[at]), []).extend(rows)
-            at += len(block) - 1
+        elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table
+            block = _block(lines, index)
+            is_csv = CSV_HEAD.match(line.strip()) and "," in line
+            rows = _csv_rows(path, block, index) if is_csv else _rows(path, block, index)
+            reports.setdefault(report or _report_by_columns(line), []).extend(rows)
+            index += len(block) - 1
             report = None
-        at += 1
+        index += 1
     if not reports:
         skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
         reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
@@ -104,48 +106,50 @@ def _block(lines: list[str], start: int) -> list[str]:
     return lines[start:end]
 
 
-def _rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
-    """The lines of a table in columns. `at`: index of its header in the file.
+def _rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
+    """The lines of a table in columns. `start`: index of its header in the file.
 
     The dashes below the header say where columns are: cells may be empty or hold several spaces (GridXYZ of 2022.4).
+    Raises UserError where the dashes are missing, or where a line is cut off.
     """
     dashes = block[1] if len(block) > 1 and set(block[1].strip()) == {"-", " "} else ""
     places = [match.span() for match in re.finditer("-+", dashes)]
     if not places:
         raise UserError(
-            f"{path}, line {at + 2}: a line of dashes is expected under the header; was the text cut off or changed?"
+            f"{path}, line {start + 2}: a line of dashes is expected under the header; was the text cut off or changed?"
         )
     ends = [end for _, end in places[:-1]] + [None]  # the name goes to the end of its line
 
     def cells(line: str) -> list[str]:
-        return [line[start:end].strip() for (start, _), end in zip(places, ends, strict=True)]
+        """The text of `line` in each of the columns."""
+        return [line[begin:end].strip() for (begin, _), end in zip(places, ends, strict=True)]
 
     rows = []
     for offset, line in enumerate(block[2:], start=2):
         if len(line) <= places[-1][0]:
             raise UserError(
-                f"{path}, line {at + offset + 1}: the line ends before its last column; was the text cut off?"
+                f"{path}, line {start + offset + 1}: the line ends before its last column; was the text cut off?"
             )
-        rows.append(_row(path, at + offset, cells(block[0]), cells(line), line))
+        rows.append(_row(path, start + offset, cells(block[0]), cells(line), line))
     return rows
 
 
-def _csv_rows(path: Path, block: list[str], at: int) -> list[ReportLine]:
-    """The lines of a table in CSV. `at`: index of its header in the file."""
+def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
+    """The lines of a table in CSV. `start`: index of its header in the file. Raises UserError where one is cut off."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
-    made = []
+    lines = []
     for offset, cells in enumerate(rows, start=1):
         if len(cells) != len(heads):
             raise UserError(
-                f"{path}, line {at + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
+                f"{path}, line {start + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
                 "was it cut off?"
             )
-        made.append(_row(path, at + offset, heads, cells, ",".join(cells)))
-    return made
+        lines.append(_row(path, start + offset, heads, cells, ",".join(cells)))
+    return lines
 
 
-def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
-    """The line of a report whose `cells` stand under `heads`. `at`: its index in the file; `raw`: its text.
+def _row(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
+    """The line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
 
     Time and count are 0 where the report has no such column. Raises UserError for a number that is none.
     """
@@ -155,13 +159,13 @@ def _row(path: Path, at: int, heads: list[str], cells: list[str], raw: str) -> R
         count = next((_number(values[head]) for head in COUNTS if head in values), 0)
         percent = _number(values["Time (%)"]) if "Time (%)" in values else None
     except ValueError as error:
-        raise UserError(f"{path}, line {at + 1}: {error}") from None
+        raise UserError(f"{path}, line {index + 1}: {error}") from None
     name = next((values[head] for head in reversed(values) if head in NAMES), cells[-1])
     return ReportLine(name.removeprefix(":"), int(count), int(total), percent, raw)
 
 
 def _number(text: str) -> float:
-    """A number with any grouping of its digits."""
+    """The number in `text`, with any grouping of its digits. Raises ValueError where it is none."""
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 
 

@@ -33,12 +33,12 @@ def significant(value: float, digits: int = 3, grouped: bool = False) -> str:
 
 
 def fixed(value: float, decimals: int, signed: bool = False, grouped: bool = False) -> str:
-    """With so many decimals: "12.30". `signed`: with a plus, too; `grouped`: with thousands separators."""
+    """The number with so many decimals: "12.30". `signed`: with a plus, too; `grouped`: with thousands separators."""
     return f"{value:{'+' if signed else ''}{',' if grouped else ''}.{decimals}f}"
 
 
 def scientific(value: float, decimals: int = 1, signed: bool = False) -> str:
-    """As a power of ten: "1.5e-07"."""
+    """The number as a power of ten: "1.5e-07". `signed`: with a plus, too."""
     return f"{value:{'+' if signed else ''}.{decimals}e}"
 
 
@@ -58,6 +58,7 @@ def seconds(time: float, decimals: int = 3) -> str:
 
 
 def megabytes(count: float) -> str:
+    """So many bytes in units of a million: "12.3 MB"."""
     return f"{count / 1e6:.1f} MB"
 
 
@@ -65,11 +66,13 @@ def duration(seconds: float, digits: int = 3) -> str:
     """A time in seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones from minutes on."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.{digits}g} min" if seconds < 7200 else f"{seconds / 3600:,.{max(digits, 3)}g} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.{digits}g} min"
+    return f"{seconds / 3600:,.{max(digits, 3)}g} h"
 
 
 def is_useless(low: float, high: float, n: float) -> bool:
-    """Whether the bounds of an interval say nothing: ten times apart, or twice where there are only two runs."""
+    """Whether the bounds of an interval over `n` runs say nothing: ten times apart, or twice where `n` is two."""
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 

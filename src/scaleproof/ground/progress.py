@@ -35,6 +35,7 @@ def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[in
         return
 
     def came(count: int) -> None:
+        """Note `count` further bytes, and print a line with each tenth of `total`."""
         nonlocal done
         before, done = done, done + count
         if total and done * 10 // total > before * 10 // total:  # another tenth is complete

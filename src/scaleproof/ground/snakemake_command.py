@@ -47,7 +47,7 @@ def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> No
 
 
 def _quoted(path: str) -> str:
-    """As a shell takes it: ~ is a home folder only outside of quotes."""
+    """`path` as a shell takes it: ~ is a home folder only outside of quotes."""
     home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
     return home + shlex.quote(rest)
 
@@ -61,6 +61,7 @@ def options_for(target: Path) -> str:
 
 
 def _noted(campaign: Path) -> str | None:
+    """Snakemake's options by the note in a campaign's folder; None where there is no readable one."""
     return _read(campaign / NOTE, lambda note: str(note["options"]))
 
 

@@ -17,6 +17,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing speaks against the machine: PASS, or nothing to look at."""
         return self.status != "FAIL"
 
 
@@ -26,5 +27,5 @@ def judged(ok: bool, evidence: str, advice: str = "", **values: object) -> Verdi
 
 
 def not_here(why: str) -> Verdict:
-    """What was to be looked at is not there."""
+    """The verdict where what was to be looked at is not there. `why`: its evidence."""
     return Verdict("not here", why)

@@ -1,4 +1,4 @@
-"""Did both arms of an A/B comparison run?"""
+"""Did both arms, the configurations A and B, of an A/B comparison run?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scaleproof.ground.records.run import Run
 
 @dataclass(frozen=True)
 class Arms:
-    """The runs of the A/B comparison `name`: `pairs` of A and B, and `null_pairs` of A and A."""
+    """The runs of the A/B comparison `name`: `pairs` of A and B, and `null_pairs` of A and A, which show the noise."""
 
     name: str
     pairs: tuple[tuple[Run, Run], ...]

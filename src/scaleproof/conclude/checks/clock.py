@@ -51,48 +51,47 @@ CLOCK_DIFFERS = Code(
 
 @of_run.check(CLOCK_DIFFERS)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose step timer disagrees with another clock on the window, at the first that does.
+    """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it."""
+    disagreement = next(_disagreements(run), None)
+    if disagreement:
+        yield Flag(disagreement)
 
-    The others: the ranks' own clock, what the rest of the run leaves for the window, and the launcher's. Then Snakemake
-    on the whole run. `not ... <=` flags NaN as well.
-    """
+
+def _disagreements(run: MeasuredRun) -> Iterator[str]:
+    """Yield in words each other clock that disagrees with the run's own. `not ... <=` is true of NaN as well."""
     metrics = run.metrics
-    wall = metrics.window.wall_time_s
+    wall = metrics.window.wall_time_s  # by the step timer
+    # The time of day at the launcher's start, as the record has it and as the launcher asked for it.
     launcher = metrics.startup.launcher_epoch_s
     if launcher is not None and not abs(started(run) - launcher) <= STARTED_S:
-        yield Flag(
+        yield (
             f"the record says that it began at {metrics.timestamp_utc}, "
             f"{seconds(abs(started(run) - launcher), 0)} from its launcher's clock"
         )
-        return
+    # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= _around_tolerance(run):
-        yield Flag(
-            f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
-        )
-        return
+        yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
+    # What the other phases of the run leave for the window.
     remaining = window_of_budget(run)
     tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
     if remaining is not None and not abs(remaining - wall) <= tolerance:
-        yield Flag(
+        yield (
             f"start-up, validation and closing leave {seconds(remaining)} of the total of "
             f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"
         )
-        return
+    # The window as the launcher, another process, saw it begin and end.
     second = metrics.second_clock
     if second and second.window_s is not None:
         tolerance = LAUNCHER_SHARE * wall + LAUNCHER_S + 2 * second.resolution_s
         if not abs(second.window_s - wall) <= tolerance:
-            yield Flag(
-                f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
-            )
-            return
+            yield f"the launcher saw a window of {seconds(second.window_s)}; by its step timer it took {seconds(wall)}"
+    # The whole run, by Snakemake's clock.
     job, total = seconds_of_job(run), metrics.total_wall_time_s
-    if job is None:
-        return
-    least, most = job - LONGER_SHARE * job - LONGER_S, job + SHORTER_SHARE * job + SHORTER_S
-    if not least <= total <= most:
-        yield Flag(f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}")
+    if job is not None:
+        least, most = job - LONGER_SHARE * job - LONGER_S, job + SHORTER_SHARE * job + SHORTER_S
+        if not least <= total <= most:
+            yield f"by its own clock the whole run took {seconds(total)}; by Snakemake's its job took {seconds(job)}"
 
 
 @of_run.check(CLOCK_DIFFERS)
@@ -121,8 +120,8 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 def _slowed(run: MeasuredRun) -> float:
     """Return how many times longer the window took than on a machine that takes no cores away; at most MOST_SLOWED.
 
-    The larger of two signs: the mean step over the shortest, and, where all steps are slowed alike, the window over
-    what of it the ranks did not wait for cores. Such a machine takes cores away after the window as well.
+    A machine that takes cores away in the window does so after it as well. Of two signs of it the larger counts: some
+    steps that are slower than the shortest, and, where all are slowed alike, time in which ranks waited for cores.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
     waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
@@ -142,7 +141,8 @@ def _around_tolerance(run: MeasuredRun) -> float:
     if run.metrics.window.clock != "monotonic" or not known:
         return largest
     lost = max((rank["run_delay_s"] or 0.0) + rank["machine_steal_s"] for rank in ranks)
-    return float(min(largest, AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost))
+    of_cpus = AROUND_CPU_SHARE * wall + AROUND_CPU_S + lost
+    return float(min(largest, of_cpus))
 
 
 def window_length(rank: Rank) -> float | None:

@@ -1,4 +1,7 @@
-"""May these runs be compared: did they train alike, with the same code, versions and hardware, often enough?"""
+"""May these runs be compared: did they train alike, with the same code, versions and hardware, often enough?
+
+The census of a run is what each rank, in a process of its own, did and was set to.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -48,18 +51,17 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
     Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
     """
-    for group in same_training(runs):
-        reference = group[0]
+    for reference, *others in same_training(runs):
         expected = reference.losses[:COMPARED_STEPS]
         scale = np.maximum(np.abs(expected), SMALL_LOSS)
-        for run in group[1:]:
+        for run in others:
             losses = run.losses[:COMPARED_STEPS]
-            n = min(len(losses), len(expected))
-            amplified = amplification(reference_for(reference)).of(n)
-            tolerance = tolerances(max(loss_tolerance(r) for r in (reference, run)), n) * amplified
-            tolerance[comparable(tolerance) :] = np.inf  # from where rounding is amplified too far
-            # NaN, after a loss that is no number, counts as no difference.
-            difference = np.abs(losses[:n] - expected[:n]) / scale[:n]
+            steps = min(len(losses), len(expected))  # that both runs made
+            loosest = max(loss_tolerance(reference), loss_tolerance(run))
+            tolerance = tolerances(loosest, steps) * amplification(reference_for(reference)).of(steps)
+            tolerance[comparable(tolerance) :] = np.inf  # from where training amplifies rounding too far to compare
+            # A loss that is not a number makes a difference of NaN, which is above no tolerance.
+            difference = np.abs(losses[:steps] - expected[:steps]) / scale[:steps]
             if len(losses) != len(expected) or (difference > tolerance).any():
                 step = int(np.nan_to_num(difference / tolerance).argmax())
                 yield Flag(
@@ -81,7 +83,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag in which code, versions, environment variables and hardware the runs of a campaign differ."""
+    """Flag a campaign whose runs differ in code, versions, environment variables or hardware: the fields that do."""
     recorded = [dict(provenance(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
     for fields in recorded:
@@ -109,11 +111,12 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
 )
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag each run whose rate is far from the median of its cell's repeats: it is shown, never dropped silently."""
-    for repeats in _groups(runs, lambda r: r.metrics.cell):
+    for repeats in _groups(runs, lambda run: run.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
-            if max(rate / middle, middle / rate) > APART:
+            times_apart = max(rate / middle, middle / rate)  # 1 or more, on whichever side of the median the rate is
+            if times_apart > APART:
                 loads = ", ".join(fixed(rank["cpu_load"], 2) for rank in run.metrics.ranks if "cpu_load" in rank)
                 used = f"; its processes used {loads} cores" if loads else ""
                 yield Flag(
@@ -126,7 +129,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    alone = [repeats[0] for repeats in _groups(runs, lambda r: r.metrics.cell) if len(repeats) == 1]
+    alone = [repeats[0] for repeats in _groups(runs, lambda run: run.metrics.cell) if len(repeats) == 1]
     if alone:
         advice = "Raise `repeats`; 5 or more make intervals useful."
         yield Flag("n=1: there is no interval", about=alone, advice=advice)
@@ -136,7 +139,8 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 def tolerances(loosest: float, steps: int) -> np.ndarray:
     """Return the allowed relative difference of losses at each step, an array of `steps` numbers.
 
-    In fp32 that of a replay for as many steps as one takes, then growing to `loosest`; in lower precision `loosest`.
+    In fp32 it is EXACT for EXACT_STEPS steps and then grows with the square of the step, up to `loosest`; in a lower
+    precision, of which `loosest` is that of fp32 or more, it is `loosest` in all steps.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)
@@ -153,11 +157,11 @@ def loss_tolerance(run: MeasuredRun) -> float:
 def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
     for group in _groups(runs, _training_identity):
-        yield sorted(group, key=lambda r: (len(r.metrics.ranks), r.metrics.cell, r.metrics.repeat))
+        yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
 
 
 def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
-    """Return lists of runs with one `key`, in the order in which they come."""
+    """Return the runs as lists, one for each value of `key`, in the order in which they come."""
     grouped: dict[str, list[AnyRun]] = defaultdict(list)
     for run in runs:
         grouped[key(run)].append(run)
@@ -167,29 +171,33 @@ def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRu
 def _training_identity(run: MeasuredRun) -> str:
     """Return a text that is the same for runs that should make the same steps."""
     config = run.metrics.config
-    work = {k: v for k, v in config["work"].items() if k not in CHANGES_NO_SAMPLE}
+    work = {name: value for name, value in config["work"].items() if name not in CHANGES_NO_SAMPLE}
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
 def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of code, versions, environment and hardware, which no campaign varies."""
+    """Yield (name, value) of each thing that should be equal in all runs of a campaign: no key of it varies any.
+
+    That is the code, the versions, the environment and the hardware. Versions and variables come twice, as the
+    launcher's process has them and as rank 0 saw them in its own.
+    """
     metrics = run.metrics
     hardware = metrics.hardware
     gpus = hardware.get("gpus", [])
     yield "code", metrics.code_sha256
-    yield from ((name, value) for name, value in metrics.env.items() if name not in OF_THE_LAUNCHER)
+    yield from ((name, value) for name, value in metrics.env.items() if name not in OF_THE_LAUNCHER)  # the launcher's
     yield "cpu_model", hardware["cpu_model"]
     yield "cpu_count", hardware["cpu_count"]
     yield "memory_gib", round(hardware["memory_bytes"] / 2**30)  # nodes of one kind differ by some pages
     yield from ((name, hardware[name]) for name in ("cuda_driver", "container", "modules") if name in hardware)
     yield from ((f"gpu {name}", sorted({gpu[name] for gpu in gpus})) for name in GPU_SETTINGS if gpus)
-    yield "device", sorted({r["device_name"] for r in metrics.ranks})
+    yield "device", sorted({rank["device_name"] for rank in metrics.ranks})
     yield "os", metrics.host["os"]
     yield "launcher", (metrics.scheduler or {}).get("type", "local")
-    if isinstance(metrics, Measured) and metrics.census:
-        seen = metrics.census[0].env.items()
-        yield from ((f"{name} of rank 0", value) for name, value in seen if name not in OF_THE_LAUNCHER)
-    if isinstance(metrics, Printed):
+    if isinstance(metrics, Measured) and metrics.census:  # a run of the trainer; the first census is that of rank 0
+        env_of_rank = metrics.census[0].env
+        yield from ((f"{name} of rank 0", value) for name, value in env_of_rank.items() if name not in OF_THE_LAUNCHER)
+    if isinstance(metrics, Printed):  # a run of somebody else's program
         program = metrics.program
         yield "commit of the program", program.git_commit
         yield from ((f"{package} of the program", version) for package, version in program.versions.items())

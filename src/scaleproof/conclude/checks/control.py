@@ -32,44 +32,51 @@ STEPS = 4  # that make a habit
 )
 def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose steps do more, or take longer, than a bare loop and the exchange of gradients explain."""
+    habit = _habit(run)
+    if habit:
+        yield Flag(f"{habit}{_beside_the_bare_loop(run)}")
+    else:
+        yield from _longer_than_the_bare_loop(run)
+
+
+def _habit(run: MeasuredRun) -> str | None:
+    """Return in words what the first rank to do so does in its steps beside training; None where no rank does.
+
+    That is collecting garbage in half of the steps, or writing a page to files in each, of a window of several steps.
+    """
     steps = run.metrics.window.step_time_n
-    for rank in run.metrics.ranks if steps >= STEPS else ():
+    if steps < STEPS:
+        return None
+    for rank in run.metrics.ranks:
         collections, written = rank.get("full_collections") or 0, rank.get("bytes_written") or 0
         if collections >= COLLECTED * steps:
-            yield Flag(
-                f"rank {rank['rank']} collected all garbage {plural(collections, 'time')} in the {steps} steps of the "
-                f"window{_beside_the_bare_loop(run)}"
-            )
-            return
+            times = plural(collections, "time")
+            return f"rank {rank['rank']} collected all garbage {times} in the {steps} steps of the window"
         if written >= PAGE * steps:
-            yield Flag(
-                f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
-                f"{_beside_the_bare_loop(run)}"
-            )
-            return
-    yield from _longer_than_the_bare_loop(run)
+            return f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
+    return None
 
 
 def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain.
 
-    On a CPU by processor time, which other programs do not lengthen much. What sharding costs beside its traffic has
-    no formula, and of several GPUs a trace says what overlaps.
+    On a CPU it is judged by processor time, which other programs do not lengthen much. Only `single` and `ddp` are,
+    since what sharding costs beside its traffic has no formula; and not several GPUs, whose overlap a trace shows.
     """
-    controls = [census.control for census in run.metrics.census or []]
+    controls = [census.control for census in run.metrics.census or []]  # the bare loop of each rank
     if run.metrics.training_config.strategy not in ("single", "ddp") or not controls or None in controls:
         return
     on_gpu = run.metrics.ranks[0]["device_name"] != "cpu"
     if on_gpu and run.n_devices > 1:
         return
     steps, exchanged = run.metrics.window.step_time_n, _exchanged(run)
-    times = []  # of a step and of what explains it, in seconds, by rank
+    times = []  # (seconds of a step, seconds of it that are explained) of each rank
     for rank, control in zip(run.metrics.ranks, controls, strict=True):
         if control is None:
             return
         step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
         times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged))
-    step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])
+    step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])  # of the rank with the least unexplained
     if step_s > explained_s:
         kind = "" if on_gpu else " of processor time"
         yield Flag(
@@ -81,7 +88,7 @@ def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _beside_the_bare_loop(run: MeasuredRun) -> str:
-    """Return the end of the evidence that has the time of a step and of the bare loop; "" without a control."""
+    """Return the end of the evidence: a step's time beside that of the bare loop; "" where no bare loop was run."""
     bare = _bare_s(run)
     if bare is None:
         return ""
@@ -89,7 +96,7 @@ def _beside_the_bare_loop(run: MeasuredRun) -> str:
 
 
 def _bare_s(run: MeasuredRun) -> float | None:
-    """Return the seconds of a step in the bare loops of all ranks, the longest; None where there are none."""
+    """Return the seconds of a bare loop's step, the longest of all ranks; None unless every rank ran such a loop."""
     controls = [census.control for census in run.metrics.census or []]
     times = [control.step_s for control in controls if control]
     return max(times) if times and len(times) == len(controls) else None

@@ -58,7 +58,8 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later
         for run in group[1:]:
             loss = _validation_loss(run)
-            tolerance = max(TOLERANCE[r.metrics.training_config.precision] for r in (run, reference)) * amplified
+            precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}
+            tolerance = max(TOLERANCE[precision] for precision in precisions) * amplified
             difference = abs(loss - expected) / max(expected, SMALL_LOSS)
             if tolerance <= MEANINGLESS and difference > tolerance:
                 yield Flag(

@@ -27,7 +27,7 @@ DISTINCT = 10  # values that tell a series from another
 OWN_NOISE, ONE_RATIO = 1e-4, 1e-6  # standard deviations of logarithms of step times: of a run, of two runs' ratio
 REPEAT_FOLDER = re.compile(r"rep(\d+)")
 
-Timed = tuple[MeasuredRun, np.ndarray]  # with the logarithms of its step times
+Timed = tuple[MeasuredRun, np.ndarray]  # a run, and the logarithms of its step times
 
 # Checks that look at failed runs as well.
 of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
@@ -35,7 +35,10 @@ of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
 
 @of_runs.check(RUN_COPIED)
 def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each group of runs that have one id, one series of steps, one time of the window or one series of waits."""
+    """Flag each group of runs that have one id, one series of steps, one time of the window or one series of waits.
+
+    A group is flagged once, though it may have several of these in common. At last come repeats that are scaled copies.
+    """
     identities: dict[str, Callable[[MeasuredRun], Any]] = {
         "run id": lambda run: run.metrics.run_id,
         "series of steps": lambda run: run.metrics.files.get(STEPS),
@@ -52,15 +55,18 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
         for value, group in groups.items():
             if len(group) < 2:
                 continue
-            names = frozenset(str(run.folder) for run in group)
-            if names not in reported:
-                reported.add(names)
+            folders = frozenset(str(run.folder) for run in group)
+            if folders not in reported:
+                reported.add(folders)
                 yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
     yield from _scaled_copies(runs, reported)
 
 
 def _waits(run: MeasuredRun) -> str | None:
-    """Return the digest of all of a run's waits for data; None where they are too alike to tell runs apart."""
+    """Return the digest of a run's waits for data, in all steps of all ranks; None where they tell no run from another.
+
+    That is where they have fewer than DISTINCT different values, which two runs may share by chance.
+    """
     if len(np.unique(run.waits)) < DISTINCT:
         return None
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
@@ -69,8 +75,8 @@ def _waits(run: MeasuredRun) -> str | None:
 def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
     """Flag pairs of repeats of a cell whose step times have one ratio throughout: one of them was made of the other.
 
-    No two runs come near: each step of each run has a noise of its own. `reported`: folders of the groups of runs that
-    have a flag already.
+    No two sound runs come near: each step of each run has a noise of its own. Runs with few or equal step times are
+    left out. `reported`: the folders of each group of runs that has a flag already.
     """
     cells: dict[str, list[Timed]] = defaultdict(list)
     for run in runs:
@@ -81,11 +87,11 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
         if logs.std() > OWN_NOISE:
             cells[run.metrics.cell].append((run, logs))
     for repeats in cells.values():
-        for (first, a), (second, b) in _of_one_ratio(repeats):
+        for (first, first_logs), (second, second_logs) in _of_one_ratio(repeats):
             if frozenset((str(first.folder), str(second.folder))) not in reported:
-                ratio = float(np.exp((b - a).mean()))
+                ratio = float(np.exp((second_logs - first_logs).mean()))
                 yield Flag(
-                    f"all {len(a)} steps of {second.name} took {fixed(ratio, 6)} times as long as those of "
+                    f"all {len(first_logs)} steps of {second.name} took {fixed(ratio, 6)} times as long as those of "
                     f"{first.name}",
                     about=[first, second],
                 )
@@ -94,13 +100,13 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
 def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
     """Yield pairs of repeats with equally many steps whose logarithms of step times differ by one constant."""
     for length in dict.fromkeys(len(logs) for _, logs in repeats):
-        alike = [(run, logs) for run, logs in repeats if len(logs) == length]
-        table = np.array([logs for _, logs in alike])  # (runs, steps)
-        for place, first in enumerate(alike):
-            later = alike[place + 1 :]
+        of_length = [(run, logs) for run, logs in repeats if len(logs) == length]
+        table = np.array([logs for _, logs in of_length])  # (runs, steps)
+        for place, first in enumerate(of_length):
+            # Each later run against this one: where the difference of the logarithms is the same in all steps.
             spread = (table[place + 1 :] - table[place]).std(axis=1)
             for index in np.flatnonzero(spread < ONE_RATIO):
-                yield first, later[index]
+                yield first, of_length[place + 1 + index]
 
 
 @of_runs.check(
@@ -116,17 +122,18 @@ def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
 )
 def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag each pair of runs that used the same device at the same time."""
-    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # start, end, run; by time
+    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
     for place, (start, end, first) in enumerate(spans):
-        for later, _, second in islice(spans, place + 1, None):
-            if later >= end:  # as do all that follow
+        for later_start, _, second in islice(spans, place + 1, None):
+            if later_start >= end:  # as do all that follow
                 break
+            # Copies of one record are `runs_are_no_copies`' matter.
             if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
                 continue
             if _apart_since_boot(first, second):
                 continue
             yield Flag(
-                f"{second.name} began {seconds(later - start, 1)} after {first.name}, "
+                f"{second.name} began {seconds(later_start - start, 1)} after {first.name}, "
                 f"which took {seconds(end - start, 1)}, on the same devices",
                 about=[first, second],
             )
@@ -152,12 +159,14 @@ def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
 
     The time of day can be set, this clock cannot. False where the runs share no host or have no such clock.
     """
-    spans = [
-        (*_on_monotonic_clock(a), *_on_monotonic_clock(b))
-        for a, b in product(first.metrics.ranks, second.metrics.ranks)
-        if a["host"] == b["host"] and "window_start_monotonic_s" in a.keys() & b.keys()
+    pairs = [
+        (_on_monotonic_clock(rank), _on_monotonic_clock(other))
+        for rank, other in product(first.metrics.ranks, second.metrics.ranks)
+        if rank["host"] == other["host"] and "window_start_monotonic_s" in rank.keys() & other.keys()
     ]
-    return bool(spans) and all(end <= later or later_end <= start for start, end, later, later_end in spans)
+    return bool(pairs) and all(
+        end <= other_start or other_end <= start for (start, end), (other_start, other_end) in pairs
+    )
 
 
 def started(run: MeasuredRun) -> float:
@@ -199,7 +208,7 @@ def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
             evidence = f"{run.name} is configured as {strategy} on {execution['geometry']}"
             yield Flag(evidence, about=[run], code="cell-misnamed")
         elif not any(word in cell for word in SEARCHED):
-            by_fingerprint[run.metrics.fingerprint].setdefault(cell, run)
+            by_fingerprint[run.metrics.fingerprint].setdefault(cell, run)  # one run of each cell
     for alike in by_fingerprint.values():
         if len(alike) > 1:
             evidence = f"{' and '.join(sorted(alike))} have one configuration"
@@ -218,12 +227,12 @@ def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag the first cell that was over hours before the next one began: cells are to be measured in turns."""
-    times: dict[str, list[float]] = defaultdict(list)
+    """Flag the first cell whose last run began hours before the first of another: cells are to be measured in turns."""
+    times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
     for run in runs:
         times[run.metrics.cell].append(started(run))
     cells = sorted(times, key=lambda cell: min(times[cell]))
-    starts = [min(times[cell]) for cell in cells]
+    starts = [min(times[cell]) for cell in cells]  # ascending
     for cell in cells:
         ended = max(times[cell])
         place = bisect_right(starts, ended + 3600 * HOURS_APART)  # of the first cell that began so much later
@@ -250,7 +259,7 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose metrics, launcher's record and RUN_COMPLETE.txt do not belong together."""
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
-    seal = None
+    seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
     if launcher.is_file():
         seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
@@ -258,21 +267,27 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
     if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
         problems.append("`fingerprint` is not that of `config`")
-    place = REPEAT_FOLDER.fullmatch(run.folder.name)
-    if place and int(place[1]) != metrics.repeat:
+    repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
+    if repeat_folder and int(repeat_folder[1]) != metrics.repeat:
         problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
-    complete = run.folder / COMPLETE
-    if complete.is_file():
-        repeated = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
-        recorded = {
-            "tokens_per_sec": metrics.window.tokens_per_s,
-            "total_wall_time_sec": metrics.total_wall_time_s,
-        }
-        for name, value in recorded.items():
-            if name in repeated and repeated[name] != fixed(value, 2):
-                problems.append(f"{name} is {repeated[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}")
+    problems += _problems_of_complete(run)
     if problems:
         yield Flag("; ".join(problems))
+
+
+def _problems_of_complete(run: MeasuredRun) -> Iterator[str]:
+    """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, are not those of the metrics."""
+    complete = run.folder / COMPLETE
+    if not complete.is_file():
+        return
+    repeated = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
+    recorded = {
+        "tokens_per_sec": run.metrics.window.tokens_per_s,
+        "total_wall_time_sec": run.metrics.total_wall_time_s,
+    }
+    for name, value in recorded.items():
+        if name in repeated and repeated[name] != fixed(value, 2):
+            yield f"{name} is {repeated[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}"
 
 
 @of_all_runs.check(
@@ -313,21 +328,19 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
 def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
     """Flag what a reader of the figures should know of how they came about.
 
-    That is repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand.
+    That is repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand. Cells
+    of which no run was measured have no figures, and no flag.
     """
-    sound = {run.metrics.cell for run in measured(runs)}
+    measured_cells = {run.metrics.cell for run in measured(runs)}
     failures: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if not run.ok:
             failures[run.metrics.cell].append(run)
-    for cell in sorted(sound):
+    for cell in sorted(measured_cells & failures.keys()):
         failed = failures[cell]
-        if failed:
-            reasons = ", ".join(
-                f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure
-            )
-            yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
-    yield from _missing_repeats(runs, sound)
+        reasons = ", ".join(f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure)
+        yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
+    yield from _missing_repeats(runs, measured_cells)
     dirty = [run for run in measured(runs) if run.metrics.git_dirty]
     if dirty:
         yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
@@ -336,16 +349,20 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
         yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured(runs))
 
 
-def _missing_repeats(runs: Sequence[Run], sound: set[str]) -> Iterator[Flag]:
-    """Flag each cell in `sound`, the measured ones, that lacks folders of repeats which other cells have."""
-    folders: dict[str, dict[int, Path]] = defaultdict(dict)
+def _missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
+    """Flag each cell in `measured_cells` that lacks folders of repeats which other cells have."""
+    folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
         if run.folder.name == f"rep{run.metrics.repeat}":  # an arm of a pair is no repeat: pairs of A and A have no B
             folders[run.metrics.cell][run.metrics.repeat] = run.folder
     most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
-    for cell in sorted(sound & folders.keys()):
+    for cell in sorted(measured_cells & folders.keys()):
         cell_folder = next(iter(folders[cell].values())).parent
-        missing = [k for k in range(1, most + 1) if k not in folders[cell] and not (cell_folder / f"rep{k}").exists()]
+        missing = [
+            repeat
+            for repeat in range(1, most + 1)
+            if repeat not in folders[cell] and not (cell_folder / f"rep{repeat}").exists()
+        ]
         if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
             plural_s = "s" if len(missing) > 1 else ""
             repeats = f"repeat{plural_s} {', '.join(map(str, missing))}"

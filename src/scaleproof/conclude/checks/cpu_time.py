@@ -46,11 +46,19 @@ def sampling_error(cpu_s: float) -> float:
 )
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each host on which other programs took much CPU time in the window; of older records, just before it."""
-    if any("machine_busy_s" not in rank for rank in run.metrics.ranks):
-        busy = run.metrics.host.get("cpu_busy_before")
-        if busy is not None and busy > BUSY:
-            yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
+    if all("machine_busy_s" in rank for rank in run.metrics.ranks):
+        yield from _busy_in_window(run)
         return
+    busy = run.metrics.host.get("cpu_busy_before")
+    if busy is not None and busy > BUSY:
+        yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
+
+
+def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag each host whose CPU time other programs took in the window; a note where they left the ranks' cores alone.
+
+    Every rank counted the busy time of its whole machine, so that the count of one rank on each host is enough.
+    """
     ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
     for rank in run.metrics.ranks:
         ranks_by_host[rank["host"]].append(rank)
@@ -59,12 +67,12 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
         others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity and others - sampling_error(capacity) > BUSY * capacity:
             bound = _on_cores(run)
-            beside = bool(bound) and not any(_taken(rank) > sampling_error(_available(rank)) for rank in bound)
-            where = ", on other cores than those of the ranks" if beside else ""
+            is_elsewhere = bool(bound) and not any(_taken(rank) > sampling_error(_available(rank)) for rank in bound)
+            where = ", on other cores than those of the ranks" if is_elsewhere else ""
             yield Flag(
                 f"other programs used {percent(others / capacity)} of the CPU time of {host} during the window, "
                 f"{seconds(others, 2)} of processor time{where}",
-                severity="note" if beside else None,
+                severity="note" if is_elsewhere else None,
             )
 
 
@@ -108,10 +116,11 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
 def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run on one host whose CPU ranks all left their cores idle for much of the window."""
     ranks = _on_cores(run)
-    one_host = len({rank["host"] for rank in ranks}) == 1
-    if not one_host or len(ranks) < len(run.metrics.ranks) or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
+    is_one_host = len({rank["host"] for rank in ranks}) == 1
+    all_watched = len(ranks) == len(run.metrics.ranks)
+    if not is_one_host or not all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
         return
-    idle = [
+    idle = [  # part of each rank's cores that neither a program nor the host of a virtual machine used
         1 - (rank["cores_busy_s"] + _stolen(rank) + sampling_error(_available(rank))) / _available(rank)
         for rank in ranks
     ]
@@ -167,14 +176,16 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
 def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run on CPUs where one rank took far more processor time than the others, in probed steps as well."""
     ranks, window = run.metrics.ranks, run.metrics.window
-    if len(ranks) < 2 or len(_on_cores(run)) < len(ranks) or window.wall_time_s < LONG_ENOUGH_S:
+    all_watched = len(_on_cores(run)) == len(ranks)
+    if len(ranks) < 2 or not all_watched or window.wall_time_s < LONG_ENOUGH_S:
         return
     used = [float(rank["cpu_s"]) for rank in ranks]
     slowest = max(range(len(used)), key=used.__getitem__)
+    # The probed steps tell work that belongs to the steps from what happened in the window once.
     for when in ("before", "after"):
         probed = [getattr(census, when) for census in run.metrics.census or []]
         busy = [step.busy_s if step else None for step in probed]
-        if len(busy) < len(ranks) or any(value is None for value in busy):
+        if len(busy) < len(ranks) or None in busy:
             return
         ratio, _ = _excess(busy, slowest)
         if ratio < UNEVEN:
@@ -188,8 +199,8 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _excess(values: list[Any], place: int) -> tuple[float, float]:
-    """Return ratio and difference of the value at index `place` and the median of the others (0: ratio 0)."""
-    others = median(value for i, value in enumerate(values) if i != place)
+    """Return (ratio, difference) of the value at index `place` and the median of the others; a median of 0: ratio 0."""
+    others = median(value for index, value in enumerate(values) if index != place)
     ratio = values[place] / others if others else 0.0
     return ratio, values[place] - others
 
@@ -243,6 +254,7 @@ def _shared(ranks: list[Rank]) -> bool:
 
 
 def _length(rank: Rank) -> float:
+    """Return the seconds of a rank's window; 0 where they are not recorded."""
     return window_length(rank) or 0.0
 
 

@@ -57,9 +57,9 @@ def device_bytes(text: str) -> float:
 def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose weights, gradients and optimizer state take far less or more memory than the formula says."""
     memory = run.metrics.memory
-    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0
-    offload = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
-    if 0 < ratio < LEAST_STATE and not offload:
+    ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
+    is_offloaded = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
+    if 0 < ratio < LEAST_STATE and not is_offloaded:
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
             f"formula ({fixed(ratio, 2)}x)",

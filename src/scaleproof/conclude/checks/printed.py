@@ -58,16 +58,20 @@ def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
 def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     """Return the seconds from the window's first printed line to its last: as the program says, and the launcher.
 
-    None where the lines do not tell: not every step was printed, or all lines arrived at once.
+    None where the lines do not tell: the program prints no step times or not every step, or the launcher received all
+    lines within LEAST_S.
     """
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
         return None
-    reading, launcher_s = metrics.reading, metrics.second_clock.window_s
-    if reading.first_step is None or reading.last_step is None or launcher_s is None or launcher_s < LEAST_S:
+    launcher_s = metrics.second_clock.window_s
+    if launcher_s is None or launcher_s < LEAST_S:
         return None
-    times = run.window["step_time_s"]
-    if reading.last_step - reading.first_step != len(times) - 1:
+    first, last = metrics.reading.first_step, metrics.reading.last_step
+    if first is None or last is None:
+        return None
+    times = run.window["step_time_s"]  # of the lines that were printed
+    if last - first != len(times) - 1:
         return None
     return float(times[1:].sum()), launcher_s  # the first line stands at the end of its step
 
@@ -84,13 +88,14 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     )
 )
 def loss_moves(run: TimedRun) -> Iterator[Flag]:
-    """Flag a run whose printed loss is one number throughout."""
+    """Flag a run whose printed loss is one number throughout, with enough digits to show a change."""
     losses = run.window["loss"]
-    if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all() or np.ptp(losses) > 0:
+    if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all():
         return
     loss = float(losses[0])
+    is_constant = np.ptp(losses) == 0
     has_enough_digits = round(loss, FEWEST_DIGITS - 1) != loss
-    if has_enough_digits:
+    if is_constant and has_enough_digits:
         yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")
 
 
@@ -108,19 +113,19 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
 )
 def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag the cells whose printed times cover the least and the most of the launcher's time, where these differ."""
-    parts: dict[str, list[float]] = defaultdict(list)
+    shares: dict[str, list[float]] = defaultdict(list)  # cell -> part of the launcher's time, of each run
     for run in runs:
         if window_s := _window_by_two_clocks(run):
             printed_s, launcher_s = window_s
-            parts[run.metrics.cell].append(printed_s / launcher_s)
-    share = {cell: median(values) for cell, values in parts.items()}
-    if len(share) < 2:
+            shares[run.metrics.cell].append(printed_s / launcher_s)
+    covered = {cell: median(of_runs) for cell, of_runs in shares.items()}
+    if len(covered) < 2:
         return
-    least, most = min(share, key=share.__getitem__), max(share, key=share.__getitem__)
-    if share[most] > APART * share[least]:
+    least, most = min(covered, key=covered.__getitem__), max(covered, key=covered.__getitem__)  # cells
+    if covered[most] > APART * covered[least]:
         yield Flag(
-            f"printed times cover {percent(share[least])} of the time of {least} and {percent(share[most])} of that "
-            f"of {most}",
+            f"printed times cover {percent(covered[least])} of the time of {least} and {percent(covered[most])} of "
+            f"that of {most}",
             cells=[least, most],
             about=[run for run in runs if run.metrics.cell in (least, most)],
         )

@@ -19,6 +19,7 @@ from scaleproof.ground.records.run import MeasuredRun
 SAME = 1e-6  # relative; 1,702 figures of sound runs agree within it
 RECOMPUTED = 4 / 3  # FLOPs with full activation checkpointing over those without: the forward pass is made twice
 Figures = Iterator[tuple[str, float | None, float | None]]  # name, recorded value, value computed again
+MOST_QUOTED = 4  # figures in the evidence of a flag
 
 
 @of_run.check(
@@ -44,13 +45,14 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     if whole is not None and not whole >= window:
         wrong.insert(0, f"the whole run took {_printed(whole)} s, less than its window of {_printed(window)} s")
     if wrong:
-        evidence = "; ".join(wrong[:4])
-        if len(wrong) > 4:
-            evidence += f"; and {len(wrong) - 4} more"
+        evidence = "; ".join(wrong[:MOST_QUOTED])
+        if len(wrong) > MOST_QUOTED:
+            evidence += f"; and {len(wrong) - MOST_QUOTED} more"
         yield Flag(evidence)
 
 
 def _printed(figure: float | None) -> str:
+    """Return a figure with 9 digits, and what is missing as it stands in the record, as null."""
     return "null" if figure is None else significant(figure, 9)
 
 
@@ -62,8 +64,8 @@ def same(recorded: float | None, computed: float | None) -> bool:
 
 
 def figures(run: MeasuredRun) -> Figures:
-    """Yield name, recorded value and value computed again of every figure of a run that can be."""
-    parts = (
+    """Yield (name, recorded value, value computed again) of every figure of a run that can be computed again."""
+    sections = (
         _of_window,
         _of_work,
         _of_configuration,
@@ -74,11 +76,14 @@ def figures(run: MeasuredRun) -> Figures:
         _of_census,
         _of_startup,
     )
-    return chain.from_iterable(part(run) for part in parts)
+    return chain.from_iterable(figures_of(run) for figures_of in sections)
 
 
 def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
-    """Yield settings that a record states twice, and differently: name, value, other place, value there."""
+    """Yield (name, value, other place, value there) of each setting that a record states differently in two places.
+
+    The other place is the configuration, or the census of rank 0: what this rank did and was set to.
+    """
     metrics = run.metrics
     training, config = metrics.training_config, metrics.config
     execution, work = config["execution"], config["work"]
@@ -92,27 +97,30 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     pairs.append(
         ("data.tokenizer", metrics.data.get("tokenizer", workload["tokenizer"]), "config", workload["tokenizer"])
     )
-    for census in (metrics.census or [])[:1]:
+    if metrics.census:
+        probed = metrics.census[0].before
         for name in ("products", "gradients", "reduced"):
-            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(census.before, name)))
-    engine: dict[str, Any] = {}
-    if execution["strategy"].startswith("zero"):
-        engine = metrics.engine_config or {}
-    expected = {
-        "train_batch_size": work["global_batch"],
-        "train_micro_batch_size_per_gpu": work["micro_batch"],
-        "gradient_accumulation_steps": work["accumulation"],
-        "gradient_clipping": work["optimizer"]["max_grad_norm"],
-    }
-    if engine:
+            pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(probed, name)))
+    if execution["strategy"].startswith("zero") and metrics.engine_config:
+        engine = metrics.engine_config  # DeepSpeed's
+        expected = {
+            "train_batch_size": work["global_batch"],
+            "train_micro_batch_size_per_gpu": work["micro_batch"],
+            "gradient_accumulation_steps": work["accumulation"],
+            "gradient_clipping": work["optimizer"]["max_grad_norm"],
+        }
         for name, value in expected.items():
             pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
         stage = engine.get("zero_optimization", {}).get("stage")
-        configured_stage = int(execution["strategy"].removeprefix("zero")[0])  # of "zero1-offload" 1
-        pairs.append(("engine_config.zero_optimization.stage", stage, "config", configured_stage))
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", _stage(execution["strategy"])))
     for name, stated, source, actual in pairs:
         if stated != actual:
             yield name, stated, source, actual
+
+
+def _stage(strategy: str) -> int:
+    """Return the stage in the name of a strategy of DeepSpeed: 1 of "zero1-offload"."""
+    return int(strategy.removeprefix("zero")[0])
 
 
 def _of_window(run: MeasuredRun) -> Figures:
@@ -120,10 +128,10 @@ def _of_window(run: MeasuredRun) -> Figures:
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
     for name, computed in vars(run.recomputed).items():
         yield f"window.{name}", getattr(window, name), computed
-    n, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
+    steps, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
     yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, per_device
-    yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, n
-    yield "window.micro_steps", window.micro_steps, n * accumulation
+    yield "optimizer_steps + skipped", window.optimizer_steps + window.skipped_optimizer_steps, steps
+    yield "window.micro_steps", window.micro_steps, steps * accumulation
 
 
 def _of_work(run: MeasuredRun) -> Figures:
@@ -155,7 +163,7 @@ def _of_configuration(run: MeasuredRun) -> Figures:
     if run.metrics.ledger.equal:
         yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
     if training.zero_stage is not None:
-        yield "training_config.zero_stage", training.zero_stage, int(config["execution"]["strategy"][4])
+        yield "training_config.zero_stage", training.zero_stage, _stage(config["execution"]["strategy"])
     validation = run.metrics.validation
     if validation:
         yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])
@@ -168,7 +176,7 @@ def _of_validation(run: MeasuredRun) -> Figures:
         return
     if validation.perplexity is not None:
         yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
-    if validation.accuracy is not None:  # a number of correct ones over a number of targets
+    if validation.accuracy is not None:  # how many were correct is not recorded, but it is a whole number
         yield "validation.accuracy", validation.accuracy, _whole(validation.accuracy, validation.targets)
     if validation.rank_losses is not None:
         yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
@@ -178,7 +186,7 @@ def _of_validation(run: MeasuredRun) -> Figures:
 
 
 def _whole(share: float, total: float) -> float:
-    """Return the nearest number to `share` that is a whole number over `total`."""
+    """Return the fraction of `total` that is nearest to `share` and has a whole numerator."""
     return round(share * total) / total
 
 
@@ -212,7 +220,7 @@ def _of_devices(run: MeasuredRun) -> Figures:
         yield "utilization.hfu", use.hfu, mfu * RECOMPUTED if checkpointing else None
     joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if metrics.energy.joules is not None:
-        yield "energy.joules", metrics.energy.joules, sum(j for j in joules if j is not None)
+        yield "energy.joules", metrics.energy.joules, sum(energy for energy in joules if energy is not None)
         yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
 
 
@@ -221,10 +229,12 @@ def _of_ranks(run: MeasuredRun) -> Figures:
     memory, ranks = run.metrics.memory, run.metrics.ranks
     for number, rank in enumerate(ranks):
         length = window_length(rank)
+        # Records without ready_epoch_s are older and took the load over another time than the window.
         if rank.get("cpu_s") is not None and "ready_epoch_s" in rank and length is not None:
             yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
         for gpu in rank.get("gpus") or []:
-            if (load := gpu.get("utilization_mean")) is not None:  # NVML counts whole parts of a hundred
+            load = gpu.get("utilization_mean")
+            if load is not None:  # a mean of whole parts of a hundred, as NVML gives them
                 yield f"ranks.{number}.gpus.utilization_mean", load, _whole(load, 100 * gpu["samples"])
             if gpu.get("energy_j") is not None:
                 yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
@@ -239,14 +249,17 @@ def _of_ranks(run: MeasuredRun) -> Figures:
         ("reserved", memory.max_cuda_reserved_bytes),
         ("retries", memory.cuda_alloc_retries),
     ):
-        yield f"memory: {name}", recorded, max(part[name] for part in cuda) if cuda else None
+        yield f"memory: {name}", recorded, max(of_rank[name] for of_rank in cuda) if cuda else None
 
 
 def _of_census(run: MeasuredRun) -> Figures:
-    """Yield the probed steps' numbers by the configuration; threads and rank 0's collectives by the census."""
+    """Yield the numbers of the probed steps, threads, and the collectives of a step.
+
+    Steps are numbered by the configuration; threads of each rank and collectives of rank 0 are in its census as well.
+    """
     censuses, work = run.metrics.census or [], run.metrics.config["work"]
     for number, census in enumerate(censuses):
-        yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2
+        yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2  # the last step but one
         if census.after:
             yield f"census.{number}.after.step", census.after.step, work["warmup_steps"] + work["steps"]
         if "threads" in run.metrics.ranks[number]:
@@ -270,8 +283,8 @@ def _of_startup(run: MeasuredRun) -> Figures:
     yield "startup.launch_s", startup.launch_s, program - began
     yield "startup.setup_s", startup.setup_s, ready - program
     yield "startup.warmup_s", startup.warmup_s, warm - ready
-    first = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]
-    yield "startup.first_step_s", startup.first_step_s, float(first.max())
+    first_times = run.steps["step_time_s"][run.steps["step"] == run.steps["step"].min()]  # of all ranks
+    yield "startup.first_step_s", startup.first_step_s, float(first_times.max())
     if all("closing_epoch_s" in rank for rank in ranks):
         closing = max(rank["closing_epoch_s"] for rank in ranks)
         closing_s = run.metrics.closing_s

@@ -73,7 +73,8 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
     """
     deviations = _deviations(runs)
-    repeats = np.array([k for k, values in deviations.items() for _ in values], dtype=float)
+    # The points of the line: numbers of repeats, and the deviations of their cells' rates.
+    repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)
     values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
     if len(values) < FEWEST_RUNS or len(deviations) < FEWEST_REPEATS:
         return
@@ -141,7 +142,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Fla
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return
-    correlation = lag_one(np.array([np.mean(deviations[k]) for k in sorted(deviations)]))
+    correlation = lag_one(np.array([np.mean(deviations[repeat]) for repeat in sorted(deviations)]))
     if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
         yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {fixed(correlation, 2)}")
 

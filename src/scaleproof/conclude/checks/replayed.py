@@ -1,4 +1,7 @@
-"""Did the run make the steps that an independent replay of its workload made?"""
+"""Did the run make the steps that an independent replay of its workload made?
+
+A census is what one rank did and was set to, most of it in two probed steps, before and after the window.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -72,11 +75,13 @@ DIFFER = Code(
 def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
     """Return the allowed relative difference of losses at each step that run and replay have both made."""
     precision = run.metrics.training_config.precision
-    classes = run.metrics.config["workload"]["task"] == "classification"
-    n = min(len(run.losses), len(reference.losses))
-    growth = 0.0 if classes else GROWTH[precision]
-    constant = (OF_CLASSES if classes else TOLERANCE)[precision] + growth * np.arange(n)
-    return np.asarray(constant * amplification(reference).of(n))
+    classifies = run.metrics.config["workload"]["task"] == "classification"
+    steps = min(len(run.losses), len(reference.losses))
+    if classifies:
+        of_rounding = np.full(steps, OF_CLASSES[precision])
+    else:
+        of_rounding = TOLERANCE[precision] + GROWTH[precision] * np.arange(steps)
+    return np.asarray(of_rounding * amplification(reference).of(steps))
 
 
 @of_run.check(DIFFER)
@@ -86,36 +91,37 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     if reference is None or _overflowed(run):
         return
     precision = run.metrics.training_config.precision
-    classes = run.metrics.config["workload"]["task"] == "classification"
+    classifies = run.metrics.config["workload"]["task"] == "classification"
     losses, tolerance = run.losses, loss_tolerances(run, reference)
-    n = comparable(tolerance)
-    expected = np.array(reference.losses[:n])
-    apart = (losses[:n] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
+    steps = comparable(tolerance)
+    expected = np.array(reference.losses[:steps])
+    apart = (losses[:steps] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
     difference = np.abs(apart)
-    wrong = np.flatnonzero(~(difference <= tolerance[:n]))  # a loss that is no number as well
+    wrong = np.flatnonzero(~(difference <= tolerance[:steps]))  # a loss that is no number as well
     if len(wrong):
         first = int(wrong[0])
         yield Flag(
-            f"from step {first} of {n} on: the loss is {significant(losses[first], 8)}, that of the replay "
+            f"from step {first} of {steps} on: the loss is {significant(losses[first], 8)}, that of the replay "
             f"{significant(expected[first], 8)}, {scientific(difference[first])} apart, "
             f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
-    elif precision != "fp32" and not classes and n >= STEPS:
-        yield from _bias(apart, BIAS * float(amplification(reference).of(n)[-1]), precision)
+    elif precision != "fp32" and not classifies and steps >= STEPS:
+        of_last_step = float(amplification(reference).of(steps)[-1])  # the largest: it never falls
+        yield from _bias(apart, BIAS * of_last_step, precision)
 
 
 def _bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision that are each within its tolerance, but not on average.
+    """Flag losses of a low precision whose differences from the replay are not zero on average, as those of rounding.
 
-    `apart`: relative differences from the replay, one of each step; `allowed`: of their mean.
+    `apart`: the relative difference in each step; `allowed`: what their mean may be.
     """
-    n, bias = len(apart), float(apart.mean())
-    standard_error = max(float(apart.std(ddof=1)) / n**0.5, 1e-12)
+    steps, bias = len(apart), float(apart.mean())
+    standard_error = max(float(apart.std(ddof=1)) / steps**0.5, 1e-12)
     n_errors = abs(bias) / standard_error
     if abs(bias) > allowed and n_errors > ERRORS:
         yield Flag(
-            f"over {n} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on average, "
-            f"{fixed(n_errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
+            f"over {steps} steps the losses are {scientific(bias, 1, signed=True)} from those of the replay on "
+            f"average, {fixed(n_errors, 0)} standard errors; {precision} explains {scientific(allowed, 0)}",
             severity="suspect",
             advice="Rounding has no such bias: compare the run with one in fp32, and look at model and dropout.",
         )
@@ -127,15 +133,16 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference = reference_for(run)
     if reference is None:
         return
-    classes = run.metrics.config["workload"]["task"] == "classification"
-    tolerance = AS_BUILT_OF_CLASSES if classes else AS_BUILT
+    classifies = run.metrics.config["workload"]["task"] == "classification"
+    tolerance = AS_BUILT_OF_CLASSES if classifies else AS_BUILT
     for rank, census in enumerate(run.metrics.census or []):
-        for place, (own, expected) in enumerate(zip(census.first_losses or [], reference.first_losses, strict=False)):
-            difference = abs(own - expected) / max(abs(expected), SMALL_LOSS)
-            if not difference <= tolerance:
+        losses = zip(census.first_losses or [], reference.first_losses, strict=False)  # of the rank, of the replay
+        for number, (loss, expected) in enumerate(losses, start=1):
+            difference = abs(loss - expected) / max(abs(expected), SMALL_LOSS)
+            if not difference <= tolerance:  # flags NaN as well
                 yield Flag(
-                    f"on rank {rank}, before the first step and in fp32: sample {place + 1} has a loss of "
-                    f"{significant(own, 8)}, in the replay {significant(expected, 8)}, {scientific(difference)} "
+                    f"on rank {rank}, before the first step and in fp32: sample {number} has a loss of "
+                    f"{significant(loss, 8)}, in the replay {significant(expected, 8)}, {scientific(difference)} "
                     f"apart; {scientific(tolerance, 0)} is allowed",
                     advice="Weights, positions, mask, dropout or samples are others from the start: look at what "
                     "builds the model.",
@@ -149,18 +156,17 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference = reference_for(run)
     if reference is None or _overflowed(run):
         return
-    classes = run.metrics.config["workload"]["task"] == "classification"
-    constant = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classes else 1)
-    tolerances = constant * amplification(reference).of(len(reference.gradient_norms))
+    classifies = run.metrics.config["workload"]["task"] == "classification"
+    of_rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classifies else 1)
+    tolerances = of_rounding * amplification(reference).of(len(reference.gradient_norms))  # by step
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
             step, norm = getattr(census, when), gradient_norm(run, rank, when)
             if step is None or norm is None or step.step >= len(reference.gradient_norms):
                 continue
             expected, tolerance = reference.gradient_norms[step.step], tolerances[step.step]
-            if tolerance > MEANINGLESS_NORM:  # rounding is amplified too far to compare
-                continue
-            if not abs(norm - expected) <= tolerance * expected:
+            is_meaningless = tolerance > MEANINGLESS_NORM  # training amplifies rounding too far to compare
+            if not is_meaningless and not abs(norm - expected) <= tolerance * expected:
                 yield Flag(
                     f"on rank {rank}, in step {step.step}: the gradients have a norm of {significant(norm, 5)}, in "
                     f"the replay {significant(expected, 5)}; {scientific(tolerance, 0)} is allowed",
@@ -206,7 +212,8 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose model was given other tokens than the token file has: probed steps, window and validation.
 
-    Checksums of the ranks are added up: the sum does not depend on which rank had which sample.
+    Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
+    all of its steps in their order.
     """
     reference = reference_for(run)
     if reference is None:
@@ -215,19 +222,24 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         steps = [getattr(census, when) for census in run.metrics.census or []]
         if not steps or any(step is None or step.tokens_checksum is None for step in steps):
             continue
-        total = sum(int(step.tokens_checksum, 16) for step in steps) % MODULUS
-        expected = reference.step_checksums.get(steps[0].step)
-        if expected is not None and f"{total:016x}" != expected:
+        expected = reference.step_checksums.get(steps[0].step)  # the same step on all ranks
+        if expected is not None and _sum([step.tokens_checksum for step in steps]) != expected:
             yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
-    chains = [census.tokens_in_window for census in run.metrics.census or []]
-    if reference.window_chain and chains and None not in chains:
-        total = sum(int(chain or "", 16) for chain in chains) % MODULUS
-        if f"{total:016x}" != reference.window_chain:
-            yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
+    of_ranks = [census.tokens_in_window for census in run.metrics.census or []]
+    known = [checksum for checksum in of_ranks if checksum is not None]
+    are_all_known = bool(known) and len(known) == len(of_ranks)
+    if reference.window_chain and are_all_known and _sum(known) != reference.window_chain:
+        yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
     validation = run.metrics.validation
     scored = validation.tokens_checksum if validation else None
     if scored and reference.validation_checksum and scored != reference.validation_checksum:
         yield Flag("the validation scored other tokens than those of its samples")
+
+
+def _sum(checksums: list[str]) -> str:
+    """Return the sum of checksums, modulo MODULUS, in their own form: 16 hexadecimal digits."""
+    total = sum(int(checksum, 16) for checksum in checksums) % MODULUS
+    return f"{total:016x}"
 
 
 @of_run.check(
@@ -251,7 +263,8 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     expected = reference.validation_loss
     difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
     tolerance = OF_VALIDATION[run.metrics.training_config.precision] * amplification(reference).validation
-    if tolerance <= MEANINGLESS and not difference <= tolerance:
+    is_comparable = tolerance <= MEANINGLESS  # else training amplifies rounding too far
+    if is_comparable and not difference <= tolerance:
         yield Flag(
             f"the validation loss is {significant(validation.loss, 8)}, that of the replay "
             f"{significant(expected, 8)}, {scientific(difference)} apart; {scientific(tolerance, 0)} is allowed"
@@ -272,12 +285,12 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 )
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag runs of which fewer steps are compared with the replay than usual, once for each reason."""
-    about: dict[str, list[MeasuredRun]] = defaultdict(list)
+    runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
-        for problem in _not_compared(run):
-            about[problem].append(run)
-    for problem, concerned in about.items():
-        yield Flag(problem, about=concerned)
+        for reason in _not_compared(run):
+            runs_with[reason].append(run)
+    for reason, concerned in runs_with.items():
+        yield Flag(reason, about=concerned)
 
 
 def _not_compared(run: MeasuredRun) -> Iterator[str]:

@@ -40,11 +40,13 @@ class Amplification:
 def amplification(reference: Reference | None) -> Amplification:
     """Return by how much training amplifies rounding, from how far the repetitions of a replay come apart.
 
-    Nothing is amplified where there is no reference, or it has no repetitions.
+    Repetitions make the steps of the replay with other rounding. Without a replay (`reference`), or without
+    repetitions of it, all factors are 1.
     """
     if reference is None or not reference.repetitions or not reference.losses:
         return Amplification(np.ones(0))
     replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
+    # Relative spreads, by step: each factor is a spread over that of replays in which nothing is amplified.
     losses = _apart([replay.losses for replay in replays], SMALL_LOSS)
     norms = _apart([replay.gradient_norms for replay in replays], 0.0)
     scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
@@ -55,9 +57,9 @@ def amplification(reference: Reference | None) -> Amplification:
 
 
 def _apart(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """Return for each step the largest spread of some series up to it, relative to the first series.
+    """Return for each step how far the `series` have come apart up to it, relative to the first of them.
 
-    `least`: values of the first series below it are taken as it.
+    Values of the first series that are below `least` count as `least`.
     """
     values = np.array(series)  # (series, steps)
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))

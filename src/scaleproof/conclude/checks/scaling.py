@@ -19,7 +19,7 @@ of_series: Register[ScalingSeries] = Register(lambda series: [series.name], conc
 
 def _flag(point: ScalingPoint, evidence: str, advice: str | None = None) -> Flag:
     """Return a flag about all runs of the cell at one size of a series."""
-    runs = [f"{point.cell}/rep{k}" for k in point.repeats]
+    runs = [f"{point.cell}/rep{repeat}" for repeat in point.repeats]
     return Flag(evidence, about=runs, cells=[point.cell], advice=advice)
 
 

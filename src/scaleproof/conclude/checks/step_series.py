@@ -30,24 +30,36 @@ SEPARATE = 0.05  # part of the steps of either side that may be out of its place
 )
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank that does not have each configured step once, those of the warm-up first."""
-    work, rows = run.metrics.config["work"], run.steps
+    if _is_as_written(run):
+        return
+    work = run.metrics.config["work"]
     warmup, total = work["warmup_steps"], work["warmup_steps"] + work["steps"]
-    n_ranks = len(run.metrics.ranks)
-    if len(rows) == total * n_ranks:  # the fast path: rows in the order in which a run writes them
-        written, ranks = np.divmod(np.arange(len(rows)), n_ranks)
-        in_window = (rows["phase"] == "window") == (written >= warmup)
-        if (rows["step"] == written).all() and (rows["rank"] == ranks).all() and in_window.all():
-            return
-    for rank in range(n_ranks):
-        own = rows[rows["rank"] == rank]
-        steps = np.sort(own["step"])
+    for rank in range(len(run.metrics.ranks)):
+        rows = run.steps[run.steps["rank"] == rank]
+        steps = np.sort(rows["step"])
         if len(steps) != total or (steps != np.arange(total)).any():
             yield Flag(f"rank {rank} has {len(steps)} rows of {len(set(steps.tolist()))} steps; {total} are configured")
             return
-        timed = int((own["phase"] == "window").sum())
-        if timed != work["steps"] or (own["step"][own["phase"] == "window"] < warmup).any():
-            yield Flag(f"rank {rank}: {timed} steps are of the window; {work['steps']} after {warmup} are configured")
+        timed = rows["step"][rows["phase"] == "window"]
+        if len(timed) != work["steps"] or (timed < warmup).any():
+            yield Flag(
+                f"rank {rank}: {len(timed)} steps are of the window; {work['steps']} after {warmup} are configured"
+            )
             return
+
+
+def _is_as_written(run: MeasuredRun) -> bool:
+    """Return whether steps.csv has all configured rows in the order in which a run writes them: step, then rank.
+
+    Nearly every series has, and is then found complete without a look at each rank.
+    """
+    work, rows = run.metrics.config["work"], run.steps
+    n_ranks = len(run.metrics.ranks)
+    if len(rows) != (work["warmup_steps"] + work["steps"]) * n_ranks:
+        return False
+    steps, ranks = np.divmod(np.arange(len(rows)), n_ranks)
+    has_phases = (rows["phase"] == "window") == (steps >= work["warmup_steps"])
+    return bool((rows["step"] == steps).all() and (rows["rank"] == ranks).all() and has_phases.all())
 
 
 @of_run.check(
@@ -63,11 +75,15 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
 )
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run with a step that is far too short: all do the same work, none can in a tenth of the time."""
-    times, middle = run.step_times, run.median_step_s
-    shortest = float(times.min())
-    if shortest <= SHORT * min(middle, computing_s(run) or middle):
+    times, median_s = run.step_times, run.median_step_s
+    shortest_s = float(times.min())
+    # What a step cannot do without: on CPUs its processor time, where a busy machine made most steps longer than that.
+    needed_s = min(median_s, computing_s(run) or median_s)
+    if shortest_s <= SHORT * needed_s:
         step = int(run.window["step"][times.argmin()])
-        yield Flag(f"step {step} took {significant(1e3 * shortest)} ms, the median is {significant(1e3 * middle)} ms")
+        yield Flag(
+            f"step {step} took {significant(1e3 * shortest_s)} ms, the median is {significant(1e3 * median_s)} ms"
+        )
 
 
 @of_run.check(
@@ -108,18 +124,21 @@ def _cause(run: MeasuredRun) -> str:
 
 
 def shift_of(times: np.ndarray) -> int | None:
-    """Return the index from which on step times stay on another level, SHIFT times higher or lower; None if nowhere."""
-    if len(times) < 2 * SIDE:
+    """Return the index from which on step times stay on another level, SHIFT times higher or lower; None if nowhere.
+
+    Of all places to divide the series it is the one at which two levels fit best, in least squares of logarithms.
+    """
+    steps = len(times)
+    if steps < 2 * SIDE:
         return None
     logs = np.log(np.maximum(times, 1e-9))
-    # The place that leaves the least squares about two means: the largest between-group sum.
-    n = len(logs)
-    left_sums = logs.cumsum()[:-1]  # of the first 1 to n - 1 steps
-    n_left = np.arange(1, n)
-    gain = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (n - n_left))
-    place = int(gain[SIDE - 1 : n - SIDE].argmax()) + SIDE
+    # The squares about two means are least where the sum of squares between the two sides is largest.
+    left_sums = logs.cumsum()[:-1]  # of the first 1, 2, ... steps - 1
+    n_left = np.arange(1, steps)
+    between = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (steps - n_left))
+    place = int(between[SIDE - 1 : steps - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side
     before, after = median(times[:place]), median(times[place:])
-    if not max(before, after) >= SHIFT * min(before, after):
+    if not max(before, after) >= SHIFT * min(before, after):  # true of NaN as well
         return None
     lower, upper = np.sort(times[:place]), np.sort(times[place:])
     if before > after:

@@ -27,9 +27,9 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which of DeepSpeed's effective settings of ZeRO are not the configured ones."""
     execution = run.metrics.config["execution"]
     strategy = execution["strategy"]
-    zero: dict[str, Any] = {}
-    if strategy.startswith("zero"):
-        zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
+    if not strategy.startswith("zero"):
+        return
+    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     offloaded = _offloaded(zero)
     expected = {"offload_optimizer"} if strategy.endswith("-offload") else set()
     if zero and offloaded != expected:
@@ -37,11 +37,11 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
     if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
         return
-    largest = _bucket(run, DEEPSPEED_BUCKET)
-    elements = min(largest, run.metrics.model.parameters)  # none is larger than the model, but in older results
-    buckets = {elements, elements + elements % 2}  # as it is, or rounded up to an even number
-    if largest == execution.get("bucket_elements"):
-        buckets.add(largest)
+    configured = _bucket(run, DEEPSPEED_BUCKET)
+    elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
+    buckets = {elements, elements + elements % 2}  # some stages round up to an even number
+    if configured == execution.get("bucket_elements"):
+        buckets.add(configured)  # older results have it as it was configured, larger than the model or not
     overlap = execution.get("overlap_comm", "auto")
     if overlap == "auto":
         overlap = strategy.startswith("zero3")  # DeepSpeed's default
@@ -70,7 +70,8 @@ def _offloaded(zero: dict[str, Any]) -> set[str]:
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words where FSDP2's replicas, or the blocks that it gathers ahead, are not the configured ones.
 
-    No blocks are set for torch's own order; older runs lack some of these settings.
+    With `fsdp_prefetch` 1 torch's own order is left alone, one block ahead, and recorded as 0 or 1. Older runs lack
+    some of these settings.
     """
     execution = run.metrics.config["execution"]
     settings = (run.metrics.engine_config or {}).get("fsdp", {})
@@ -83,23 +84,24 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
         yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
     expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
-    if recorded != expected and not (depth == 1 and recorded <= 1):  # torch's own order is one block ahead
+    is_own_order = depth == 1 and recorded <= 1
+    if recorded != expected and not is_own_order:
         yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"
 
 
 def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words that DDP made too few or too many all-reduces in a probed step for the configured bucket.
 
-    A bucket is full when a gradient brings it to the configured size, or beyond.
+    There is one all-reduce for each bucket, and a bucket is full when a gradient brings it to the configured size, or
+    beyond: it may be larger by one tensor.
     """
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
     size = _bucket(run, DDP_BUCKET)
     parameters = parameters_of(run)
-    calls = sum(
-        entry["calls"] for name, entry in censuses[0].before.collectives.items() if name.startswith("allreduce")
-    )
+    collectives = censuses[0].before.collectives  # of rank 0, as of every rank
+    calls = sum(entry["calls"] for name, entry in collectives.items() if name.startswith("allreduce"))
     least = parameters / (size + inventory_of_run(run).largest_tensor)
     most = parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:

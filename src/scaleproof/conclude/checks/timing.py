@@ -165,7 +165,10 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _slowed_down(rank: int, slowed: dict[str, float], clock_mhz: float | None) -> str:
-    """What slowed a device of `rank` down, each with its share of the samples, and its mean clock."""
+    """Return the evidence: what slowed a device of `rank` down, each in what share of its samples, and its mean clock.
+
+    `slowed`: name of the reason -> share; `clock_mhz`: None where it is unknown.
+    """
     shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
     clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
     return f"a device of rank {rank} was slowed down in the window: {shares} of the samples, {clock}"

@@ -23,6 +23,7 @@ class TracedCell:
 
     @property
     def cell(self) -> str:
+        """The name of the traced cell; "unknown" where the profile does not say it."""
         return self.profile.cell or "unknown"
 
 
@@ -32,6 +33,7 @@ of_trace: Register[TracedCell] = Register(
 
 
 def traced_cells(profiles: Iterable[Profile], runs: list[MeasuredRun]) -> list[TracedCell]:
+    """Return each profile with the step times of the timed runs of the same configuration."""
     return [TracedCell(profile, tuple(timed_ms(profile, runs))) for profile in profiles]
 
 
@@ -119,14 +121,14 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     if profile.world_size == 1 and profile.device == "gpu":
         return  # a collective of one rank in place launches nothing (NCCL, ncclLaunchOneRank); the probe counts it
     expected = sum(profile.expected_calls.values())
-    calls = sum(c.calls for c in profile.collectives.values())
+    calls = sum(collective.calls for collective in profile.collectives.values())  # a mean over steps and ranks
     # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
     # dispatcher and so unseen by the probe.
     unseen = 0
     if profile.strategy in ("fsdp", "hsdp"):
         unseen = 2 if profile.precision == "fp16" else 1
-    if not expected - 0.5 < calls < expected + unseen + 0.5:
-        kinds = ", ".join(f"{n} {name}" for name, n in profile.expected_calls.items())
+    if not expected - 0.5 < calls < expected + unseen + 0.5:  # a mean may be off by less than half a call
+        kinds = ", ".join(f"{count} {name}" for name, count in profile.expected_calls.items())
         yield Flag(
             f"{significant(calls, 6)} collectives a step and rank are in the trace, {expected} were counted in a "
             f"probe ({kinds})"

@@ -1,4 +1,8 @@
-"""The updates of a run: what went into them, and with which settings they were made."""
+"""The updates of a run: what went into them, and with which settings they were made.
+
+A probed step is one that each rank counted, one before and one after the window; its figures are in the rank's census.
+A rank's witness are the first steps of the run made once more, all of them probed.
+"""
 
 import math
 from collections.abc import Iterator
@@ -36,44 +40,56 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield in words where AdamW's gradients in a probed step of `rank` are not the step's, clipped as configured."""
+    """Yield in words in which probed steps of `rank` AdamW took gradients that were not clipped as configured.
+
+    Those are the steps before and after the window, and the first such step of the rank's witness.
+    """
     for when in ("before", "after"):
         step = getattr((run.metrics.census or [])[rank], when)
         if step is not None:
-            yield from _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
+            problem = _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
+            if problem:
+                yield problem
     witnesses = [census.witness for census in run.metrics.census or []]
     own = witnesses[rank]
     for step, scaled_by in enumerate(own.scaled_by if own else []):
         norms = [witness.gradient_norms[step] if witness else None for witness in witnesses]
-        problem = next(_clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by), None)
+        problem = _clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by)
         if problem:
             yield problem
             return
 
 
-def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> Iterator[str]:
-    """Yield in words where gradients with this norm entered AdamW scaled by another factor than clipping has."""
+def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
+    """Return in words how the gradients of a step entered AdamW scaled by another factor than clipping gives.
+
+    `norm`: of these gradients before clipping; `scaled_by`: the factor, as read back from AdamW. None where it is the
+    right one, or one of the two is unknown.
+    """
     limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
     if scaled_by is None or norm is None:
-        return
+        return None
     factor = min(1.0, limit / (norm + 1e-6)) if limit else 1.0  # as torch.nn.utils.clip_grad_norm_ has it
-    if not abs(scaled_by - factor) <= SCALED * factor:
-        clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
-        yield (
-            f"in step {step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
-            f"{significant(scaled_by, 4)}; {clipping} scales them by {significant(factor, 4)}"
-        )
+    if abs(scaled_by - factor) <= SCALED * factor:
+        return None
+    clipping = f"clipping at {significant(limit, 6)}" if limit else "no clipping"
+    return (
+        f"in step {step} gradients with a norm of {significant(norm, 4)} entered AdamW scaled by "
+        f"{significant(scaled_by, 4)}; {clipping} scales them by {significant(factor, 4)}"
+    )
 
 
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     """Yield in words where updates of the window had other learning rates or settings than configured.
 
-    Learning rates are compared by one sum, in which each is weighted by the number of its step.
+    Learning rates are compared by one sum, in which each is weighted by the number of its step. Nothing is yielded
+    where the rank recorded no updates.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
-    if updates is not None:
-        yield from _condition_problems(run, census, updates.conditions)
-    if updates is None or run.metrics.window.skipped_optimizer_steps:  # the calls are those of some steps alone
+    if updates is None:
+        return
+    yield from _condition_problems(run, census, updates.conditions)
+    if run.metrics.window.skipped_optimizer_steps:  # the optimizer was called in some of the steps alone
         return
     steps = range(work["warmup_steps"], work["warmup_steps"] + work["steps"])
     expected = sum((step + 1) * learning_rate(work, step) for step in steps) / len(steps)
@@ -88,8 +104,10 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     if updates.decays > 1:
         yield "weight decay was not the same in all steps of the window"
     optimizer = work["optimizer"]
-    allowed = [[decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])]
-    if any(settings not in updates.settings for settings in allowed) or len(updates.settings) > len(allowed):
+    # Biases and norms have no weight decay, matrices the configured one; all else is the same for both.
+    expected_settings = [[decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])]
+    is_one_missing = any(settings not in updates.settings for settings in expected_settings)
+    if is_one_missing or len(updates.settings) > len(expected_settings):
         ran = ", ".join(str(settings) for settings in updates.settings)
         yield f"in the window the optimizer ran with [weight decay, beta1, beta2, eps] of {ran}"
 
@@ -100,7 +118,7 @@ def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, 
     `conditions`: name -> all values that occurred; empty in older records.
     """
     precision = "high" if run.metrics.training_config.precision == "tf32" else "highest"
-    expected = {
+    expected = {  # name -> the configured value, and words for any other
         "threads": (str(census.threads), "torch used {} threads"),
         "float32_matmul": (precision, "float32 products had the precision {}"),
         "dispatch_modes": ("0", "{} dispatch modes watched the update"),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.number_format import integer, percent, seconds
@@ -18,7 +19,7 @@ WARM_UP = 2  # steps that are in no rate: the first, and the one in which operat
 class WatchedRun:
     """The records of all ranks of one watched run.
 
-    `name`: of its folder, or of a campaign's run; `cells`: then the one cell that it is of.
+    `name`: of its folder, or of the run where it is one of a campaign; `cells`: that run's cell, else none.
     """
 
     name: str
@@ -36,7 +37,10 @@ class WatchedRun:
         return self._per_s([rank.samples for rank in self.ranks])
 
     def _per_s(self, work: Sequence[list[int]]) -> float | None:
-        """Return the rate of `work`, a list for each rank with an entry for each step."""
+        """Return the rate of `work` over all ranks, by the slowest rank's time; None without work or time.
+
+        `work`: for each rank a list with an entry for each step. The warm-up is left out of work and time.
+        """
         amount = sum(sum(of_rank[WARM_UP:]) for of_rank in work)
         slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
         return amount / slowest if amount and slowest else None
@@ -187,18 +191,26 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
 
 def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
     """Return why the rates of two watched runs do not compare, a text for each reason; empty where work is the same."""
-    first, second = a.ranks[0], b.ranks[0]
-    pairs = {
-        "parameters": (first.parameters, second.parameters),
-        "trained parameters": (first.trainable, second.trainable),
-        "samples in a step": tuple(sum(rank.samples[-1] for rank in run.ranks) for run in (a, b)),
-        "tokens in a step": tuple(sum(rank.tokens[-1] for rank in run.ranks) for run in (a, b)),
-        "optimizer steps": (len(first.step_s), len(second.step_s)),
-        "dtypes of weights": (first.parameter_dtypes, second.parameter_dtypes),
-        "dtypes of matrix products": tuple(r.probed.products if r.probed else None for r in (first, second)),
-    }
+    work_a, work_b = _work(a), _work(b)
     return [
-        f"{name}: {one} in {a.name}, {other} in {b.name}"
-        for name, (one, other) in pairs.items()
-        if one != other and None not in (one, other)
+        f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}"
+        for name in work_a
+        if work_a[name] != work_b[name] and None not in (work_a[name], work_b[name])  # None: nobody could look
     ]
+
+
+def _work(run: WatchedRun) -> dict[str, Any]:
+    """Return what a run must have in common with another for their rates to compare, by name; None: not known.
+
+    The model and the steps are those of rank 0, as every rank has them; a step is the last one, of all ranks together.
+    """
+    rank_0 = run.ranks[0]
+    return {
+        "parameters": rank_0.parameters,
+        "trained parameters": rank_0.trainable,
+        "samples in a step": sum(rank.samples[-1] for rank in run.ranks),
+        "tokens in a step": sum(rank.tokens[-1] for rank in run.ranks),
+        "optimizer steps": len(rank_0.step_s),
+        "dtypes of weights": rank_0.parameter_dtypes,
+        "dtypes of matrix products": rank_0.probed.products if rank_0.probed else None,
+    }

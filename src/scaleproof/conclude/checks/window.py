@@ -67,14 +67,16 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
 def period_of(times: np.ndarray) -> int | None:
     """Return the period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
 
-    Slow is above SLOW times the median, or, where other steps are disturbed as well, nearer to the slowest than to it.
+    Slow are steps above SLOW times the median. Where these have no period since other steps are disturbed as well, slow
+    are those alone that are nearer to the slowest step than to the median.
     """
-    middle = median(times)
-    slow_s = SLOW * middle
+    median_s = median(times)
+    slow_s = SLOW * median_s
     if (times > slow_s).sum() < PERIODIC_STEPS:  # nearly always
         return None
-    for level in (slow_s, max(slow_s, (middle + float(times.max())) / 2)):
-        places = np.flatnonzero(times > level)
+    very_slow_s = max(slow_s, (median_s + float(times.max())) / 2)
+    for level_s in (slow_s, very_slow_s):
+        places = np.flatnonzero(times > level_s)
         if len(places) < PERIODIC_STEPS:
             continue
         gaps = np.diff(places)

@@ -1,4 +1,8 @@
-"""Did the timed steps do what their witness did?"""
+"""Did the timed steps do what their witness did?
+
+After the first repeat of a cell each of its ranks makes the first steps once more, all of them under a probe: these are
+the rank's witness, and are kept in its census, the record of what it did and was set to.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,57 +34,68 @@ from scaleproof.ground.records.run import MeasuredRun
 )
 def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag each run whose steps are not those of the witness of its cell."""
-    repeats: dict[str, list[MeasuredRun]] = defaultdict(list)
+    runs_of_cell: dict[str, list[MeasuredRun]] = defaultdict(list)  # by the cell's fingerprint
     for run in runs:
-        repeats[run.metrics.fingerprint].append(run)
-    for of_cell in repeats.values():
-        witnessed = next((run for run in of_cell if witnesses_of(run)), None)
+        runs_of_cell[run.metrics.fingerprint].append(run)
+    for repeats in runs_of_cell.values():
+        witnessed = next((run for run in repeats if witnesses_of(run)), None)
         if witnessed is None:
             continue
-        for run in of_cell:
+        for run in repeats:
             problem = _moments_problem(run, witnessed) or _losses_problem(run, witnessed)
             if problem:
                 yield Flag(problem, about=[run])
 
 
 def witnesses_of(run: MeasuredRun) -> list[WitnessedSteps]:
-    """Return the witness of each rank of a run; empty where it has none."""
+    """Return the witness of each rank of a run; empty unless every rank has one."""
     witnesses = [census.witness for census in run.metrics.census or []]
-    return [witness for witness in witnesses if witness] if all(witnesses) else []
+    known = [witness for witness in witnesses if witness]
+    return known if len(known) == len(witnesses) else []
 
 
 def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
-    """Return by how much a tolerance of each of the first `steps` steps is larger than that of a quiet first step."""
+    """Return for each of the first `steps` steps the factor by which its tolerance is larger than a first step's.
+
+    It grows after EXACT_STEPS steps, and by as much as training amplifies rounding.
+    """
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
     return np.asarray(growth * amplification(reference_for(run)).of(steps))
 
 
 def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return in words from which step on a rank's first moments are not those of its witness; None if they are."""
+    """Return in words from which step on a rank's first moments are not those of its witness; None if they are.
+
+    Compared is the norm of the beginning of AdamW's first moment after each call of the optimizer, in those steps of
+    the window that the witness made as well. Nothing is compared after skipped updates or between different machines.
+    """
     work, precision = run.metrics.config["work"], run.metrics.training_config.precision
+    warmup = work["warmup_steps"]
     if run.metrics.window.skipped_optimizer_steps or _machine(run) != _machine(witnessed):
         return None
     for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
         updates, steps = census.updates_in_window, len(witness.losses)
-        calls = updates.calls // work["steps"] if updates else 0
-        if not updates or not updates.conditions or len(witness.moments) != calls * steps:
+        if not updates or not updates.conditions:  # an older record
             continue
-        expected = np.array(witness.moments[calls * work["warmup_steps"] :])
+        calls = updates.calls // work["steps"]  # of the optimizer in a step
+        if len(witness.moments) != calls * steps:
+            continue
+        expected = np.array(witness.moments[calls * warmup :])  # the witness begins at step 0, the window later
         moments = np.array(updates.moments[: len(expected)])
         if len(moments) < len(expected):
             return (
                 f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"
             )
-        tolerance = NORM[precision] * _tolerance_factor(run, steps)[work["warmup_steps"] :].repeat(calls)
-        tolerance[tolerance > MEANINGLESS_NORM] = np.inf
+        tolerance = NORM[precision] * _tolerance_factor(run, steps)[warmup:].repeat(calls)
+        tolerance[tolerance > MEANINGLESS_NORM] = np.inf  # where training amplifies rounding too far to compare
         apart = np.abs(moments - expected) / np.maximum(np.maximum(np.abs(moments), np.abs(expected)), 1e-30)
         wrong = np.flatnonzero(~(apart <= tolerance))
         if len(wrong):
             first = int(wrong[0])
             return (
-                f"rank {rank}, from step {work['warmup_steps'] + first // calls} on: the gradients that AdamW took are "
-                f"others than those of the witness; its first moment has a norm of {significant(moments[first], 5)}, "
-                f"there {significant(expected[first], 5)}; they are {percent(float(np.nanmax(apart)), 1)} apart at most"
+                f"rank {rank}, from step {warmup + first // calls} on: the gradients that AdamW took are others than "
+                f"those of the witness; its first moment has a norm of {significant(moments[first], 5)}, there "
+                f"{significant(expected[first], 5)}; they are {percent(float(np.nanmax(apart)), 1)} apart at most"
             )
     return None
 
@@ -88,17 +103,19 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
 def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """Return in words the first step whose loss is not that of the witness; None where there is no such step."""
     precision = run.metrics.training_config.precision
-    classes = run.metrics.config["workload"]["task"] == "classification"
-    expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)
-    n = min(len(run.losses), len(expected))
-    constant = (OF_CLASSES if classes else TOLERANCE)[precision] + (0.0 if classes else GROWTH[precision]) * np.arange(
-        n
-    )
-    factor = _tolerance_factor(run, n)
-    tolerance = np.minimum(constant * factor, loss_tolerance(run) * amplification(reference_for(run)).of(n))
-    n = comparable(tolerance)
-    apart = np.abs(run.losses[:n] - expected[:n]) / np.maximum(np.abs(expected[:n]), SMALL_LOSS)
-    wrong = np.flatnonzero(~(apart <= tolerance[:n]))
+    expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
+    steps = min(len(run.losses), len(expected))
+    if run.metrics.config["workload"]["task"] == "classification":
+        of_rounding = np.full(steps, OF_CLASSES[precision])
+    else:
+        of_rounding = TOLERANCE[precision] + GROWTH[precision] * np.arange(steps)
+    # Those of the replay, which grow with the steps, but no looser than between two runs of a campaign.
+    loosest = loss_tolerance(run) * amplification(reference_for(run)).of(steps)
+    tolerance = np.minimum(of_rounding * _tolerance_factor(run, steps), loosest)
+    compared = comparable(tolerance)
+    expected = expected[:compared]
+    apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
+    wrong = np.flatnonzero(~(apart <= tolerance[:compared]))  # a loss that is no number as well
     if not len(wrong):
         return None
     first = int(wrong[0])
@@ -109,22 +126,25 @@ def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
 
 
 def _machine(run: MeasuredRun) -> tuple[str, ...]:
-    """What decides how a run rounds: its devices, and the model of the launcher's CPU."""
+    """Return what decides how a run rounds: the model of the launcher's CPU, then the device of each rank."""
     return run.metrics.hardware["cpu_model"], *(rank["device_name"] for rank in run.metrics.ranks)
 
 
 @of_run.check(DIFFER)
 def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose witness has other norms of gradients than the replay in a step that was replayed."""
+    """Flag a run whose witness has other norms of gradients than the replay in a step that was replayed.
+
+    Not in fp16, where no norms are recorded, nor of classifiers, whose few samples make norms too noisy for it.
+    """
     reference, witnesses = reference_for(run), witnesses_of(run)
     if reference is None or not witnesses or run.metrics.training_config.precision == "fp16":
         return
-    if run.metrics.config["workload"]["task"] == "classification":  # a few samples: the probed steps are compared
+    if run.metrics.config["workload"]["task"] == "classification":
         return
-    n = min(len(reference.gradient_norms), len(witnesses[0].losses))
-    tolerances = NORM[run.metrics.training_config.precision] * amplification(reference).of(n)
+    steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks made as many
+    tolerances = NORM[run.metrics.training_config.precision] * amplification(reference).of(steps)
     for step in range(comparable(tolerances)):
-        norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])
+        norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])  # as rank 0 has it
         expected = reference.gradient_norms[step]
         if norm is not None and not abs(norm - expected) <= tolerances[step] * expected:
             yield Flag(

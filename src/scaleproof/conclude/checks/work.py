@@ -53,6 +53,7 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
 
 
 def _classifies(run: MeasuredRun) -> bool:
+    """Return whether the run trains a classifier of documents rather than a model of language."""
     return run.metrics.config["workload"].get("task") == "classification"
 
 
@@ -76,7 +77,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     expected = math.prod(factors)
     counted = window.tokens
     if expected != counted:
-        product = " x ".join(integer(f) for f in factors)
+        product = " x ".join(integer(factor) for factor in factors)
         yield Flag(
             f"{product} = {integer(expected)} tokens by the configuration, {integer(counted)} counted",
             advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "

@@ -19,6 +19,7 @@ class Batch:
     global_: int
 
     def __str__(self) -> str:
+        """Global batch = micro-batch x accumulation x devices."""
         return f"{self.global_} = {self.micro} x {self.accumulation} x {self.n_devices}"
 
 
@@ -34,7 +35,7 @@ def resolve(work: Work, n_devices: int) -> Batch:
     total, micro, accumulation = (value if isinstance(value, int) else None for value in given)  # None: `derive`
     if total is None and micro is None:
         raise UserError("work.global_batch and work.micro_batch are both `derive`: give one of them a number", KEY)
-    if accumulation is None:
+    if accumulation is None:  # it follows where both others are given; else nothing fixes it
         accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, n_devices)
     if micro is None:
         micro = _divide("micro_batch", total or 0, accumulation, n_devices)
@@ -72,13 +73,14 @@ def _divide(what: str, total: int, other: int, n_devices: int) -> int:
 
     `other`: the value of the other one. Raises UserError where that is not a whole number.
     """
-    if total % (other * n_devices):
-        below = total - total % (other * n_devices)
-        near = " or ".join(str(n) for n in (below, below + other * n_devices) if n)
+    divisor = other * n_devices
+    if total % divisor:
+        below = total - total % divisor
+        near = " or ".join(str(multiple) for multiple in (below, below + divisor) if multiple)
         name = "accumulation" if what == "micro_batch" else "micro_batch"
         raise UserError(
             f"work.global_batch {total} cannot be divided: {what} = global_batch / ({name} x devices) = "
             f"{total} / ({other} x {n_devices}) is not a whole number. Nearest global_batch that works: {near}",
             KEY,
         )
-    return total // (other * n_devices)
+    return total // divisor

@@ -50,8 +50,9 @@ class Cell:
     @property
     def command(self) -> str | None:
         """The command that it runs instead of the trainer; what only a run knows, such as {steps}, is left open."""
-        template = self.workload.command
-        return filled(template, {n: s.text for n, s in self.settings.items()}) if template is not None else None
+        if self.workload.command is None:
+            return None
+        return filled(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
         """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
@@ -103,7 +104,9 @@ class Cell:
     def vocab_size(self) -> int:
         """Rows of the model's token table."""
         rows, multiple = self.workload.vocab_size, self.workload.vocab_multiple
-        return -(-entries_of(self.workload.tokenizer) // multiple) * multiple if rows == "derive" else rows
+        if rows != "derive":
+            return rows
+        return -(-entries_of(self.workload.tokenizer) // multiple) * multiple  # rounded up to a multiple
 
     @property
     def processes_per_node(self) -> int:
@@ -325,7 +328,7 @@ def find(cells: list[Cell], slug: str) -> Cell:
     for cell in cells:
         if cell.slug == slug:
             return cell
-    names = [c.slug for c in cells]
+    names = [cell.slug for cell in cells]
     raise UserError(f'there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}')
 
 

@@ -78,18 +78,21 @@ class PerStep(Section):
 
     @model_validator(mode="after")
     def _one(self) -> "PerStep":
+        """Check that there is one key, and no more. Raises ValueError."""
         if len(self.model_dump(exclude_none=True)) != 1:
             raise ValueError("give one of tokens, samples and steps")
         return self
 
     @property
     def unit(self) -> Literal["tokens", "samples", "steps"]:
+        """The key that is given: what the work is counted in."""
         if self.tokens is not None:
             return "tokens"
         return "steps" if self.samples is None else "samples"
 
     @property
     def amount(self) -> Amount:
+        """How much of `unit` a step is, as it is written."""
         return self.tokens or self.samples or 1
 
 
@@ -110,7 +113,7 @@ def check_axes(command: str, settings: Iterable[str]) -> None:
         if name not in free:
             raise UserError(
                 f'"{name}" is no placeholder of workload.command.{nearest(name, free)} Placeholders: '
-                f"{', '.join(f'{{{one}}}' for one in free) or 'none'}",
+                f"{', '.join(f'{{{placeholder}}}' for placeholder in free) or 'none'}",
                 ("vary", name),
             )
     for name in free:
@@ -126,6 +129,7 @@ def filled(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
+        """What stands in the command in place of one pair of braces."""
         whole, name = match[0], match[1]
         return str(values.get(name, whole))
 

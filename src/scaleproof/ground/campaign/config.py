@@ -339,10 +339,12 @@ class Campaign(Section):
 
     @property
     def fewest_repeats(self) -> int:
+        """How many runs each cell has at least; where the number is fixed, that one."""
         return self.repeats.at_least if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @property
     def most_repeats(self) -> int:
+        """How many runs each cell has at most; where the number is fixed, that one."""
         return self.repeats.at_most if isinstance(self.repeats, RepeatUntil) else self.repeats
 
     @field_validator("title")
@@ -361,9 +363,8 @@ class Campaign(Section):
     @classmethod
     def _no_empty_sections(cls, data: Any) -> Any:
         """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
-        if isinstance(data, dict):
-            return _settings_apart({key: value for key, value in data.items() if value is not None})
-        return data
+        is_mapping = isinstance(data, dict)
+        return _settings_apart({key: value for key, value in data.items() if value is not None}) if is_mapping else data
 
 
 def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:

@@ -291,6 +291,7 @@ def _matches(pattern: str, where: str) -> list[Path]:
 
 
 def _has_wildcard(pattern: str) -> bool:
+    """Whether a path is a pattern that several files may match."""
     return any(character in pattern for character in "*?[")
 
 
@@ -372,6 +373,7 @@ def absent_field(names: list[str], corpus: Corpus) -> str | None:
 
 
 def _listed(paths: list[Path]) -> str:
+    """The first three paths, and how many more there are."""
     return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
@@ -389,6 +391,6 @@ def _expanded(pattern: str) -> list[str]:
     if not match:
         return [pattern]
     first, last = match.groups()
-    numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     rest = _expanded(pattern[match.end() :])
     return [pattern[: match.start()] + number + end for number in numbers for end in rest]

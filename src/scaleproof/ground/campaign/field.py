@@ -37,4 +37,5 @@ def axis_prefix(field: FieldInfo) -> str | None:
 
 
 def _extra(field: FieldInfo) -> JsonDict:
+    """What `key` has declared beside pydantic's own: unit and axis."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

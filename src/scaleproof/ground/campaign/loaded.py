@@ -52,7 +52,10 @@ class LoadedCampaign:
         try:
             self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
             _check_unique([comparison.name for comparison in self.campaign.compare])
-            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            compare = self.campaign.compare
+            self.comparisons = {
+                comparison.name: (comparison, *arms(self.campaign, comparison)) for comparison in compare
+            }
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
             self._check_search()
@@ -130,7 +133,7 @@ class LoadedCampaign:
         """Check that `forecast` names geometries of cells, and none on both of its sides. Raises UserError."""
         settings = self.campaign.forecast
         present = sorted({str(cell.execution.geometry) for cell in self.cells})
-        from_, held_out = [str(g) for g in settings.from_], [str(g) for g in settings.hold_out]
+        from_, held_out = list(map(str, settings.from_)), list(map(str, settings.hold_out))
         for side, geometries in (("from", from_), ("hold_out", held_out)):
             for place, geometry in enumerate(geometries):
                 if geometry not in present:
@@ -191,6 +194,7 @@ class LoadedCampaign:
 
     @cached_property
     def _ordered(self) -> dict[int, list[Cell]]:
+        """Repeat -> what `_in_order` has returned for it: sorting the cells for each of a thousand jobs takes long."""
         return {}
 
     @property
@@ -253,6 +257,7 @@ class LoadedCampaign:
 
     @cached_property
     def _orders(self) -> dict[int, dict[str, int]]:
+        """Repeat -> cell -> its place in the random order, as far as `priority` was asked for it."""
         return {}
 
     def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
@@ -262,7 +267,7 @@ class LoadedCampaign:
     def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
         """Folder, cell and repeat of all runs; the first `repeats` of each cell, if given."""
         numbers = range(1, (repeats or self.repeats(results)) + 1)
-        return [(run_dir(results, self.name, c.slug, k), c, k) for c in self.cells for k in numbers]
+        return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
         """Runs of each cell: those planned, or with `repeats.resolve` those that the looks so far ask for."""
@@ -295,7 +300,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     """The campaign called `name` in config/campaigns. Raises UserError with the nearest name where there is none."""
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
-        names = [p.stem for p in sorted(CAMPAIGNS.glob("*.yaml"))]
+        names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
         raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
     return LoadedCampaign(path, results)
 
@@ -365,6 +370,7 @@ def frontier_file(results: Path, campaign: str, cell: str) -> Path:
 
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
+    """The folder of a run."""
     return results.joinpath(campaign, "runs", cell, f"rep{repeat}")  # in one go: ten thousand are asked for
 
 

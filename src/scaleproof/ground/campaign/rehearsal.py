@@ -63,23 +63,25 @@ def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
 def _replace(
     small: dict[str, Any], section: dict[str, Any], axis: str, value: Any, replacement: Callable[[Any, int], Any]
 ) -> None:
-    """Replace the values of `axis` in all of `small`. `value`: of its `section`, which may leave it out.
+    """Replace the values of `axis` wherever the campaign `small` gives some; equal values by equal ones.
 
-    `replacement(value, place)`: the new value of the one that is number `place` from 0 in the campaign.
+    `section`: that of the axis; `value`: what it gives, which may be its default and not be written there.
+    `replacement(old, number)`: the new value in place of `old`, the campaign's value number `number`, from 0.
     """
     section[axis] = value
-    values: list[Any] = []
-    for place in _places(small, section):
-        if axis not in place or place[axis] is None:
+    seen: list[Any] = []  # the different values so far: the place of each is its number
+    for mapping in _mappings(small, section):
+        given = mapping.get(axis)
+        if given is None:
             continue
-        listed = place[axis] if isinstance(place[axis], list) else [place[axis]]
-        values += [one for one in listed if one not in values]
-        new = [replacement(one, values.index(one)) for one in listed]
-        place[axis] = new if isinstance(place[axis], list) else new[0]
+        old_values = given if isinstance(given, list) else [given]
+        seen += [old for old in old_values if old not in seen]
+        new_values = [replacement(old, seen.index(old)) for old in old_values]
+        mapping[axis] = new_values if isinstance(given, list) else new_values[0]
 
 
-def _places(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the mappings of a campaign that may give an axis its value."""
+def _mappings(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the mappings of a campaign that may give an axis of `section` its value, or several values."""
     yield section
     yield small.get("vary", {})
     yield from small.get("cells", [])

@@ -64,7 +64,7 @@ def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -
         groups = {"": [cell.slug for cell in cells]}
     else:
         sizes = sorted({str(cell.execution.geometry) for cell in cells})
-        groups = {f"{size}-": [c.slug for c in cells if str(c.execution.geometry) == size] for size in sizes}
+        groups = {f"{size}-": [cell.slug for cell in cells if str(cell.execution.geometry) == size] for size in sizes}
     jobs: list[SharedJob] = []
     for prefix, slugs in groups.items():
         together = len(slugs) if resources.same_allocation else 1  # runs of which a job must have room for all
@@ -94,17 +94,20 @@ def _between_looks(campaign: Campaign) -> Iterator[tuple[int, int]]:
 def _jobs(
     prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
 ) -> Iterator[SharedJob]:
-    """The jobs for these repeats of a group of cells, of which `room` runs fit into one job."""
+    """The jobs for these repeats of a group of cells, of which `room` runs fit into one job.
+
+    Each has as many whole rounds as there is room for; where there is none for a whole one, each has a part of a round.
+    """
+    rounds = {repeat: tuple(cell for cell in in_order(repeat) if cell.slug in slugs) for repeat in repeats}
     rounds_per_job = room // len(slugs)
     if rounds_per_job:
         for start in range(0, len(repeats), rounds_per_job):
-            part = repeats[start : start + rounds_per_job]
-            rounds = tuple((repeat, tuple(c for c in in_order(repeat) if c.slug in slugs)) for repeat in part)
-            yield SharedJob(f"{prefix}rep{part[0]}-{part[-1]}", rounds, same_nodes)
+            of_job = repeats[start : start + rounds_per_job]
+            whole_rounds = tuple((repeat, rounds[repeat]) for repeat in of_job)
+            yield SharedJob(f"{prefix}rep{of_job[0]}-{of_job[-1]}", whole_rounds, same_nodes)
         return
-    n_parts = -(-len(slugs) // room)
-    for repeat in repeats:
-        cells = [cell for cell in in_order(repeat) if cell.slug in slugs]
-        for k in range(n_parts):  # of equal size, to within one run
-            part_of_round = tuple(cells[k * len(cells) // n_parts : (k + 1) * len(cells) // n_parts])
-            yield SharedJob(f"{prefix}rep{repeat}-part{k + 1}", ((repeat, part_of_round),), same_nodes)
+    n_parts = -(-len(slugs) // room)  # rounded up
+    for repeat, cells in rounds.items():
+        for part in range(n_parts):  # of equal size, to within one run
+            of_part = cells[part * len(cells) // n_parts : (part + 1) * len(cells) // n_parts]
+            yield SharedJob(f"{prefix}rep{repeat}-part{part + 1}", ((repeat, of_part),), same_nodes)

@@ -59,13 +59,14 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     """
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
     errors = sorted(error.errors(), key=lambda fault: fault["type"] not in ("missing", "value_error"))
-    faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}
+    faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}  # of one place the first of `errors`
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
     around = [place for place in faults if place and any(_is_inside(other, place) for other in faults)]
     deepest = [place for place in faults if place not in around]
-    order = [_place(fault["loc"], data) for fault in error.errors()]
-    deepest.sort(key=lambda place: (lines.get(place, 0), not place, order.index(place)))
+    reported = [_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
+    # By line; on one line what is wrong with the whole file last, then as they were reported.
+    deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
 
 
@@ -154,6 +155,7 @@ def _missing(place: Place, name: Any, schema: Schema) -> str:
 
 
 def _shown(value: object) -> str:
+    """A value in a message, as JSON writes it."""
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
@@ -192,7 +194,8 @@ def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
 def _resolve(node: Schema, schema: Schema) -> Schema:
     """A node with the definition that its `$ref` names."""
     while "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"}
+        name = node["$ref"].rsplit("/", 1)[1]
+        node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
     return node
 
 
@@ -266,7 +269,7 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
     choices = [word for option in options for word in _choices(option, schema)]
     if not isinstance(value, list):
         return _nearest_word(value, options, choices)
-    if not value or not all(_fits(one, options, choices) for one in value):
+    if not value or not all(_fits(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."

@@ -210,9 +210,9 @@ def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
 
 
 def _line_of(text: str, error: YAMLError) -> str:
-    """Where a character that YAML does not allow is."""
+    """Where a character that YAML does not allow is, to stand after the path; empty where `error` does not say."""
     place = getattr(error, "position", None)
-    return f", line {text[:place].count(chr(10)) + 1}" if isinstance(place, int) else ""
+    return f", line {text[:place].count(LINE_END) + 1}" if isinstance(place, int) else ""
 
 
 def _check_size(path: Path, text: str) -> None:
@@ -269,6 +269,7 @@ class _Reader:
         return self._scalar(node, place)
 
     def _at(self, place: Place, line: int | None) -> None:
+        """Note the line of a place, counted from 0; the first one that is noted stands."""
         if line is not None:
             self.lines.setdefault(place, line + 1)
 

@@ -31,10 +31,12 @@ class Inventory(BaseModel):
 
     @property
     def parameters(self) -> int:
+        """All parameters of the network."""
         return sum(self.blocks) + self.root
 
     @property
     def is_encoder(self) -> bool:
+        """Whether it has no head that multiplies each token: it classifies samples."""
         return self.token_weights == 0
 
 
@@ -71,7 +73,7 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
     A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights,
     with f the width of its feed-forward net.
     """
-    d, layers = shape.width, shape.layers
+    d, layers = shape.width, shape.layers  # d as in the formulas above
     tables = (vocab_size + shape.context) * d  # embeddings of tokens and of positions
     if isinstance(shape, EncoderShape):
         weights = 4 * d * d + 2 * d * shape.feed_forward

@@ -81,6 +81,6 @@ def class_of(name: str) -> str:
 
 
 def classify(names: Iterable[str]) -> tuple[list[str], list[str | None]]:
-    """Classes and collectives of some names. A trace of millions of kernels has some hundred of them."""
+    """The class and the collective (None: it is none) of each name. A trace of millions of kernels has some hundred."""
     names = list(names)
-    return [class_of(n) for n in names], [collective_of(n) for n in names]
+    return [class_of(name) for name in names], [collective_of(name) for name in names]

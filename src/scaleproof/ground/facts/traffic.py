@@ -34,7 +34,7 @@ def step_traffic(
     the paper scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
     (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
     """
-    a, p = accumulation, parameters
+    a, p = accumulation, parameters  # by the names of the formulas above
     b = 2 if precision in ("bf16", "fp16") else 4
     traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
     name = strategy.removesuffix("-offload")
@@ -62,7 +62,7 @@ def step_traffic(
 def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Logical bytes of one step by kind, from what a probe counted: {collective: {"bytes": ...}}."""
     return {
-        kind: sum(c["bytes"] for name, c in collectives.items() if name.startswith(prefixes))
+        kind: sum(counted["bytes"] for name, counted in collectives.items() if name.startswith(prefixes))
         for kind, prefixes in KINDS.items()
     }
 

@@ -34,6 +34,7 @@ class Correction(BaseModel):
         return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
 
     def __str__(self) -> str:
+        """The figure, and how it was derived where that is known."""
         return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
 
 
@@ -85,9 +86,11 @@ class Findings(BaseModel):
         return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
 
     def of_trace(self, cell: str) -> list[Finding]:
+        """Findings about the trace of a cell."""
         return self._by_place.get(("trace", cell), [])
 
     def of_comparison(self, name: str) -> list[Finding]:
+        """Findings about an A/B comparison."""
         return self._by_place.get(("comparison", name), [])
 
     @property
@@ -96,6 +99,7 @@ class Findings(BaseModel):
         return {host for finding in self.findings if finding.code == "node-excluded" for host in finding.runs}
 
     def concerning(self, concern: Concern) -> list[Finding]:
+        """Findings about figures of one kind."""
         return [finding for finding in self.findings if finding.concerns == concern]
 
     @cached_property
@@ -109,7 +113,7 @@ class Findings(BaseModel):
 
 
 def read_findings(path: Path) -> Findings:
-    """Raises UserError where it is missing or damaged."""
+    """The findings in the file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, Findings.model_validate_json)
 
 
@@ -123,9 +127,9 @@ def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
 
 def codes_above_note(findings: Iterable[Finding]) -> list[str]:
     """The codes that a figure is shown with, each once, in the order of the findings."""
-    return list(dict.fromkeys(f.code for f in findings if f.severity != "note"))
+    return list(dict.fromkeys(finding.code for finding in findings if finding.severity != "note"))
 
 
 def counted(findings: int, severity: str) -> str:
-    """ "1 note", "2 notes", "2 invalid"."""
+    """How many findings of a severity there are, in words: "1 note", "2 notes", "2 invalid"."""
     return plural(findings, severity, "notes" if severity == "note" else severity)

@@ -79,6 +79,8 @@ class ForecastRow(CellForecast):
 
 
 class SweepLink(ResultPart):
+    """What the link between ranks is said to carry in one direction, and who says so."""
+
     bytes_per_s: float
     source: str
 
@@ -133,13 +135,13 @@ class Coverage(ResultPart):
 
 
 class LedgerCoverage(Coverage):
-    """Over all campaigns of the ledger, and here."""
+    """How many forecasts held over all campaigns of the ledger, and in this one (`here`)."""
 
     here: Coverage
 
 
 class ForecastReport(ResultPart):
-    """The file."""
+    """The content of forecast.json."""
 
     schema_version: str = SCHEMA_VERSION
     campaign: str
@@ -158,5 +160,5 @@ class ForecastReport(ResultPart):
 
 
 def read_forecast(path: Path) -> ForecastReport:
-    """Raises UserError where it is missing or damaged."""
+    """The report in the file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ForecastReport.model_validate_json)

@@ -123,6 +123,7 @@ class Check(Generic[Subject]):
     register: "Register[Subject]"
 
     def __call__(self, subject: Subject) -> list[Finding]:
+        """The findings of this check on one subject; empty where nothing is wrong."""
         return [self._finding(flag, subject) for flag in self.function(subject)]
 
     def noting(self, subject: Subject) -> list[Finding]:
@@ -186,6 +187,7 @@ class Register(Generic[Subject]):
         """Decorator that makes a check of a function which yields flags with these codes, and registers it."""
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
+            """The check that `function` makes; it is one of the register's from now on."""
             check = Check(function.__name__, codes, function, self)
             self._checks.append(check)
             return check
@@ -193,6 +195,7 @@ class Register(Generic[Subject]):
         return register
 
     def __iter__(self) -> Iterator[Check[Subject]]:
+        """The checks, in the order in which they were registered."""
         return iter(self._checks)
 
     def findings(self, subjects: Iterable[Subject]) -> list[Finding]:

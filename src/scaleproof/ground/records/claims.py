@@ -57,5 +57,5 @@ def word_of(ratio: Estimated) -> str:
 
 
 def read_claims(path: Path) -> ClaimsReport:
-    """Raises UserError where it is missing or damaged."""
+    """The claims in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ClaimsReport.model_validate_json)

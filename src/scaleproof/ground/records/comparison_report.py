@@ -30,6 +30,7 @@ class Paired(ResultPart):
 
     @property
     def detectable(self) -> tuple[float, float]:
+        """Lower and upper bound of the ratio - 1 that so many pairs detect 4 times in 5."""
         return self.detectable_low, self.detectable_high
 
 
@@ -71,5 +72,5 @@ class ComparisonReport(ResultPart):
 
 
 def read_comparison(path: Path) -> ComparisonReport:
-    """Raises UserError where it is missing or damaged."""
+    """The A/B comparisons in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ComparisonReport.model_validate_json)

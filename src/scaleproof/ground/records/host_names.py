@@ -16,7 +16,7 @@ class Pseudonyms:
     def __init__(self, hosts: Iterable[str]) -> None:
         """Take the names of `hosts`; the longest come first, as one name may begin another."""
         by_length = sorted(set(hosts), key=lambda host: (-len(host), host))
-        self._names = {host: f"host{i}" for i, host in enumerate(by_length, 1)}
+        self._names = {host: f"host{number}" for number, host in enumerate(by_length, start=1)}
         as_words = [rf"(?<![\w.-]){re.escape(host)}(?![\w-])" for host in by_length]
         self._pattern = re.compile("|".join(as_words) or "(?!)")  # "(?!)" matches nothing
 

@@ -88,6 +88,7 @@ class Recorded(Part):
     @field_validator("env", mode="before")
     @classmethod
     def _renamed(cls, env: Any) -> Any:
+        """The recorded environment with the variables' names of today; what is no mapping, as it is."""
         return current_names(env) if isinstance(env, dict) else env
 
 

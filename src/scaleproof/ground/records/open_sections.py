@@ -47,6 +47,7 @@ class OrNull:
     """Lets null through, which no rank writes: what breaks on it names it."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """What pydantic validates by: the annotated type, or null."""
         return nullable_schema(handler(source))
 
 
@@ -282,7 +283,7 @@ class RecordedCommand(TypedDict):
 
 
 def _is_of(config: object) -> str:
-    """Which of both a configuration is."""
+    """The tag of a recorded configuration: "command" where the cell runs a command, else "model"."""
     workload = config.get("workload") if isinstance(config, dict) else None
     return "command" if isinstance(workload, dict) and workload.get("task") == "command" else "model"
 

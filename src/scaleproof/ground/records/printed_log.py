@@ -46,9 +46,10 @@ class PrintedLog:
 
 
 class NoSuchReader(ValueError):
-    """`known`: the names of all readers."""
+    """No reader of logs has the name that was given. `known`: the names of all readers."""
 
     def __init__(self, known: list[str]) -> None:
+        """Take the names of all readers, which are the message as well."""
         super().__init__(", ".join(known))
         self.known = known
 

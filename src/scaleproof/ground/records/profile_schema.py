@@ -17,6 +17,8 @@ PROFILE = "profile_summary.json"
 
 
 class ProfileSection(BaseModel):
+    """A section of the file."""
+
     model_config = ConfigDict(extra="forbid")
 
 

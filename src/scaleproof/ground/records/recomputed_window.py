@@ -31,7 +31,7 @@ def _merged(ranks: list[Row]) -> Step:
     """One step of the rows of all of its ranks."""
     _, seconds, waits, losses, samples, tokens = zip(*ranks, strict=True)
     total = sum(samples)
-    loss = math.fsum(loss * n for loss, n in zip(losses, samples, strict=True)) / total
+    loss = math.fsum(loss * count for loss, count in zip(losses, samples, strict=True)) / total
     return Step(max(seconds), max(waits), loss, total, sum(tokens))
 
 
@@ -56,21 +56,21 @@ class WindowFigures:
 
 def window_figures(steps: Sequence[Step], wall_s: float) -> WindowFigures:
     """The figures of the window in which `steps` were made in `wall_s` seconds."""
-    n = len(steps)
+    count = len(steps)
     times = sorted(step.seconds for step in steps)
     tokens = sum(step.tokens for step in steps)
     return WindowFigures(
-        step_time_mean_s=math.fsum(times) / n,
+        step_time_mean_s=math.fsum(times) / count,
         step_time_min_s=times[0],
         step_time_max_s=times[-1],
         step_time_p50_s=quantile(times, 0.50),
-        step_time_p95_s=quantile(times, 0.95) if n >= 20 else None,
-        step_time_p99_s=quantile(times, 0.99) if n >= 100 else None,
-        data_wait_mean_s=math.fsum(step.data_wait_s for step in steps) / n,
-        train_loss_mean=math.fsum(step.loss for step in steps) / n,
+        step_time_p95_s=quantile(times, 0.95) if count >= 20 else None,
+        step_time_p99_s=quantile(times, 0.99) if count >= 100 else None,
+        data_wait_mean_s=math.fsum(step.data_wait_s for step in steps) / count,
+        train_loss_mean=math.fsum(step.loss for step in steps) / count,
         train_loss_first=steps[0].loss,
         train_loss_last=steps[-1].loss,
-        step_time_n=n,
+        step_time_n=count,
         tokens=tokens,
         tokens_per_s=tokens / wall_s,
     )

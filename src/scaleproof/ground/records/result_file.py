@@ -13,7 +13,7 @@ class ResultPart(BaseModel):
     )
 
     def figure(self, name: str) -> "Estimated | None":
-        """The estimate in the field of that name."""
+        """The estimate in the field of that name; None where it holds something else."""
         value = getattr(self, name)
         return value if isinstance(value, Estimated) else None
 
@@ -28,10 +28,12 @@ class Estimated(ResultPart):
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Estimated":
+        """An estimate, in the form that files have."""
         return cls(value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
+        """Both ends of its interval; None where there is no basis for one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def above(self, mark: float = 1.0) -> bool:
@@ -43,5 +45,5 @@ class Estimated(ResultPart):
         return self.high is not None and self.high < mark
 
     def spans(self, mark: float = 1.0) -> bool:
-        """Whether its interval leaves open on which side of the mark it is."""
+        """Whether its interval leaves open on which side of `mark` it is; never without an interval."""
         return self.bounds is not None and self.bounds[0] <= mark <= self.bounds[1]

@@ -18,8 +18,10 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
     `campaign`: the folder of its results; `anyway`: remove sound ones, too. Everything that was computed from them goes
     as well: Snakemake does not miss an input as long as the file made from it is there.
     """
-    removed = [folder for folder in runs if (folder / METRICS).exists() and (anyway or not _sound(folder))]
-    removed += [folder for folder in traces if (folder / CAPTURE).exists() and (anyway or not _traced(folder))]
+    made_runs = [folder for folder in runs if (folder / METRICS).exists()]
+    made_traces = [folder for folder in traces if (folder / CAPTURE).exists()]
+    removed = [folder for folder in made_runs if anyway or not _sound(folder)]
+    removed += [folder for folder in made_traces if anyway or not _traced(folder)]
     if not removed:
         return []
     for folder in removed:

@@ -41,10 +41,12 @@ class Run:
 
     @property
     def name(self) -> str:
+        """How findings and tables name it: CELL/repN, or its `label`."""
         return self.label or f"{self.metrics.cell}/rep{self.metrics.repeat}"
 
     @property
     def ok(self) -> bool:
+        """Whether it has numbers."""
         return isinstance(self, TimedRun)
 
     @cached_property
@@ -66,6 +68,7 @@ class Run:
 
     @cached_property
     def window(self) -> dict[str, np.ndarray]:
+        """Column of steps.csv -> its values over all ranks, one for each timed step; see `window_steps`."""
         return window_steps(self.steps)
 
     @cached_property
@@ -75,12 +78,12 @@ class Run:
 
     @cached_property
     def median_step_s(self) -> float:
-        """Of the window."""
+        """The median time of the steps of the window, in seconds."""
         return median(self.step_times)
 
     @cached_property
     def losses(self) -> np.ndarray:
-        """Of every step over all ranks, warm-up included."""
+        """The loss of every step over all ranks, warm-up included."""
         return loss_series(self.steps)
 
     @cached_property
@@ -94,7 +97,7 @@ class Run:
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
     def take_series(self, **series: Any) -> None:
-        """Keep the properties that were read together with those of other runs."""
+        """Keep properties of these names, which were read together with those of other runs, as if asked for."""
         vars(self).update(series)
 
 

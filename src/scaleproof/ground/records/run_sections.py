@@ -96,6 +96,7 @@ class Ledger(Part):
 
     @property
     def equal(self) -> bool:
+        """Whether the ranks consumed what was planned: the same samples in each step, and as many tokens."""
         return self.consumed_sha256 == self.planned_sha256 and self.tokens_consumed == self.tokens_planned
 
 

@@ -93,6 +93,7 @@ class ScalingSeries(ResultPart):
 
     @property
     def points(self) -> list[ScalingPoint]:
+        """Its sizes, the smallest first."""
         return list(self.runs.values())
 
 
@@ -108,13 +109,13 @@ class RankedCell(ResultPart):
 
     @property
     def ratio(self) -> Estimated:
-        """Relative to the fastest; the fastest itself, and what is incomparable, has none."""
+        """Its rate relative to that of the fastest cell. Not to be asked for of that one or of an incomparable cell."""
         assert self.relative_to_fastest is not None, self.cell
         return self.relative_to_fastest
 
     @property
     def may_be_as_fast(self) -> bool:
-        """Whether the interval of that allows it; never without an interval."""
+        """Whether the interval of `ratio` allows that it is as fast as the fastest; never without an interval."""
         return self.ratio.high is not None and self.ratio.high >= 1
 
 
@@ -152,11 +153,12 @@ class SizeRanking(ResultPart):
 
     @property
     def comparable(self) -> list[RankedCell]:
+        """The cells that may be held against each other, the fastest first."""
         return [entry for entry in self.cells if not entry.incomparable]
 
     @property
     def advice(self) -> Recommendation:
-        """That of a size with several comparable cells."""
+        """The recommendation; a size has one where several of its cells are comparable."""
         assert self.recommendation is not None, self.devices
         return self.recommendation
 
@@ -230,10 +232,10 @@ class ScalingReport(ResultPart):
 
     @property
     def points(self) -> list[ScalingPoint]:
-        """Of all series."""
+        """The sizes of all series."""
         return [point for series in self.series for point in series.points]
 
 
 def read_scaling_report(path: Path) -> ScalingReport:
-    """Raises UserError where it is missing or damaged."""
+    """The scaling report in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ScalingReport.model_validate_json)

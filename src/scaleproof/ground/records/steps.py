@@ -128,7 +128,7 @@ def _timed(rows: np.ndarray) -> np.ndarray:
 
 
 def _run_of(ends: Sequence[int]) -> np.ndarray:
-    """The number of the run of each row."""
+    """The number of the run of each row, from 0. `ends`: where the rows of each run end."""
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
@@ -140,13 +140,14 @@ class _ByStep:
     """
 
     def __init__(self, rows: np.ndarray, run: np.ndarray, n_runs: int) -> None:
-        """`run`: for each row the number of its run, from 0 to `n_runs` - 1, in ascending order."""
+        """Find the steps of `rows`. `run`: for each row the number of its run, from 0 to `n_runs` - 1, ascending."""
         self.rows = rows
         step = rows["step"]
         # Runs that are written as they should be have their steps in order; in others rows of a step are far apart.
         begins_step = np.ones(len(step), bool)
         begins_step[1:] = (step[1:] != step[:-1]) | (run[1:] != run[:-1])
-        if (step[1:] >= step[:-1])[run[1:] == run[:-1]].all():
+        is_in_order = (step[1:] >= step[:-1])[run[1:] == run[:-1]].all()
+        if is_in_order:
             self.place = begins_step.cumsum() - 1
             keys = np.stack([run, step])[:, begins_step]
         else:

@@ -23,13 +23,13 @@ class NoFigures(Exception):
 
 @dataclass(frozen=True)
 class TimedWork:
-    """The figures of a run. `rows`: of steps.csv, an array of ROW; `amount`: of `unit`, of each row of the window."""
+    """The figures of a run, as they were read from its `log`."""
 
     log: PrintedLog
-    unit: WorkUnit
-    rows: np.ndarray
+    unit: WorkUnit  # of the work in the column `tokens`
+    rows: np.ndarray  # of steps.csv, of dtype ROW
     window: list[PrintedStep]  # the steps that are counted; none where something was timed as a whole
-    per_step: float | None
+    per_step: float | None  # work of a step in `unit`; None where steps differ, or there are none
 
 
 def read_figures(log: Path, cell: Cell, read: ReadLog) -> TimedWork:
@@ -84,7 +84,10 @@ def _unread(cell: Cell) -> str:
 
 
 def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
-    """The steps of a log, as `patterns` match: one for each line with a time or a rate, and the last loss so far."""
+    """The steps of a log, as `patterns` match: one for each line with a time or a rate.
+
+    Losses may stand on lines of their own: each step has the last one up to its line.
+    """
     search = {name: re.compile(text).search for name, text in patterns.model_dump(exclude_none=True).items()}
     steps: list[PrintedStep] = []
     loss: float | None = None
@@ -106,7 +109,7 @@ def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
 
 
 def _figure(text: str) -> float | None:
-    """A number as it is printed, with commas between thousands; None for what is none."""
+    """A number as it is printed, with commas between thousands; None where `text` is no number."""
     try:
         return float(text.strip().rstrip(NUMBER_ENDS).replace(",", ""))
     except ValueError:
@@ -128,10 +131,10 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
             "(of ab: --warmup-steps)"
         )
     rows = []
-    for place, step in enumerate(timed):
-        phase = "warmup" if place < warmup_lines else "window"
+    for number, step in enumerate(timed):
+        phase = "warmup" if number < warmup_lines else "window"
         amount = _amount(step, unit, per_step, devices)
-        rows.append((phase, place, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))
+        rows.append((phase, number, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))  # of rank 0; no wait is known
     return TimedWork(printed, unit, np.array(rows, ROW), window, per_step)
 
 
@@ -165,8 +168,9 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
     Raises NoFigures where the log has a rate and nothing says whose it is.
     """
     devices = cell.execution.geometry.n_devices
-    rate_of = cell.workload.rate_of or printed.rate_of
-    if devices == 1 or rate_of == "all" or (per_step and all(step.seconds for step in steps)):
+    rate_of = cell.workload.rate_of or printed.rate_of  # "all" or "device"
+    no_rate_needed = per_step and all(step.seconds for step in steps)
+    if devices == 1 or rate_of == "all" or no_rate_needed:
         return 1
     if rate_of is None:
         raise NoFigures(
@@ -177,7 +181,7 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
 
 
 def _rate(step: PrintedStep, unit: WorkUnit) -> float | None:
-    """The printed rate of a step in `unit`/s, of samples where the unit is not tokens."""
+    """The printed rate of a step: tokens/s where `unit` is tokens, else samples/s; None where it was not printed."""
     return step.tokens_per_s if unit == "tokens" else step.samples_per_s
 
 
@@ -199,6 +203,7 @@ def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: 
 
 
 def _loss(value: float | None) -> float:
+    """A loss as steps.csv has it: NaN where none was printed."""
     return float("nan") if value is None else value
 
 

@@ -27,6 +27,7 @@ class HubDataset:
 
     @property
     def repository(self) -> str:
+        """The name of the dataset on the Hugging Face hub: owner/name."""
         return self.corpus.load[0]
 
     def commit(self) -> str:
@@ -85,4 +86,5 @@ class HubDataset:
         return f"access denied (HTTP {code}); accept the terms at {page}, make a token there, and `export HF_TOKEN=...`"
 
     def _refused(self, reason: str) -> UserError:
+        """The error that the corpus cannot be taken from its repository. `reason`: in words."""
         return UserError(f'config/corpora.yaml: corpus "{self.name}": {self.repository}: {reason}')

@@ -38,11 +38,11 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
     digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
     downloaded: list[dict[str, Any]] = []
     most_bytes, most_documents = corpus.limits
-    # The columns of the next row group.
+    # The columns of the row group that is being filled; it is written when it has GROUP_BYTES.
     group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
-    schema = pa.schema([(name, pa.large_string()) for name in group])
+    group_bytes = 0
+    schema = pa.schema([(column, pa.large_string()) for column in group])
     classes: set[str] = set()
-    size = 0  # bytes of text in `group`
     with (
         whole_file(out / "documents.parquet") as partial,
         pq.ParquetWriter(partial, schema, compression="zstd") as writer,
@@ -59,17 +59,17 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
             digest.update(data + b"\0")
             counts["documents"] += 1
             counts["bytes"] += len(data)
-            if corpus.form == "text":  # the others hold what they hold
+            if corpus.form == "text":  # reading put them there; in other forms they are the corpus' own
                 counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
             group["text"].append(text)
-            size += len(data)
+            group_bytes += len(data)
             if label is not None:
                 digest.update(label.encode() + b"\0")
                 group[LABEL].append(label)
                 classes.add(label)
-            if size >= GROUP_BYTES:
+            if group_bytes >= GROUP_BYTES:
                 writer.write_table(pa.table(group, schema=schema))
-                group, size = {column: [] for column in group}, 0
+                group, group_bytes = {column: [] for column in group}, 0
             if counts["documents"] == most_documents:  # before the next file is downloaded
                 break
         if group["text"]:
@@ -98,7 +98,8 @@ def _documents(
 ) -> Iterator[tuple[str, str | None]]:
     """The documents of the corpus `name` in order: text, and label (None where the corpus has none).
 
-    Each remote file is downloaded when it is its turn, and described in `downloaded`; so is the commit of a data set.
+    Each remote file is downloaded when it is its turn. A description of it is appended to `downloaded`; of a data set
+    its commit.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
@@ -109,10 +110,11 @@ def _documents(
         commit = dataset.commit()
         downloaded.append({"dataset": corpus.load, "commit": commit})
         yield from dataset.documents(commit)
-    for file in corpus.remote_files if corpus.remote else []:
-        path, record = remote.have(corpus, file)
-        downloaded.append({"file": file, **record})
-        yield from _in_file(name, corpus, path, file)
+    if corpus.remote:
+        for file in corpus.remote_files:
+            path, record = remote.have(corpus, file)
+            downloaded.append({"file": file, **record})
+            yield from _in_file(name, corpus, path, file)
 
 
 def _in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
@@ -135,6 +137,7 @@ def _without_halves(text: str) -> tuple[str, int]:
 
 
 def _where(corpus: Corpus) -> str:
+    """Where the documents of a corpus come from, for messages: its files, its data set, or the name of its source."""
     return ", ".join(corpus.files or corpus.load) or corpus.source
 
 

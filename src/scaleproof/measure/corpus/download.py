@@ -39,4 +39,5 @@ def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) 
 
 
 def _size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
     return path.stat().st_size if path.exists() else 0

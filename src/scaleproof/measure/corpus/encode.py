@@ -38,7 +38,7 @@ def opened(path: Path) -> pq.ParquetFile:
 def documents_by_group(path: Path) -> list[int]:
     """Number of documents in each row group."""
     metadata = opened(path).metadata
-    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 def groups(path: Path) -> int:
@@ -62,6 +62,7 @@ class Shard:
     held_out: np.ndarray  # bool, one a document
 
     def file(self, folder: Path, ending: str) -> Path:
+        """The file in `folder` for the tokens of this part, with that ending."""
         return folder / f"{self.number:06}.{ending}"
 
 
@@ -74,17 +75,17 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     """
     encoding = _load_once(tokenizer_file)
     first = 0  # number in the shard of the row group's first document
-    end = np.array([encoding.n_vocab - 1], dtype=dtype)
+    end_of_text = np.array([encoding.n_vocab - 1], dtype=dtype)
     with ExitStack() as stack:
         parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
         file = stack.enter_context(opened(store))
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
-            held = shard.held_out[first : first + len(texts)]
-            for split, selection in (("train", ~held), ("val", held)):
-                chosen = [text for text, take in zip(texts, selection, strict=True) if take]
-                pieces = [piece for text in chosen for piece in (_ids(encoding, text, dtype), end)]
-                parts[split].add(pieces, len(chosen))
+            held_out = shard.held_out[first : first + len(texts)]
+            for split, is_in_split in (("train", ~held_out), ("val", held_out)):
+                documents = [text for text, is_in in zip(texts, is_in_split, strict=True) if is_in]
+                pieces = [piece for text in documents for piece in (_ids(encoding, text, dtype), end_of_text)]
+                parts[split].add(pieces, len(documents))
             first += len(texts)
         description = {split: part.description for split, part in parts.items()}
     write_json(shard.file(folder, "json"), description)
@@ -93,7 +94,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
 
 def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
     """The token ids of a document, without end-of-text."""
-    if encoding.n_vocab == 257:  # the bytes and end-of-text: nothing to merge
+    if encoding.n_vocab == tokenizer.FEWEST:  # the bytes and end-of-text: nothing to merge
         return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
     # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
     return encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
@@ -108,7 +109,7 @@ class _Part:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
-        """Append the token ids `pieces` of so many documents."""
+        """Append `pieces`, arrays of token ids, which are those of so many `documents`; several may make one."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)
@@ -117,6 +118,7 @@ class _Part:
 
     @property
     def description(self) -> dict[str, Any]:
+        """What tokens.json says of the file so far."""
         return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
 
 
@@ -132,6 +134,7 @@ def end_with_parent() -> None:
     parent = os.getppid()
 
     def watch() -> None:
+        """End this process as soon as its parent has ended."""
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)

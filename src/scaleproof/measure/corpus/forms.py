@@ -126,15 +126,15 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
 def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Where each row that is not blank is in the file ("line 3"), and its fields.
 
-    Raises NotADocument for a quote that is never closed: the reader gets one line more than the file has, which a quote
-    that is still open takes in as text.
+    The csv module takes a quote that is never closed for text up to the end of the file. It is therefore given one line
+    more than the file has, END_LINE: a row of its own, or the end of such a text. Raises NotADocument for the latter.
     """
     rows = csv.reader(itertools.chain(lines, [END_LINE]))
     end_row = END_LINE.split(",")
     first = 1  # line where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END_LINE):
+            if row and row[-1].endswith(END_LINE):  # the last field is that of the quote; those before may have lines
                 opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
             last = rows.line_num

@@ -39,6 +39,7 @@ class _WithoutQueries(logging.Filter):
     """The library warns with whole addresses, and the query of one holds its signature."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, without the queries of the addresses in it."""
         record.msg, record.args = re.sub(r"\?[^\s'\"]*", "", record.getMessage()), ()
         return True
 
@@ -67,6 +68,7 @@ class HubFile:
 
     @property
     def url(self) -> str:
+        """The address from which the file is received."""
         return hf_hub_url(
             self.repository, self.name, repo_type="dataset", revision=self.revision, endpoint=self.endpoint
         )

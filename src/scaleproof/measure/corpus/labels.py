@@ -35,14 +35,14 @@ def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Pat
     `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
     documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
     """
-    labels = np.zeros(0, DTYPE)  # of all documents
+    labels = np.zeros(0, DTYPE)  # of all documents; none of a corpus without labels
     if classes:
-        number = {name: i for i, name in enumerate(classes)}
+        number_of = {name: number for number, name in enumerate(classes)}
         column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()
-        labels = np.array([number[name] for name in column], dtype=DTYPE)
+        labels = np.array([number_of[name] for name in column], dtype=DTYPE)
     files = {}
-    for split, documents in (("train", ~held_out), ("val", held_out)):
-        data = (labels[documents] if classes else labels).tobytes()
+    for split, is_in_split in (("train", ~held_out), ("val", held_out)):
+        data = (labels[is_in_split] if classes else labels).tobytes()
         path = out / f"{split}.labels"
         path.write_bytes(data)
         files[split] = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

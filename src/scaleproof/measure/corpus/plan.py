@@ -25,16 +25,19 @@ class SamplePlan:
         self.samples, self.global_batch = samples, global_batch
         # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
         # ever.
-        self._epoch = lru_cache(maxsize=2)(lambda e: np.random.RandomState((seed, e)).permutation(samples))
+        self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))
 
     def step(self, step: int) -> np.ndarray:
         """Sample ids of one optimizer step, int64 of shape (global_batch,)."""
         positions = np.arange(step * self.global_batch, (step + 1) * self.global_batch)
         epochs, places = np.divmod(positions, self.samples)  # a step may reach into the next epoch
-        return np.concatenate([self._epoch(int(e))[places[epochs == e]] for e in np.unique(epochs)])
+        return np.concatenate([self._epoch(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])
 
     def share(self, step: int, batch: Batch, rank: int) -> np.ndarray:
-        """The part of a step that `rank` takes: sample ids of shape (accumulation, micro)."""
+        """The part of a step that `rank` takes: sample ids of shape (accumulation, micro).
+
+        A step's ids are dealt out micro-batch by micro-batch, in each of them rank by rank.
+        """
         return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 

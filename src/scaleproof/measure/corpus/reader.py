@@ -38,16 +38,20 @@ class LabelledFile(TokenFile):
     """One split of a corpus with labels: a sample is a document, cut or padded to seq_len tokens, and its class."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Open the split's tokens and labels. Raises UserError where there are no labels, or not one a document."""
+        """Open the split's tokens and labels, and find where each document starts and how long its sample is.
+
+        Raises UserError where the split has no labels, or not one for each document.
+        """
         super().__init__(directory, split, seq_len)
-        part = self.description[split]
-        if LABELS not in part:
+        split_description = self.description[split]
+        if LABELS not in split_description:
             raise UserError(
                 f'corpus "{self.description["corpus"]}" has no labels; for classification name their field in '
                 "config/corpora.yaml (key: label), and tokenise it again"
             )
-        self.labels = _mapped(directory, part[LABELS], "<u2")
-        # The end of each document is a token of its own, which no text is encoded to; it is not part of the sample.
+        self.labels = _mapped(directory, split_description[LABELS], "<u2")
+        # Each document ends with a token that no text is encoded to and that is not part of the sample; the next
+        # document starts right behind it.
         ends = np.flatnonzero(self.tokens == self.description["end_of_text"])
         self.starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         self.lengths = np.minimum(ends - self.starts, seq_len)
@@ -59,14 +63,15 @@ class LabelledFile(TokenFile):
 
     @property
     def classes(self) -> int:
+        """How many classes the documents have."""
         return len(self.description["classes"])
 
     def read(self, ids: np.ndarray) -> np.ndarray:
         """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
-        place = np.arange(self.seq_len)
-        is_token = place < self.lengths[ids][:, None]  # what is not is padding
+        places = np.arange(self.seq_len)
+        is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); what is not is padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
-        samples[:, :-1][is_token] = self.tokens[(self.starts[ids][:, None] + place)[is_token]]
+        samples[:, :-1][is_token] = self.tokens[(self.starts[ids][:, None] + places)[is_token]]
         samples[:, -1] = self.labels[ids]
         return samples
 
@@ -82,10 +87,10 @@ def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
 
 
 def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """How many samples a split has that tokens.json describes as `part`."""
+    """How many samples of the workload's task a split has; `part`: what tokens.json says of the split."""
     if workload.task == "classification":
         return part["documents"]
-    return max(0, (part["tokens"] - 1) // workload.seq_len)
+    return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
 
 
 def _mapped(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:

@@ -93,18 +93,19 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
     size, sha256 = target.stat().st_size, sha256_of(target)
     record = read_json(sibling_path(target, ".json"))
     expected = known_sha256 or record.get("sha256", sha256)
-    if sha256 == expected and known_size in (None, size):
-        if record.get("sha256") == sha256 and (record.get("checked") != "first use" or not known_sha256):
-            return record
-        # A file that somebody put there by hand is as good as a download.
+    if sha256 != expected or known_size not in (None, size):
+        say(
+            target,
+            f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again",
+        )
+        target.unlink()
+        return None
+    is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
+    table_knows_more = record.get("checked") == "first use" and known_sha256
+    if not is_of_this_file or table_knows_more:
         record |= {"size": size, "sha256": sha256, "checked": checked_with(known_sha256)}
         write_json(sibling_path(target, ".json"), record)
-        return record
-    say(
-        target, f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again"
-    )
-    target.unlink()
-    return None
+    return record
 
 
 def first_sha256(target: Path) -> str | None:
@@ -165,6 +166,7 @@ def disk_full(part: Path) -> UserError:
 
 
 def sibling_path(target: Path, ending: str) -> Path:
+    """The path beside `target` whose name is that of `target` with `ending` behind it."""
     return target.with_name(target.name + ending)
 
 
@@ -178,4 +180,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def say(target: Path, what: object) -> None:
+    """Tell the user something about a download, in a line on stderr that begins with the file's name."""
     print(f"{target.name}: {what}", file=sys.stderr, flush=True)

@@ -51,10 +51,9 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     if len(unfinished) < len(shards):
         print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
-    for _ in progress(
-        _each_group(work, unfinished, processes), sum(len(s.groups) for s in unfinished), "tokenise", "groups"
-    ):
-        pass
+    n_groups = sum(len(shard.groups) for shard in unfinished)
+    for _ in progress(_each_group(work, unfinished, processes), n_groups, "tokenise", "groups"):
+        pass  # going through the groups encodes them
     description = {
         "corpus": source["corpus"],
         "source": source["source"],
@@ -72,7 +71,8 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     classes = source.get("classes", [])
     for split, labels in write_labels(store, classes, held_out, out).items():
         description |= {"classes": classes, split: description[split] | {"labels": labels}}
-    description["bytes_per_token"] = round(source["bytes"] / sum(description[s]["tokens"] for s in SPLITS), 4)
+    tokens = sum(description[split]["tokens"] for split in SPLITS)
+    description["bytes_per_token"] = round(source["bytes"] / tokens, 4)
     write_json(out / "tokens.json", description)
     shutil.rmtree(folder)
     return description
@@ -96,14 +96,17 @@ def _held_out(source: dict[str, Any]) -> np.ndarray:
 
 
 def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """The row groups, of so many `documents` each, in shards: enough for all cores to end together, but few files."""
+    """The row groups in shards: enough of them for all cores to end together, but few files.
+
+    `documents`: the number of documents of each row group; `held_out`: of each document, whether it is for validation.
+    """
     size = max(1, min(LARGEST, len(documents) // 32))  # row groups in a shard
-    place = 0  # of the shard's first document
-    for number, first in enumerate(range(0, len(documents), size)):
-        groups = range(first, min(first + size, len(documents)))
-        count = sum(documents[i] for i in groups)
-        yield Shard(number, groups, held_out[place : place + count])
-        place += count
+    first_document = 0  # of the shard
+    for number, first_group in enumerate(range(0, len(documents), size)):
+        groups = range(first_group, min(first_group + size, len(documents)))
+        count = sum(documents[group] for group in groups)
+        yield Shard(number, groups, held_out[first_document : first_document + count])
+        first_document += count
 
 
 def _prepare(folder: Path, key: dict[str, Any]) -> None:
@@ -125,9 +128,10 @@ def _finished(shard: Shard, folder: Path) -> bool:
 
 
 def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards with `work`, in any order; yields once for each row group that is done.
+    """Encode the shards with `work`, in any order; yields None once for each row group that is done.
 
-    `processes`: at most, None for one a core. Raises UserError where a process is killed.
+    `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most,
+    None for one a core. Raises UserError where a process is killed.
     """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))

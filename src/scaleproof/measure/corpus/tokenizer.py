@@ -25,8 +25,9 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
     end-of-text. Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were
     asked for.
     """
+    tokens = [bytes([byte]) for byte in range(256)]
     if name == "bytes":
-        _write(name, [bytes([b]) for b in range(256)], out)
+        _write(name, tokens, out)
         return
     size = _entries(name)
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -36,10 +37,9 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=size - 1, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
     learner.train_from_iterator(_sample(documents), trainer)
-    to_byte = _byte_of_character()
-    tokens = [bytes([b]) for b in range(256)]
+    byte_of = _byte_of_character()  # the library writes bytes as printable characters
     for merge in json.loads(learner.to_str())["model"]["merges"]:
-        tokens.append(bytes(to_byte[c] for c in "".join(merge)))
+        tokens.append(bytes(byte_of[character] for character in "".join(merge)))
     tokens = list(dict.fromkeys(tokens))  # two merges may give the same token
     if len(tokens) != size - 1:
         raise UserError(
@@ -66,18 +66,23 @@ def from_merges(merges: Path, out: Path) -> None:
 
     Ids are those of GPT-2: its bytes in the order of their printable stand-ins, the merges in order, end-of-text.
     """
-    to_byte = _byte_of_character()
-    tokens = [bytes([b]) for b in to_byte.values()]
+    byte_of = _byte_of_character()
+    tokens = [bytes([byte]) for byte in byte_of.values()]
     for line in merges.read_text(encoding="utf-8").splitlines()[1:]:  # the first is its version
-        tokens.append(bytes(to_byte[c] for c in line.replace(" ", "")))
+        tokens.append(bytes(byte_of[character] for character in line.replace(" ", "")))
     _write("gpt2", tokens, out)
 
 
 def _write(name: str, tokens: list[bytes], out: Path) -> None:
     """Write a tokenizer to `out`: its `tokens` in the order of their ids, end-of-text after them."""
-    text = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [t.hex() for t in tokens]}
+    content = {
+        "name": name,
+        "pattern": PATTERN,
+        "end_of_text": len(tokens),
+        "tokens": [token.hex() for token in tokens],
+    }
     with whole_file(out) as part:
-        part.write_text(json.dumps(text, indent=0) + "\n")
+        part.write_text(json.dumps(content, indent=0) + "\n")
 
 
 def load(path: Path) -> tiktoken.Encoding:
@@ -91,7 +96,7 @@ def _encoding(written: bytes) -> tiktoken.Encoding:
     return tiktoken.Encoding(
         name=data["name"],
         pat_str=data["pattern"],
-        mergeable_ranks={bytes.fromhex(t): i for i, t in enumerate(data["tokens"])},
+        mergeable_ranks={bytes.fromhex(token): number for number, token in enumerate(data["tokens"])},
         special_tokens={END_OF_TEXT: data["end_of_text"]},
         explicit_n_vocab=data["end_of_text"] + 1,
     )
@@ -108,7 +113,10 @@ def _sample(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's printable stand-in -> byte: printable Latin-1 stands for itself, the rest follow from U+0100."""
+    """GPT-2's printable stand-in -> byte, in the order of GPT-2's ids.
+
+    A byte that is printable in Latin-1 stands for itself; the others follow, as the characters from U+0100 on.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + place): byte for place, byte in enumerate(others)}

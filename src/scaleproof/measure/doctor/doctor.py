@@ -57,6 +57,7 @@ class Report(BaseModel):
 
     @property
     def failed(self) -> list[JudgedLook]:
+        """The looks that found a fault."""
         return [entry for entry in self.checks if entry.status == "FAIL"]
 
 

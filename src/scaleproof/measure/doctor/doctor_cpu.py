@@ -36,8 +36,8 @@ def checks(folder: Path) -> list[Look]:
 
 
 def cores() -> Verdict:
-    quota = cpu_quota()
-    return judge_cores(available_cores(), quota, threads_per_core())
+    """Whether this process gets the whole time of the cores that it may use."""
+    return judge_cores(available_cores(), cpu_quota(), threads_per_core())
 
 
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
@@ -187,6 +187,7 @@ def _product_time(torch: Any, threads: int) -> float:
 
 
 def judge_openmp(ratio: float) -> Verdict:
+    """Whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
     return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
 

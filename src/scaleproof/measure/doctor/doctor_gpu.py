@@ -50,9 +50,9 @@ def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
     }
     if gpus:
         of_each = [
-            Look(f"{name}: device {i}" if len(gpus) > 1 else name, "gpu", partial(_on, i, look))
+            Look(f"{name}: device {index}" if len(gpus) > 1 else name, "gpu", partial(_on, index, look))
             for name, look in each.items()
-            for i in range(len(gpus))
+            for index in range(len(gpus))
         ]
         return [*(Look(name, "gpu", look) for name, look in once.items()), *of_each]
     why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
@@ -88,7 +88,7 @@ def uuids() -> Verdict:
     from scaleproof.measure.trainer.session import nvml_uuid
 
     pynvml.nvmlInit()
-    names = [nvml_uuid(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+    names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
     unknown, modes = [], []
     for uuid in names:
         try:
@@ -204,9 +204,9 @@ def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
         for _ in range(calls):
             call()
         torch.cuda.synchronize()
-    rows = [e for e in profiler.key_averages() if e.self_device_time_total > 0]
-    longest = max(rows, key=lambda e: e.self_device_time_total)
-    return longest.key, sum(e.self_device_time_total for e in rows) / calls
+    rows = [event for event in profiler.key_averages() if event.self_device_time_total > 0]
+    longest = max(rows, key=lambda event: event.self_device_time_total)
+    return longest.key, sum(event.self_device_time_total for event in rows) / calls
 
 
 def matmul() -> Verdict:
@@ -272,12 +272,12 @@ def pairs() -> Verdict:
     count = torch.cuda.device_count()
     if count < 2:
         return not_here("one device has no pair")
-    buffers = [torch.empty(COPIED, dtype=torch.uint8, device=torch.device("cuda", i)) for i in range(count)]
+    buffers = [torch.empty(COPIED, dtype=torch.uint8, device=torch.device("cuda", index)) for index in range(count)]
     rates = {}
     for first, second in combinations(range(count), 2):
         source, target = buffers[first], buffers[second]
         rates[first, second] = _copy_rate(partial(target.copy_, source))
-    names = [nvml_uuid(torch.cuda.get_device_properties(i)) for i in range(count)]
+    names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(count)]
     return judge_pairs(rates, links_between(names))
 
 
@@ -343,9 +343,9 @@ def compiled() -> Verdict:
     if problem:
         return not_here(problem)
     began = time.perf_counter()
-    x = torch.randn(256, 256, device="cuda")
-    function = torch.compile(lambda t: torch.nn.functional.gelu(t @ t).sum())
-    off = abs(float(function(x)) / float(torch.nn.functional.gelu(x @ x).sum()) - 1)
+    values = torch.randn(256, 256, device="cuda")
+    function = torch.compile(lambda matrix: torch.nn.functional.gelu(matrix @ matrix).sum())
+    off = abs(float(function(values)) / float(torch.nn.functional.gelu(values @ values).sum()) - 1)
     seconds = time.perf_counter() - began
     evidence = f"compiled in {seconds:.0f} s; its result is {off:.1e} off"
     return judged(off < 1e-2, evidence, "compile: true is not usable")

@@ -85,10 +85,10 @@ def look_at(session: Any, request: Request) -> dict[str, Any]:
     from scaleproof.measure.trainer.probe import Probe
 
     run = set_up(session, request)
-    run.steps(0, 2)
+    run.steps(0, 2)  # steps 0 and 1: warm-up
     with Probe(run.strategy) as probe:
         run.steps(2, 1)
-    waits = waits_per_step(session.device, run.steps, 3)
+    waits = waits_per_step(session.device, run.steps, 3)  # step 3, then 1 + FURTHER_STEPS more
     series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
     return {
         "parameters": run.parameters,
@@ -107,11 +107,11 @@ def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) ->
     Measured as the difference between several steps and one, from step `first` on: the host waits once more when all
     are done, to read the losses.
     """
-    with host_waits(device) as one:
+    with host_waits(device) as of_one_step:
         steps(first, 1)
-    with host_waits(device) as several:
+    with host_waits(device) as of_several:
         steps(first + 1, 1 + FURTHER_STEPS)
-    return {place: number / FURTHER_STEPS for place, number in (several - one).items()}
+    return {place: number / FURTHER_STEPS for place, number in (of_several - of_one_step).items()}
 
 
 @contextmanager
@@ -129,6 +129,7 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
+        """Count a wait if `message`, a warning that python would print, is CUDA's of a wait."""
         if WAITED in str(message):
             places[_waiting(sys._getframe())] += 1
 
@@ -176,6 +177,7 @@ def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _package(frame: FrameType) -> str:
+    """The top package of the module that a frame runs; empty where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 

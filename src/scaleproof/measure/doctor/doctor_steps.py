@@ -137,9 +137,9 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
         problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
     if abs(observed["steps_s"] - observed["wall_s"]) > MOST_CLOCKS_APART * observed["wall_s"]:
         problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
-    waits = {place: n for place, n in observed["waits"].items() if not _own_wait(execution.strategy, place)}
+    waits = {place: times for place, times in observed["waits"].items() if not _own_wait(execution.strategy, place)}
     if waits:
-        problems.append("the host waits at " + ", ".join(f"{place} ({n:g}x)" for place, n in waits.items()))
+        problems.append("the host waits at " + ", ".join(f"{place} ({times:g}x)" for place, times in waits.items()))
     advice = "scaleproof would measure this strategy wrongly here; please report it with doctor.json"
     clock = f"steps are {observed['steps_s'] / observed['wall_s']:.2%} of wall-clock time"
     return judged(

@@ -147,7 +147,7 @@ def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:
-        row = ("window", 0, 0, seconds[0], 0.0, math.nan, 1, 1)
+        row = ("window", 0, 0, seconds[0], 0.0, math.nan, 1, 1)  # the work: one run
         return TimedWork(log, "runs", np.array([row], ROW), [], None)
     shorter, longer = seconds
     steps = cell.work.steps - cell.work.fewer_steps
@@ -169,14 +169,15 @@ def _record(
     rows = work.rows[work.rows["phase"] == "window"]
     first_step: int | None = None
     last_step: int | None = None
-    begun: float | None = None
-    ended: float | None = None
+    begun: float | None = None  # seconds from the program's start to the line of the first step
+    ended: float | None = None  # ... and to that of the last
     if work.window:  # lines about steps were read
         first, last = work.window[0], work.window[-1]
         first_step, last_step = first.step, last.step
         begun, ended = _arrival(outcome, first.line), _arrival(outcome, last.line)
     if ranks:
         first_step, last_step = int(rows["step"].min()), int(rows["step"].max())
+    # The window is as long as the steps of its slowest rank together.
     seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
     steps = merged_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
     figures = vars(window_figures(steps, seconds))

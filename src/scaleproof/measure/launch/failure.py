@@ -29,15 +29,19 @@ def failed(request: Request, why: Failure) -> Failed:
 
 
 def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and cause of a failed attempt, by the ranks' reports in the folder `attempt`, torchrun, the scheduler."""
+    """Class and cause of a failed attempt: of all that is known of its end, what explains most.
+
+    That is the scheduler's word, the ranks' reports in the folder `attempt`, and the exit codes that torchrun lists.
+    """
     if outcome.timed_out:
         return _timeout(request, outcome)
     job_class, job_reason = verdict(outcome.tail) or (None, "")
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
+    reports.sort(key=lambda report: report["time"])
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
-    for report in sorted(reports, key=lambda r: r["time"]):
+    for report in reports:
         if report["class"] != "crash":
             return _make(report["class"], report["reason"], report["rank"], outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
@@ -47,10 +51,10 @@ def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure
     if killed_rank is not None:
         return _killed(killed_rank, number, outcome)
     if reports:
-        first = min(reports, key=lambda r: r["time"])
+        first = reports[0]
         return _make(first["class"], first["reason"], first["rank"], outcome)
     if ended:
-        rank, code = ended[-1]
+        rank, code = ended[-1]  # torchrun's root cause
         return _make("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
     return _make("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
@@ -91,8 +95,11 @@ def _timeout(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """A failure with the last lines of the rank that is to blame, where it has printed any; else of all ranks."""
+    """A failure of class `kind`, with the last lines of the log that say most about it.
+
+    Those of `rank`, the one to blame (None: unknown), where it has printed any; else of all ranks; else of the log.
+    """
     of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
-    own = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
-    lines = own or of_ranks or outcome.tail
+    of_rank = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]
+    lines = of_rank or of_ranks or outcome.tail
     return Failure(failure_class=kind, reason=reason, rank=rank, log_tail=lines[-TAIL:])

@@ -54,7 +54,7 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
         except TimeoutError:
             path.unlink(missing_ok=True)
             return
-        if os.fork() == 0:
+        if os.fork() == 0:  # the child answers, and then ends
             listener.close()
             os._exit(_supervise_request(client))
         client.close()
@@ -92,6 +92,7 @@ def _extend(request: ForkRequest, client: socket.socket) -> int:
     path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
 
     def tell_ready() -> None:
+        """Tell whoever asked for the new server that it takes requests."""
         client.sendall(READY)
         client.close()
 
@@ -113,9 +114,9 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
     for rank in range(request.ranks):
         reader, writer = os.pipe()
         pid = os.fork()
-        if pid == 0:
+        if pid == 0:  # the child
             os.close(reader)
-            _become_rank(request, rank, port, writer)
+            _become_rank(request, rank, port, writer)  # does not return
         os.close(writer)
         ranks[pid] = rank
         copier = threading.Thread(target=_copy_lines, args=(reader, rank, request.prefix), daemon=True)
@@ -193,7 +194,7 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` line by line, each behind `prefix` with the rank in it."""
+    """Copy a rank's output from the pipe `reader` to standard output, each line behind `prefix` with the rank in it."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -145,6 +145,7 @@ def main() -> int:
         supervisor = HEADER.unpack(connection.recv(HEADER.size))[0]
 
         def forward(number: int, frame: object) -> None:
+            """Send the signal of that number on to the supervisor's processes."""
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(supervisor, number)
 

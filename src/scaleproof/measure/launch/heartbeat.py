@@ -15,7 +15,10 @@ class Heartbeat:
     """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """A file for the marks of `ranks` ranks. `steps`: of the run, `warmup_steps` of them before its window."""
+        """Make a file for the marks of `ranks` ranks. `steps`: of the run, `warmup_steps` of them before its window.
+
+        A rank's mark counts phases, PHASES in each step: it moves within steps too.
+        """
         self.ends = (warmup_steps, steps)
         self.seen: dict[int, float] = {}  # step -> when it was first seen that all ranks had ended as many
         descriptor, name = tempfile.mkstemp(prefix="scaleproof-heartbeat-")
@@ -57,10 +60,11 @@ class Heartbeat:
         return time.monotonic() - self.moved
 
     def behind(self) -> int | None:
-        """The local rank that is behind all others; None where they are level."""
+        """The local rank that is behind all others; None where several are behind, or there is one rank alone."""
         lowest = np.flatnonzero(self.last == self.last.min())
         return int(lowest[0]) if len(lowest) == 1 and len(self.last) > 1 else None
 
     def close(self) -> None:
+        """End the progress bar and remove the file."""
         self.bar.close()
         self.path.unlink(missing_ok=True)

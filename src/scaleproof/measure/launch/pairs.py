@@ -24,9 +24,9 @@ def plan(comparison: Comparison) -> list[dict]:
     # As many pairs start with A as with B (to within one): a machine that warms up favours neither.
     firsts: dict[bool, list[str]] = {}  # null pairs or others -> the arm that starts each of them
     for null, count in ((False, comparison.pairs), (True, comparison.null_pairs)):
-        firsts[null] = [("a", "b")[i % 2] for i in range(count)]
+        firsts[null] = ["b" if number % 2 else "a" for number in range(count)]
         dice.shuffle(firsts[null])
-    return [{"pair": i + 1, "null": null, "first": firsts[null].pop()} for i, null in enumerate(nulls)]
+    return [{"pair": number, "null": null, "first": firsts[null].pop()} for number, null in enumerate(nulls, start=1)]
 
 
 def first_pair(comparison: Comparison) -> int:
@@ -39,8 +39,8 @@ def run_pairs(
 ) -> list[dict]:
     """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 
-    `run(cell, repeat, folder)` makes one run. A pair that an earlier, interrupted attempt has finished is kept as long
-    as cell and code are the same.
+    `a`, `b`: the cells of the arms A and B; `run(cell, repeat, folder)` makes one run. A pair that an earlier,
+    interrupted attempt has finished is kept as long as cell and code are the same.
     """
     entries = plan(comparison)
     for entry in entries:

@@ -20,9 +20,9 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
     """The reference of the workload of `cell`; waits while a run uses the same devices of this machine.
 
-    It takes at most as long as a run may, `time_limit` in seconds. Where the replay
-    is killed or hangs, the reference has no losses and says so. Raises UserError
-    where a token file is missing or not the one that its tokens.json describes.
+    It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
+    has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
+    describes.
     """
     with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
@@ -60,7 +60,7 @@ def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 
 def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
     """In the other process: replay `plan` and send the result. Ends with the first process, when `parent` closes."""
-    alive.close()
+    alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     from scaleproof.measure.reference.replay import replayed
 
@@ -68,5 +68,6 @@ def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Con
 
 
 def _end_with(parent: Connection) -> None:
+    """Wait for the end of the process that started this one, and then end this one too."""
     parent.poll(None)  # the other end is closed when that process ends, however it does
     os._exit(1)

@@ -113,9 +113,9 @@ def _attempt(
     """Make the run of a request in the folder `attempt`; its metrics, and how it ended (None: it was not started)."""
     cell = request.cell
     gpus = cuda_devices()
-    short = allocated.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
-    if short:
-        return failed(request, Failure(failure_class="wrong_world", reason=short)), None
+    shortage = allocated.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    if shortage:
+        return failed(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
@@ -195,7 +195,7 @@ def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: Comma
 
 
 def _launcher(request: Request, metrics: Timed | Failed) -> str:
-    """What has started the ranks."""
+    """What has started the ranks: "command" (somebody's own), "srun torchrun" (on a cluster) or "torchrun"."""
     if request.cell.command is not None:
         return "command"
     return "srun torchrun" if "nodes" in metrics.hardware else "torchrun"

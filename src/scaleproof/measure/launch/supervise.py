@@ -147,6 +147,7 @@ def run_watched(
 
 
 def _stopped_by(number: int) -> Interrupted:
+    """The error to raise after the signal `number`; its code is the one that a shell gives a process so ended."""
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 

@@ -121,11 +121,14 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
         if not match:
             continue
         kind, suffix = match[1], match[4]
-        built = int(match[2]), int(match[3])
-        same_family = built[0] == capability[0] and built <= capability
-        if suffix == "a":  # sm_90a, compute_90a: for this very capability
-            same_family = built == capability
-        if same_family or (kind == "compute" and not suffix and built <= capability):
+        built_for = int(match[2]), int(match[3])  # major and minor version
+        if suffix == "a":
+            runs = built_for == capability
+        elif kind == "compute" and not suffix:
+            runs = built_for <= capability
+        else:
+            runs = built_for[0] == capability[0] and built_for <= capability
+        if runs:
             return None
     return (
         f"{name} has compute capability {dotted(capability)}, for which this torch has no kernels "
@@ -134,6 +137,7 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
 
 
 def dotted(version: tuple[int, int]) -> str:
+    """A compute capability as it is written: 8.0."""
     return ".".join(map(str, version))
 
 

@@ -51,7 +51,7 @@ def cuda_devices() -> list[Gpu]:
     except pynvml.NVMLError:
         return []
     try:
-        devices = [_by_index(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())]
+        devices = [_by_index(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
         visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
     except pynvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
@@ -107,13 +107,15 @@ def _visible(
     if variable is None:
         return devices
     visible = []
-    for entry in filter(None, (e.strip() for e in variable.split(","))):
+    entries = [entry.strip() for entry in variable.split(",")]
+    for entry in filter(None, entries):
         if entry.isdigit():
-            matches = [devices[int(entry)]] if int(entry) < len(devices) else []
+            matches = devices[int(entry) : int(entry) + 1]  # none beyond the last
         elif entry.startswith(MIG):
-            matches = [part] if (part := instance(entry)) else []
+            mig_instance = instance(entry)
+            matches = [mig_instance] if mig_instance else []
         else:
-            matches = [g for g in devices if g.uuid.startswith(entry)]
+            matches = [gpu for gpu in devices if gpu.uuid.startswith(entry)]
         if len(matches) != 1:
             break
         visible += matches
@@ -134,7 +136,7 @@ def cores_near(uuid: str) -> list[int]:
         words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, word_count))
     except pynvml.NVMLError:
         return []
-    on_node = {64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1}
+    on_node = {64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1}
     return sorted(on_node & os.sched_getaffinity(0))
 
 

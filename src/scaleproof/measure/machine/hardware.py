@@ -60,6 +60,7 @@ def gpus() -> list[dict[str, str]]:
 
 
 def _query(fields: Mapping[str, str]) -> str:
+    """nvidia-smi's table of `fields` (ours -> its own), a line for each device; empty where the query fails."""
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
@@ -78,12 +79,13 @@ def topology(text: str) -> list[str]:
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
-    numbers = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}
+    index_of = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}  # nvidia-smi's
     lines = topology(run_command("nvidia-smi", "topo", "-m"))
     matrix = [line.split()[1:] for line in lines if re.match(r"GPU\d+ ", line)]  # without the names of the rows
-    if len(matrix) < len(numbers) or not set(uuids) <= set(numbers):
+    if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
         return {}
-    return {(a, b): matrix[numbers[uuids[a]]][numbers[uuids[b]]] for a, b in combinations(range(len(uuids)), 2)}
+    indices = [index_of[uuid] for uuid in uuids]
+    return {(a, b): matrix[indices[a]][indices[b]] for a, b in combinations(range(len(uuids)), 2)}
 
 
 def infiniband(text: str) -> list[dict[str, str]]:

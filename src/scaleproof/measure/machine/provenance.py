@@ -100,6 +100,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def _dirty() -> bool | None:
+    """Whether files that git tracks have changes that are in no commit; None where there is no repository or no git."""
     status = _git("status", "--porcelain", "--untracked-files=no")
     return None if status is None else bool(status)
 

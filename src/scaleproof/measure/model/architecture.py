@@ -135,21 +135,22 @@ def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
         yield "it has dropout, with which no two world sizes make the same step"
     if any(not parameter.requires_grad for parameter in network.parameters()):
         yield "some of its parameters are frozen"
-    known = {id(m.weight) for m in network.modules() if isinstance(m, (*PRODUCTS, nn.Embedding))}
-    others = [name for name, p in network.named_parameters() if p.dim() > 1 and id(p) not in known]
-    if others:
-        yield f"{others[0]} is the weight neither of a linear layer nor of an embedding, so its arithmetic is unknown"
+    known = {id(module.weight) for module in network.modules() if isinstance(module, (*PRODUCTS, nn.Embedding))}
+    matrices = {name: parameter for name, parameter in network.named_parameters() if parameter.dim() > 1}
+    unknown = [name for name, matrix in matrices.items() if id(matrix) not in known]
+    if unknown:
+        yield f"{unknown[0]} is the weight neither of a linear layer nor of an embedding, so its arithmetic is unknown"
     head = network.get_output_embeddings()
     if not classifies and type(head) is not nn.Linear:
         yield f"its head is a {type(head).__name__}, the loss here is that of a linear layer"
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """The lists with an entry for each layer of the configuration: its blocks, if there is just one.
+    """The network's lists of modules that may be that of its blocks: those with an entry for each layer.
 
-    Only those of classes that transformers never splits over devices, where there are such lists.
+    Where transformers names classes of modules that it never splits over devices, those lists of them alone.
     """
     layers = network.config.num_hidden_layers
-    lists = [m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == layers]
-    unsplit = [m for m in lists if type(m[0]).__name__ in (network._no_split_modules or ())]
+    lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
+    unsplit = [blocks for blocks in lists if type(blocks[0]).__name__ in (network._no_split_modules or ())]
     return unsplit or lists

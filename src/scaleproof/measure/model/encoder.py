@@ -48,18 +48,19 @@ class Classifier(nn.Module):
         """
         tokens, labels = samples[:, :-1], samples[:, -1]
         padding = tokens < 0
-        x = self.tokens(tokens.clamp(min=0)) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        hidden = self.tokens(tokens.clamp(min=0)) + self.positions(places)  # (samples, seq_len, width)
         for block in self.blocks:
-            x = self._through(block, x, padding)
+            hidden = self._through(block, hidden, padding)
         real = (~padding).unsqueeze(-1)
-        mean = (self.norm(x) * real).sum(1) / real.sum(1)
+        mean = (self.norm(hidden) * real).sum(1) / real.sum(1)
         logits = self.classifier(mean.to(self.classifier.weight.dtype))
         if not self.training:
             return scores(logits[:, None], labels[:, None])
         return functional.cross_entropy(logits.float(), labels)
 
-    def _through(self, block: nn.Module, x: Tensor, padding: Tensor) -> Tensor:
-        """`x` after a block; `padding`: true where there is no token."""
+    def _through(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
+        """`hidden` after a block, of the same shape; `padding`: true where there is no token."""
         if self.checkpointing and self.training:
-            return checkpoint(block, x, src_key_padding_mask=padding, use_reentrant=False)
-        return block(x, src_key_padding_mask=padding)
+            return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
+        return block(hidden, src_key_padding_mask=padding)

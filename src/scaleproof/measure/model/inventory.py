@@ -26,7 +26,8 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
 def _counted(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
     """The inventory of a network that is built without memory for its weights.
 
-    `description` is what the model's file holds: another one is another network, also to the cache.
+    `description`: what the model's file holds; here for the cache alone, to which a changed file is another network.
+    `classes`: of a classifier, 0 of a language model.
     """
     import torch
 
@@ -37,17 +38,17 @@ def _counted(model: TransformersModel, description: str, vocab_size: int, classe
     blocks = blocks_of(network)
     in_blocks = {id(module) for block in blocks for module in block.modules()}
     products = [module for module in network.modules() if isinstance(module, PRODUCTS)]
-    block_weights = sum(m.weight.numel() for m in products if id(m) in in_blocks)
-    other_weights = sum(m.weight.numel() for m in products if id(m) not in in_blocks)
-    sizes_of_blocks = [sum(p.numel() for p in block.parameters()) for block in blocks]
+    block_weights = sum(module.weight.numel() for module in products if id(module) in in_blocks)
+    other_weights = sum(module.weight.numel() for module in products if id(module) not in in_blocks)
+    sizes_of_blocks = [sum(parameter.numel() for parameter in block.parameters()) for block in blocks]
     config = network.config
     head_width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Inventory(
         blocks=sizes_of_blocks,
-        root=sum(p.numel() for p in network.parameters()) - sum(sizes_of_blocks),
+        root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
         token_weights=0 if classes else other_weights,
         sample_weights=other_weights if classes else 0,
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
-        largest_tensor=max(p.numel() for p in network.parameters()),
+        largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

@@ -85,14 +85,18 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens; shorter documents are left out."""
+        """A hash of each document's length and first OPENING tokens; shorter documents are left out.
+
+        It is a polynomial modulo 2^64 with an odd multiplier: equal openings have one, others hardly ever.
+        """
         lengths = self.ends - self.starts
         long_enough = lengths >= OPENING
         starts, lengths = self.starts[long_enough], lengths[long_enough]
         powers = np.cumprod(np.full(OPENING, 0x9E3779B97F4A7C15, dtype=np.uint64), dtype=np.uint64)
+        at_a_time = CHUNK // OPENING  # documents
         hashes = []
-        for first in range(0, len(starts), CHUNK // OPENING):
-            places = starts[first : first + CHUNK // OPENING, None] + np.arange(OPENING)
+        for first in range(0, len(starts), at_a_time):
+            places = starts[first : first + at_a_time, None] + np.arange(OPENING)  # (documents, OPENING)
             hashes.append((self.tokens[places].astype(np.uint64) * powers).sum(axis=1, dtype=np.uint64))
         of_tokens = np.concatenate(hashes) if hashes else np.empty(0, dtype=np.uint64)
         return of_tokens * np.uint64(2654435761) + lengths.astype(np.uint64)
@@ -123,10 +127,11 @@ class _Source:
             metadata = pq.read_metadata(self.store)
         except pa.ArrowException as error:
             raise damaged(self.store, shortened(str(error), 200)) from None
-        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     @property
     def documents(self) -> int:
+        """How many documents the corpus has."""
         return sum(self.row_groups)
 
     @cached_property
@@ -150,7 +155,7 @@ class _Source:
 
     def _text(self, number: int) -> str:
         """The text of the document with this number."""
-        row = number
+        row = number  # in the row group that the loop is at
         for group, rows in enumerate(self.row_groups):
             if row < rows:
                 with pq.ParquetFile(self.store) as file:
@@ -189,7 +194,10 @@ def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[s
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """A sentence where the tokens in a document's place are not those of its first LONGEST characters."""
+    """A sentence where the tokens in a document's place are not those that `encoding` makes of its text.
+
+    Of a long document its first LONGEST characters are compared.
+    """
     if document.place >= len(split.ends):  # there is no such place, which is a difference of the counts
         return
     expected = np.array(encoding.encode_ordinary(document.text[:LONGEST]), dtype=np.int64)
@@ -209,9 +217,9 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 
 
 def _statistics(splits: dict[str, _Split]) -> dict[str, Any]:
-    """Fields of the reading that need no documents: how tokens are distributed, and which documents repeat."""
+    """The fields of a CorpusReading that need no documents: how tokens are distributed, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
-    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))
+    counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))  # of each id
     shares = counts[counts > 0] / max(1, counts.sum())
     repeated = in_training = None
     if len(train.openings):

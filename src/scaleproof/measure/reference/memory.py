@@ -20,11 +20,16 @@ def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.devic
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Bytes that one row keeps for its backward pass, in fp32 with plain attention; runs took 0.55 to 1.0 of that."""
+    """Bytes that one row keeps for its backward pass, in fp32 with plain attention; runs took 0.55 to 1.0 of that.
+
+    Counted for each of its places: in every layer 50 vectors of the model's width, and 3 matrices of attention in every
+    head; of a language model also 5 copies of the logits.
+    """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
     logits = 0 if workload.get("task") == "classification" else 5 * workload["vocab_size"]
-    return int(4 * places * (logits + layers * (50 * width + 3 * heads * places)))
+    numbers_of_place = logits + layers * (50 * width + 3 * heads * places)
+    return int(4 * places * numbers_of_place)
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
@@ -57,12 +62,13 @@ def _left_in_groups() -> list[int]:
     """Bytes that the memory limit of each control group (version 2) of this process leaves, its own group first."""
     left = []
     with suppress(OSError, ValueError, StopIteration):
-        own = next(line[3:].strip().lstrip("/") for line in CGROUP.read_text().splitlines() if line.startswith("0::"))
-        for group in (CGROUPS / own, *(CGROUPS / own).parents):
+        line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # that of version 2
+        own = CGROUPS / line.removeprefix("0::").strip().lstrip("/")
+        for group in (own, *own.parents):
             with suppress(OSError, ValueError, KeyError):  # no limit is the word max; the root has no such file
                 limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
-                parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-                cached = int(parts["active_file"]) + int(parts["inactive_file"])  # of files: given back on demand
+                statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                cached = int(statistics["active_file"]) + int(statistics["inactive_file"])  # given back on demand
                 left.append(limit - used + cached)
     return left
 

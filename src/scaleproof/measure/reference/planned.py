@@ -32,8 +32,9 @@ def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: 
     """Seconds that a replay of a run of `total_steps` takes, where one step takes `step_s`."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
-    once = max(least * step_s, min(most * step_s, BUDGET_S))
-    return TIMES * min(once, SERIES_PART * LIMIT_S)
+    # The least number of steps, or the most where they are made within the budget.
+    series_s = max(least * step_s, min(most * step_s, BUDGET_S))
+    return TIMES * min(series_s, SERIES_PART * LIMIT_S)
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,12 @@ class PlannedSteps:
 
     @property
     def workload(self) -> dict[str, Any]:
+        """The section `workload` of the configuration: model, corpus, tokenizer, length of a sample."""
         return dict(self.config["workload"])
 
     @property
     def work(self) -> dict[str, Any]:
+        """The section `work` of the configuration: batches, steps, optimizer, seed."""
         return dict(self.config["work"])
 
     @cached_property
@@ -58,9 +61,11 @@ class PlannedSteps:
 
     @cached_property
     def validation(self) -> SplitSamples:
+        """The samples of the split that is held out."""
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:
+        """The samples of a split, with their labels for classification. Raises UserError as `train`."""
         labelled = self.workload["task"] == "classification"
         return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 

@@ -78,9 +78,9 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
     device = torch.device("cpu" if on_cpu else "cuda")
     fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
     original = build(plan.workload, plan.work["seed"], plan.train.classes)
-    parameters = sum(p.numel() for p in original.parameters())
+    parameters = sum(parameter.numel() for parameter in original.parameters())
     fields["parameters"] = parameters
-    fields["decayed"] = sum(p.numel() for p in original.parameters() if p.dim() > 1)
+    fields["decayed"] = sum(parameter.numel() for parameter in original.parameters() if parameter.dim() > 1)
     rows = rows_that_fit(plan.workload, parameters, device)
     if on_cpu and not rows:  # the system would end this process, or another
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
@@ -100,17 +100,16 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
         return made, _make(plan, deepcopy(original).to(device), made, rounding, goes_on, PATIENCE * limit_s)
 
     first, reason = series(max(1, rows), AS_WRITTEN, pace.goes_on)
-    others, reasons = [], [reason, pace.shortened]
+    others, reasons = [], [reason, pace.shortened]  # why there are no more steps; None: there are enough
     for rounding in OTHERWISE:
         made, reason = series(first.rows, rounding, lambda steps_made: steps_made < len(first.losses))
         others.append(made)
         reasons.append(reason)
     # All series are cut to the length of the shortest.
     steps = min(len(made.losses) for made in (first, *others))
-    validated = steps == plan.total_steps
     for made in (first, *others):
         del made.losses[steps:], made.gradient_norms[steps:]
-        if not validated:
+        if steps < plan.total_steps:
             made.validation_loss = None
     fields |= first.fields() | {
         "repetitions": [Repetition(**made.fields()) for made in others if steps],

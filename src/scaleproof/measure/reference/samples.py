@@ -57,17 +57,17 @@ class SplitSamples:
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """The samples with these ids: int64 of shape (len(ids), seq_len + 1)."""
-        return np.stack([self._row(int(i)) for i in ids])
+        return np.stack([self._row(int(number)) for number in ids])
 
-    def _row(self, i: int) -> np.ndarray:
-        """Sample `i`: int64 of shape (seq_len + 1,)."""
+    def _row(self, number: int) -> np.ndarray:
+        """The sample with this number: int64 of shape (seq_len + 1,)."""
         if self.labels is None:
-            return self.tokens[i * self.seq_len : (i + 1) * self.seq_len + 1].astype("<i8")
-        start = int(self.ends[i - 1]) + 1 if i else 0
-        document = self.tokens[start : int(self.ends[i])][: self.seq_len]
+            return self.tokens[number * self.seq_len : (number + 1) * self.seq_len + 1].astype("<i8")
+        start = int(self.ends[number - 1]) + 1 if number else 0
+        document = self.tokens[start : int(self.ends[number])][: self.seq_len]
         row = np.full(self.seq_len + 1, ABSENT, dtype="<i8")
         row[: len(document)] = document
-        row[-1] = self.labels[i]
+        row[-1] = self.labels[number]
         return row
 
 
@@ -83,7 +83,7 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 def validation_ids(samples: int, count: int) -> np.ndarray:
     """Sample ids of the validation, int64: `count` of the `samples` of the split, or all where there are fewer."""
     scored = min(samples, count)
-    return np.array([k * samples // scored for k in range(scored)], dtype=np.int64)
+    return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:

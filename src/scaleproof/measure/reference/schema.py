@@ -139,7 +139,8 @@ def _real_place(run_folder: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _real_path(folder: Path) -> str:
-    return os.path.realpath(folder)  # one look at each part of the path; asked three times of each run
+    """The real path of a folder, kept: the system looks at each part of the path, and is asked three times a run."""
+    return os.path.realpath(folder)
 
 
 def read_reference(path: Path) -> Reference:

@@ -116,10 +116,10 @@ def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0,
     `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises TooMuch at `deadline`.
     """
     total = 0.0
-    for part in rows.split(at_once):
+    for some_rows in rows.split(at_once):
         if time.monotonic() > deadline:
             raise TooMuch("its time was over within a step")
-        losses = model(part)
+        losses = model(some_rows)
         (losses.sum() * (factor / len(rows))).backward()
         total += float(losses.detach().double().sum())
     if factor != 1:
@@ -137,15 +137,15 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
         for first in range(0, len(ids), at_once):
             if time.monotonic() > deadline:
                 raise TooMuch(f"its time was over after {first:,} of the {len(ids):,} validation samples")
-            part = torch.from_numpy(samples.rows(ids[first : first + at_once])).to(device)
-            total += float(model(part).double().sum())
+            rows = torch.from_numpy(samples.rows(ids[first : first + at_once])).to(device)
+            total += float(model(rows).double().sum())
     return total / len(ids)
 
 
 def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
     """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": options["weight_decay"]},
         {"params": others, "weight_decay": 0.0},
@@ -161,8 +161,8 @@ def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> tor
 
 def clip(parameters: Iterable[Tensor], limit: float) -> float:
     """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
-    present = [p.grad for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(g.pow(2).sum()) for g in present))
+    present = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in present))
     if limit:
         for gradient in present:
             gradient.mul_(min(1.0, limit / (norm + 1e-6)))

@@ -60,12 +60,10 @@ class Strategy(ABC):
     def dtypes(self) -> dict[str, str]:
         """Dtypes of parameters and optimizer state as they are, not as they were asked for; several joined by "+"."""
         values = [value for state in self.optimizer.state.values() for value in state.values()]
-        dtypes_of = {
-            "parameters": {p.dtype for p in self.module.parameters()},
-            "optimizer_state": {v.dtype for v in values if isinstance(v, Tensor) and v.dim()},  # no counts of steps
-        }
+        moments = [value for value in values if isinstance(value, Tensor) and value.dim()]  # not the counts of steps
         return {
-            name: "+".join(sorted(str(d).removeprefix("torch.") for d in dtypes)) for name, dtypes in dtypes_of.items()
+            "parameters": _names({parameter.dtype for parameter in self.module.parameters()}),
+            "optimizer_state": _names({moment.dtype for moment in moments}),
         }
 
 
@@ -87,7 +85,10 @@ class Native(Strategy):
         """The module that the trainer calls; its parameters are those that the optimizer gets."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """Around forward and backward of a micro-batch: whether its gradients are exchanged."""
+        """The context for forward and backward of a micro-batch, in which gradients are exchanged at the `boundary`.
+
+        That is, for the last micro-batch of a step. Here it does nothing: there is nobody to exchange them with.
+        """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
@@ -99,6 +100,7 @@ class Native(Strategy):
         return loss.detach()
 
     def evaluate(self, tokens: Tensor) -> Tensor:
+        """As `Strategy.evaluate`, in the cell's precision."""
         with self.precision.autocast():
             return super().evaluate(tokens)
 
@@ -115,16 +117,22 @@ class Native(Strategy):
     def _clip(self, max_norm: float) -> None:
         """Clip the global norm of the gradients to `max_norm`, within the update where the fused AdamW can do so.
 
-        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them.
-        That is torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).
+        The fused one divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them. It is
+        torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).
         """
-        if self.precision.scaler.is_enabled() or not (self.folds_clipping and self.cell.execution.fused_optimizer):
+        within_update = self.folds_clipping and self.cell.execution.fused_optimizer
+        if self.precision.scaler.is_enabled() or not within_update:
             self.precision.scaler.unscale_(self.optimizer)
             clip_grad_norm_(self.module.parameters(), max_norm)
             return
-        norm = get_total_norm([p.grad for p in self.module.parameters() if p.grad is not None])
+        norm = get_total_norm([parameter.grad for parameter in self.module.parameters() if parameter.grad is not None])
         factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
         vars(self.optimizer)["grad_scale"] = factor.reciprocal()
+
+
+def _names(dtypes: set[torch.dtype]) -> str:
+    """The names of some dtypes as text: "bfloat16+float32"."""
+    return "+".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
 
 
 def compiled(module: nn.Module, cell: Cell) -> nn.Module:

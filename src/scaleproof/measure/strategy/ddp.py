@@ -28,5 +28,5 @@ class DDP(Native):
         return compiled(self.replica, self.cell)
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        # The gradients of all micro-batches are summed locally and reduced once, at the boundary.
+        """The context for a micro-batch: gradients are summed locally, and reduced once, with the last of a step."""
         return nullcontext() if boundary else self.replica.no_sync()

@@ -14,8 +14,9 @@ class DP(Native):
     """The micro-batch that arrives is that of all devices together; DataParallel cuts it along its first dimension."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        devices = range(self.cell.execution.geometry.devices_per_node)
-        return Replicas(model, [torch.device("cuda", i) for i in devices], self.precision.autocast)
+        """The model with a replica on each of the cell's devices, all of one node."""
+        indices = range(self.cell.execution.geometry.devices_per_node)
+        return Replicas(model, [torch.device("cuda", index) for index in indices], self.precision.autocast)
 
 
 class Replicas(nn.DataParallel):

@@ -72,6 +72,10 @@ class FSDP(Native):
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        # Gradients of earlier micro-batches stay whole on each device and are reduced and sharded at the boundary.
+        """The context for a micro-batch; nothing is left to do in it, since torch is told here what is to follow.
+
+        Gradients stay whole on each device up to the last micro-batch of a step (the `boundary`), and are reduced and
+        sharded with it.
+        """
         self.root.set_requires_gradient_sync(boundary)
         return nullcontext()

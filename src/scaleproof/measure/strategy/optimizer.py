@@ -13,10 +13,10 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
     """AdamW for the parameters of `model`; matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
     work = cell.work
     settings = work.optimizer
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [tensor for tensor in trained if tensor.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [tensor for tensor in trained if tensor.dim() < 2], "weight_decay": 0.0},
     ]
     rate = learning_rate(work, 0)
     fused = cell.execution.fused_optimizer
@@ -40,5 +40,6 @@ def learning_rate(work: Work, step: int) -> float:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Let the optimizer make its next update with this learning rate, in all groups of parameters."""
     for group in optimizer.param_groups:
         group["lr"] = rate

@@ -10,14 +10,16 @@ LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Precision:
-    """fp32 parameters; matrix products in the asked-for format; a scaler that does nothing but in fp16."""
+    """fp32 parameters; matrix products in the asked-for format; a loss scaler that does nothing but in fp16."""
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
+        """`name`: fp32, tf32, bf16 or fp16; `autocast`: False where something else casts to a low precision."""
         self.low, self.device = LOW.get(name) if autocast else None, device
         set_matmul_precision(name)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
 
     def autocast(self) -> AbstractContextManager:
+        """The context of forward passes: torch's autocast in a low precision, else one that does nothing."""
         return torch.autocast(self.device.type, self.low) if self.low else nullcontext()
 
 

@@ -21,14 +21,14 @@ class Zero(Strategy):
         """Make DeepSpeed's engine of the model and of torch's AdamW."""
         deepspeed = _import_deepspeed(self.device)
         set_matmul_precision(self.cell.execution.precision)
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = sum(parameter.numel() for parameter in model.parameters())
         self.config = make_config(self.cell, parameters)
         optimizer = make_optimizer(model.to(self.device), self.cell)
         self.engine, *_ = deepspeed.initialize(
             model=model, optimizer=optimizer, config=self.config, dist_init_required=False
         )
         if self.cell.execution.precision == "fp16" and self.config["zero_optimization"]["stage"] == 0:
-            # DeepSpeed makes a scaler of its own here, with torch's first scale instead of everybody's.
+            # DeepSpeed makes a loss scaler of its own here, with torch's first scale; the other strategies have this.
             scaler = torch.amp.GradScaler(self.device.type, init_scale=2.0**INITIAL_SCALE_POWER)
             self.engine.torch_autocast_z0_gradscaler = scaler
         options = compile_options(self.cell)
@@ -37,18 +37,23 @@ class Zero(Strategy):
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward of one micro-batch; the engine also counts it, at the boundary only in `update`."""
-        # The engine divides by the accumulation and knows from its own count of micro-steps when to reduce:
-        # stages 0 and 1 at the boundary, 2 and 3 in every micro-step, since no device keeps whole gradients.
+        """Run forward and backward of one micro-batch, the last of its step at the `boundary`; return its loss.
+
+        DeepSpeed's `step` is due once after each micro-batch. It merely counts all but the last one of a step; after
+        the last it updates the weights, and that call is left to `update`.
+        """
         loss = self.engine(tokens)
+        # The engine divides by the accumulation and knows from its own count of micro-batches when to reduce: in
+        # stages 0 and 1 at the boundary, in 2 and 3 after each, since no device keeps whole gradients.
         self.engine.backward(loss)
         if not boundary:
-            self.engine.step()
+            self.engine.step()  # counts the micro-batch; no weight changes
         return loss.detach()
 
     def update(self, step: int) -> None:
+        """Set the learning rate of step `step` and update the weights, after its last micro-batch."""
         set_learning_rate(self.engine.optimizer, learning_rate(self.cell.work, step))
-        self.engine.step()  # with clipping, and zeroing the gradients
+        self.engine.step()  # counts the last micro-batch, clips, updates, and zeroes the gradients
 
     def engine_config(self) -> dict[str, Any]:
         """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""

@@ -60,12 +60,13 @@ class StepBreakdown:
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
         self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
-        self.collective_names = sorted({c for c in collectives if c})
-        kind = np.array([self.kinds.index(c) for c in classes], np.int8)[codes]
+        self.collective_names = sorted({name for name in collectives if name})
+        kind = np.array([self.kinds.index(name) for name in classes], np.int8)[codes]
+        # -1: the work is no collective.
         collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
         self.kind = kind
         self.work = {rank: self._work(rank, kind, collective) for rank in self.ranks}
-        self.steps = min((len(w.starts) for w in self.windows.values()), default=0) or None
+        self.steps = min((len(window.starts) for window in self.windows.values()), default=0) or None
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
         if reason:
@@ -104,15 +105,17 @@ class StepBreakdown:
         launched = work.launched[order]
         started = work.start[order]
         ended = work.end[order]
-        # Work from `first` to before `last` was launched in each step.
+        # Of the work in order of launch, that from `first` to before `last` was launched in each step.
         first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
         busy = last > first
-        launches = [slice(a, b) for a, b in zip(first[busy], last[busy], strict=True)]
-        first_starts = [started[launch].min() for launch in launches]
+        of_steps = [slice(begin, end) for begin, end in zip(first[busy], last[busy], strict=True)]
+        first_starts = [started[of_step].min() for of_step in of_steps]
         if not first_starts:
-            return Windows(*[np.empty(0, np.int64)] * 4)
+            none = np.empty(0, np.int64)
+            return Windows(none, none, none, none)
         # No step follows the last one: it is over when its kernels are, but not sooner than on the host.
-        last_end = max(ended[launches[-1]].max(), first_starts[-1] + (ends - starts)[busy][-1])
+        host_length = (ends - starts)[busy][-1]
+        last_end = max(ended[of_steps[-1]].max(), first_starts[-1] + host_length)
         step_ends = [*first_starts[1:], last_end]
         return Windows(np.array(first_starts, np.int64), np.array(step_ends, np.int64), starts[busy], ends[busy])
 
@@ -127,7 +130,7 @@ class StepBreakdown:
         return TraceCoverage(
             classified_share=1 - int(unclassified["ns"].sum()) / total if total else None,
             mark=LEAST_CLASSIFIED,
-            unclassified_top=[str(n) for n in top.index],
+            unclassified_top=[str(name) for name in top.index],
             dropped_events=source.dropped,
             diagnostics=source.diagnostics,
             missing_ranks=sorted(set(range(self.world)) - set(self.ranks)),
@@ -151,6 +154,7 @@ class StepBreakdown:
 
     @cached_property
     def known(self) -> bool:
+        """Whether the trace tells what was communication."""
         return "communication" not in self.unknown
 
     @cached_property
@@ -158,8 +162,9 @@ class StepBreakdown:
         """When each rank's device computed and when it communicated: rank -> (computing, communicating)."""
         spans = {}
         for rank, work in self.work.items():
-            talking = self.is_kind(work.kind, COMMUNICATION)
-            spans[rank] = work.spans(~talking, self.trace.source.pause_ns), work.spans(talking)
+            is_communication = self.is_kind(work.kind, COMMUNICATION)
+            computing = work.spans(~is_communication, self.trace.source.pause_ns)
+            spans[rank] = computing, work.spans(is_communication)
         return spans
 
     @cached_property
@@ -171,17 +176,14 @@ class StepBreakdown:
             return f"ranks {', '.join(map(str, self.coverage.missing_ranks))} are not in the trace"
         if len(self.ranks) < 2:
             return "one rank waits for nobody"
-        parts = []
+        calls = []
         for rank, work in self.work.items():
-            talking = work.collective >= 0
-            names = np.array(self.collective_names, dtype=object)[work.collective[talking]]
-            parts.append(
-                pd.DataFrame(
-                    {"rank": rank, "collective": names, "start": work.start[talking], "end": work.end[talking]}
-                )
-            )
-        calls = pd.concat(parts, ignore_index=True)
-        return waiting(calls, {r: (w.starts, w.ends) for r, w in self.windows.items()}, self.steps or 0)
+            is_call = work.collective >= 0
+            names = np.array(self.collective_names, dtype=object)[work.collective[is_call]]
+            columns = {"rank": rank, "collective": names, "start": work.start[is_call], "end": work.end[is_call]}
+            calls.append(pd.DataFrame(columns))
+        windows = {rank: (window.starts, window.ends) for rank, window in self.windows.items()}
+        return waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
         """One row a rank and step, milliseconds; None for what the trace does not tell. Empty without steps."""
@@ -205,23 +207,22 @@ class StepBreakdown:
             exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)
             phases = self._phases(rank, window)
             gaps = _gaps(busy, window)
-            for i in range(self.steps):
-                wall = (window.ends[i] - window.starts[i]) / 1e6
-                known_ms = {k: round(float(v[i]), 6) if self.known else None for k, v in ms.items()}
+            for step in range(self.steps):
+                known_ms = {name: round(float(ms[name][step]), 6) if self.known else None for name in ms}
                 rows.append(
                     TracedStep(
-                        step=i,
+                        step=step,
                         rank=rank,
-                        wall_ms=wall,
+                        wall_ms=(window.ends[step] - window.starts[step]) / 1e6,
                         compute_ms=known_ms["compute"],
                         communication_ms=known_ms["communication"],
                         exposed_ms=known_ms["exposed"],
                         overlapped_ms=known_ms["overlapped"],
-                        wait_ms=None if waits is None else round(float(waits[i]), 6),
-                        exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[i]), 6),
-                        idle_ms=float(ms["idle"][i]) if recorded else None,
-                        gaps=int(gaps[i]) if recorded else None,
-                        ranges_ms={name: float(v[i]) for name, v in phases.items()},
+                        wait_ms=None if waits is None else round(float(waits[step]), 6),
+                        exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[step]), 6),
+                        idle_ms=float(ms["idle"][step]) if recorded else None,
+                        gaps=int(gaps[step]) if recorded else None,
+                        ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
                     )
                 )
         return rows
@@ -239,8 +240,10 @@ class StepBreakdown:
 
     def _mean(self, spans: dict[int, Spans]) -> float:
         """Mean milliseconds per step and rank that `spans` (by rank) take within the steps."""
-        total = sum(int(within(s, self.windows[r].starts, self.windows[r].ends).sum()) for r, s in spans.items())
-        return total / 1e6 / ((self.steps or 1) * len(self.ranks))
+        total_ns = 0
+        for rank, of_rank in spans.items():
+            total_ns += int(within(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
+        return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def classes(self) -> dict[str, float] | None:
         """Class of kernels -> milliseconds per step and rank; None where communication is not known."""
@@ -249,7 +252,7 @@ class StepBreakdown:
         classes = {}
         for name in self.kinds:
             spans = {rank: work.spans(self.is_kind(work.kind, name)) for rank, work in self.work.items()}
-            if any(len(s[0]) for s in spans.values()):
+            if any(len(starts) for starts, _ in spans.values()):
                 classes[name] = round(self._mean(spans), 6)
         return classes
 
@@ -261,7 +264,8 @@ class StepBreakdown:
         waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
-            exposed = {r: without(spans[r], self._spans[r][0]) for r in self.ranks}
+            computing = {rank: self._spans[rank][0] for rank in self.ranks}
+            exposed = {rank: without(spans[rank], computing[rank]) for rank in self.ranks}
             total = self._mean(spans)
             wait = self._mean(waits[name]) if name in waits else None
             calls = sum(self._started(rank, place) for rank in self.ranks)
@@ -283,6 +287,7 @@ class StepBreakdown:
         return int(inside.sum())
 
     def slowest(self) -> Slowest | None:
+        """The rank that the others wait for most often; None where waiting is not known, or nobody waits."""
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
@@ -290,13 +295,18 @@ class StepBreakdown:
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
-        names = [str(n) for n in totals.index]
+        names = [str(name) for name in totals.index]
+        kinds, _ = classify(names)
         divisor = self.steps * len(self.ranks) if self.steps else 1
         return [
             Kernel(
-                name=name, kind=kind, calls=int(n) / divisor, total_ms=int(ns) / 1e6 / divisor, share=int(ns) / total
+                name=name,
+                kind=kind,
+                calls=int(calls) / divisor,
+                total_ms=int(ns) / 1e6 / divisor,
+                share=int(ns) / total,
             )
-            for name, kind, n, ns in zip(names, classify(names)[0], totals["count"], totals["sum"], strict=True)
+            for name, kind, calls, ns in zip(names, kinds, totals["count"], totals["sum"], strict=True)
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
@@ -311,7 +321,7 @@ class StepBreakdown:
     def profile_fields(self) -> dict[str, Any]:
         """The fields of a Profile that the trace alone gives, by name."""
         total, share = self.kernel_time()
-        talking = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
+        calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
         if isinstance(self.waits, str) and self.known:
             self.unknown["waiting"] = self.waits
@@ -329,7 +339,7 @@ class StepBreakdown:
             "kernel_time_ms": total,
             "communication_share": share,
             "collectives": self.collectives(),
-            "calls_by_kernel": {str(k): int(v) for k, v in talking.items() if v},
+            "calls_by_kernel": {str(name): int(count) for name, count in calls.items() if count},
             "slowest": self.slowest(),
             "ranges": tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
             "kernels_top": self.kernels(),
@@ -345,6 +355,9 @@ def _ms(spans: Spans, window: Windows) -> np.ndarray:
 def _gaps(busy: Spans, window: Windows) -> np.ndarray:
     """How many pauses of more than GAP_NS begin in each window. `busy`: when the device was at work."""
     starts, ends = busy
+    if not len(starts):
+        return np.zeros(len(window.starts), np.int64)
+    # A pause is from the end of a stretch of work to the start of the next; after the last one, to the last step's end.
     pause_starts, pause_ends = ends, np.append(starts[1:], window.ends[-1:])
-    long = pause_starts[(pause_ends - pause_starts) > GAP_NS] if len(pause_starts) else pause_starts
-    return np.searchsorted(long, window.ends) - np.searchsorted(long, window.starts)
+    gaps = pause_starts[(pause_ends - pause_starts) > GAP_NS]
+    return np.searchsorted(gaps, window.ends) - np.searchsorted(gaps, window.starts)

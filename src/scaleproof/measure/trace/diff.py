@@ -14,6 +14,9 @@ PARTS = {
     "idle": "idle_ms",
 }
 NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
+EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that may stand in the sentence beside classes
+EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that stand in the sentence, beside classes
+MOST_MOVED = 5  # parts in the sentence
 
 
 def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
@@ -34,48 +37,48 @@ def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[di
     for name in sorted({name for times in classes for name in times or {}}):
         in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)
         rows.append(_row(f"class {name}", in_a, in_b))
+    calls = [_calls(profile) if "communication" not in profile.unknown else None for profile in (a, b)]
     for name in sorted({*_calls(a), *_calls(b)}):
-        known = ["communication" not in p.unknown for p in (a, b)]
-        calls_a, calls_b = (_calls(p).get(name, 0.0) if ok else None for p, ok in zip((a, b), known, strict=True))
-        rows.append(_row(f"calls of {name}", calls_a, calls_b))
+        in_a, in_b = (None if counts is None else counts.get(name, 0.0) for counts in calls)
+        rows.append(_row(f"calls of {name}", in_a, in_b))
     rows.append(_row("share of communication in kernel time", a.communication_share, b.communication_share))
     return rows
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
     """Which parts moved, as a sentence, the largest first. `rows`: as `diff` returns them."""
-    step = next((r for r in rows if r["name"] == "step"), None)
+    step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
-    moved = [r for r in rows if r["name"].startswith("class ") or r["name"] in ("exposed communication", "idle")]
-    moved = [r for r in moved if r["difference"] is not None and abs(r["difference"]) >= NOTABLE * step["a"]]
-    moved.sort(key=lambda r: -abs(r["difference"]))
-    parts = (
-        ", ".join(f"{r['name'].removeprefix('class ')} {r['difference']:+.3g} ms" for r in moved[:5])
-        or "nothing of note"
-    )
+    parts = [row for row in rows if row["name"].startswith("class ") or row["name"] in EXPLAINING]
+    moved = [row for row in parts if row["difference"] is not None and abs(row["difference"]) >= NOTABLE * step["a"]]
+    moved.sort(key=lambda row: -abs(row["difference"]))
+    texts = [f"{row['name'].removeprefix('class ')} {row['difference']:+.3g} ms" for row in moved[:MOST_MOVED]]
     return (
-        f"A step of B takes {step['b']:.3g} ms, of A {step['a']:.3g} ms ({step['difference']:+.3g} ms). Moved: {parts}."
+        f"A step of B takes {step['b']:.3g} ms, of A {step['a']:.3g} ms ({step['difference']:+.3g} ms). "
+        f"Moved: {', '.join(texts) or 'nothing of note'}."
     )
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows of `diff` as text in columns, with a head."""
-    width = max(len(r["name"]) for r in rows)
+    width = max(len(row["name"]) for row in rows)
     lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
-    for r in rows:
-        cells = "  ".join(f"{'unknown' if r[k] is None else format(r[k], '.4g'):>12}" for k in ("a", "b", "difference"))
-        lines.append(f"{r['name']:{width}}  {cells}")
+    for row in rows:
+        figures = [row[column] for column in ("a", "b", "difference")]
+        cells = ["unknown" if figure is None else format(figure, ".4g") for figure in figures]
+        lines.append("  ".join([f"{row['name']:{width}}", *(f"{cell:>12}" for cell in cells)]))
     return "\n".join(lines)
 
 
 def _row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
+    """A row of `diff`: two figures and their difference, None where one of them is."""
     return {"name": name, "a": a, "b": b, "difference": None if a is None or b is None else b - a}
 
 
 def _calls(profile: Profile) -> dict[str, float]:
     """Calls of each collective, per optimizer step and rank."""
-    return {n: c.calls for n, c in profile.collectives.items()} or profile.calls_per_step
+    return {name: figures.calls for name, figures in profile.collectives.items()} or profile.calls_per_step
 
 
 def _hint(profile: Profile) -> str:

@@ -39,6 +39,7 @@ class Trace:
 
     @property
     def ranks(self) -> list[int]:
+        """The ranks that have work or ranges in the trace, in order."""
         return sorted({*self.work["rank"].unique().tolist(), *self.ranges["rank"].unique().tolist()})
 
 
@@ -51,21 +52,21 @@ def frame(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = 
 
 def joined(traces: list[Trace]) -> Trace:
     """The ranks of several files as one trace."""
-    first = traces[0].source
-    devices = [t.source.device for t in traces if t.source.device != "none"]
+    sources = [trace.source for trace in traces]
+    devices = [source.device for source in sources if source.device != "none"]
     source = TraceSource(
-        tool=first.tool,
-        files=[f for t in traces for f in t.source.files],
+        tool=sources[0].tool,  # one tool took all files of a capture
+        files=[file for source in sources for file in source.files],
         device=devices[0] if devices else "none",
-        pause_ns=max(t.source.pause_ns for t in traces),
-        dropped=sum(t.source.dropped for t in traces),
-        diagnostics=list(dict.fromkeys(d for t in traces for d in t.source.diagnostics)),
-        ranks_from=first.ranks_from,
+        pause_ns=max(source.pause_ns for source in sources),
+        dropped=sum(source.dropped for source in sources),
+        diagnostics=list(dict.fromkeys(text for source in sources for text in source.diagnostics)),
+        ranks_from=sources[0].ranks_from,
     )
     return Trace(
-        _stacked([t.work for t in traces], WORK),
-        _stacked([t.ranges for t in traces], RANGES),
-        pd.concat([t.host for t in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
+        _stacked([trace.work for trace in traces], WORK),
+        _stacked([trace.ranges for trace in traces], RANGES),
+        pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
         source,
     )
 
@@ -74,5 +75,6 @@ def _stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFram
     """All rows as one table with `columns`. Names' categories are united first, or pandas would make them strings."""
     from pandas.api.types import union_categoricals
 
-    names = union_categoricals([f["name"] for f in frames])
-    return pd.concat([f.drop(columns="name") for f in frames], ignore_index=True).assign(name=names)[list(columns)]
+    names = union_categoricals([table["name"] for table in frames])
+    others = pd.concat([table.drop(columns="name") for table in frames], ignore_index=True)
+    return others.assign(name=names)[list(columns)]

@@ -16,25 +16,27 @@ def tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     """
     if ranges.empty:
         return []
+    # Thread by thread in order of start; of ranges that start together the longest, which contains the others, first.
     ordered = ranges.assign(last=-ranges["end"]).sort_values(["rank", "thread", "start", "last"], kind="stable")
     names = list(ordered["name"].cat.categories)
-    lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup().to_numpy()
+    lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup().to_numpy()  # a number for each thread
     starts, ends = ordered["start"].to_numpy(), ordered["end"].to_numpy()
-    paths: dict[tuple[int, int], int] = {}  # (path of the parent, name) -> path
+    # Paths are numbered as they occur; a path's number is its place in the four lists.
+    paths: dict[tuple[int, int], int] = {}  # (path of the parent, -1 without; code of the name) -> path
     labels: list[str] = []
     calls: list[int] = []
-    total: list[int] = []
-    own: list[int] = []
-    stack: list[tuple[int, int]] = []  # end, path of each range that is open
+    total: list[int] = []  # ns
+    own: list[int] = []  # ns
+    stack: list[tuple[int, int]] = []  # (end, path) of each range that is open, the innermost last
     current_lane = -1
     for code, start, end, lane in zip(
         ordered["name"].cat.codes.tolist(), starts.tolist(), ends.tolist(), lanes.tolist(), strict=True
     ):
         if lane != current_lane:
             stack, current_lane = [], lane
-        while stack and stack[-1][0] <= start:
+        while stack and stack[-1][0] <= start:  # over before this one begins
             stack.pop()
-        parent = stack[-1][1] if stack else -1
+        parent_end, parent = stack[-1] if stack else (0, -1)
         path = paths.get((parent, code))
         if path is None:
             path = paths[parent, code] = len(labels)
@@ -46,7 +48,7 @@ def tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
         total[path] += end - start
         own[path] += end - start
         if parent >= 0:  # the part of it that lies within its parent
-            own[parent] -= min(end, stack[-1][0]) - start
+            own[parent] -= min(end, parent_end) - start
         stack.append((end, path))
     divisor = steps * ranks
     order = np.argsort(-np.array(total), kind="stable")[:MOST_PATHS]

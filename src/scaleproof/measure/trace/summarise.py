@@ -32,10 +32,10 @@ def summarise_capture(folder: Path) -> Profile:
         fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
-            "inputs": [p.name for p in paths],
+            "inputs": [path.name for path in paths],
             "nsys_report": reports[0] if len(reports) == 1 else reports or None,
         }
-        fields["per_file"] = {p.name: top_entries(read_trace([p])) for p in paths} if len(paths) > 1 else {}
+        fields["per_file"] = {path.name: top_entries(read_trace([path])) for path in paths} if len(paths) > 1 else {}
         profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(breakdown)
     else:
         profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
@@ -46,20 +46,21 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """Bus bandwidth of each collective: full size x 2 (n-1)/n (all-reduce) or x (n-1)/n (others), by its transfer.
+    """The profile, with the bus bandwidth of each collective in GB/s: its full size x a factor / its time of transfer.
 
-    nccl-tests, doc/PERFORMANCE.md: in these units the figure is that of the slowest link, whatever the number of ranks.
-    The size is that of the probed step; a collective with another name in the trace, or of unknown transfer, has none.
+    Of n ranks the factor is 2 (n - 1) / n for an all-reduce, (n - 1) / n for others: the figure is then that of the
+    slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md). The size is that of the probed step; a
+    collective with another name in the trace, or of unknown transfer, has no bandwidth.
     """
-    n = captured.world_size
+    ranks = captured.world_size
     sizes: dict[str, int] = {}  # bytes by collective, names without underscores
     for name, probed in (captured.collectives or {}).items():
         kind = name.removesuffix("_base").replace("_", "")
         sizes[kind] = sizes.get(kind, 0) + probed["bytes"]
     for name, collective in profile.collectives.items():
         size = sizes.get(name.replace("_", ""))
-        if size and collective.transfer_ms and n > 1:
-            factor = (2 if name == "all_reduce" else 1) * (n - 1) / n
+        if size and collective.transfer_ms and ranks > 1:
+            factor = (2 if name == "all_reduce" else 1) * (ranks - 1) / ranks
             collective.bus_gb_per_s = factor * size / (collective.transfer_ms * 1e6)
     return profile
 
@@ -77,7 +78,7 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
         if kinds == {"text"}
         else StepBreakdown(read_trace(paths), ranks).profile_fields()
     )
-    return Profile(**_about(paths[0].parent) | {"inputs": [p.name for p in paths]} | fields)
+    return Profile(**_about(paths[0].parent) | {"inputs": [path.name for path in paths]} | fields)
 
 
 def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
@@ -94,18 +95,19 @@ def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
 
 
 def _about(folder: Path) -> dict[str, Any]:
+    """The fields of a Profile that say when and of which folder it was made."""
     return {"generated_at_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "run_dir": scrub(str(folder))}
 
 
 def _known(captured: Captured, folder: Path) -> dict[str, Any]:
     """The fields of a Profile that the capture, not the trace, gives: by name."""
-    config = captured.training_config
+    config, collectives = captured.training_config, captured.collectives
     return _about(folder) | {
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),
         "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
         "world_size": captured.world_size,
         "n_devices": sum(len(rank["devices"]) for rank in captured.ranks) or None,
-        "gpu": next((p["device_name"] for p in captured.ranks if p["device_name"] != "cpu"), None),
+        "gpu": next((rank["device_name"] for rank in captured.ranks if rank["device_name"] != "cpu"), None),
         "torch": captured.env.get("torch_version"),
         "deepspeed": captured.env.get("deepspeed_version"),
         "seq_length": config["seq_len"],
@@ -118,6 +120,6 @@ def _known(captured: Captured, folder: Path) -> dict[str, Any]:
         "strategy": captured.strategy,
         "precision": config.get("precision"),
         "tool_reason": captured.tool_reason,
-        "expected_calls": {n: c["calls"] for n, c in captured.collectives.items()} if captured.collectives else None,
-        "step_time_ms": [1e3 * s for s in captured.step_time_s],
+        "expected_calls": {name: probed["calls"] for name, probed in collectives.items()} if collectives else None,
+        "step_time_ms": [1e3 * seconds for seconds in captured.step_time_s],
     }

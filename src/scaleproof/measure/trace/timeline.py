@@ -21,10 +21,12 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
     """
     if not breakdown.steps:
         return pd.DataFrame(columns=COLUMNS)
-    lengths = np.max([(w.ends - w.starts)[: breakdown.steps] for w in breakdown.windows.values()], axis=0)
+    windows = breakdown.windows.values()
+    # ns of each step on its slowest rank.
+    lengths = np.max([(window.ends - window.starts)[: breakdown.steps] for window in windows], axis=0)
     step = int(np.argsort(lengths)[(len(lengths) - 1) // 2])  # the lower median
     # When the first of the ranks begins the step (ns).
-    zero = min(int(min(w.starts[step], w.host_starts[step])) for w in breakdown.windows.values())
+    zero = min(int(min(window.starts[step], window.host_starts[step])) for window in windows)
     pause = int(lengths[step]) // FINEST
     rows = []
     for rank in breakdown.ranks:
@@ -68,4 +70,6 @@ def _rows(
     Intervals at most `pause` ns apart are drawn as one.
     """
     inside = both(union(np.asarray(starts), np.asarray(ends), pause), window)
-    return [[step, rank, lane, what, (s - zero) / 1e6, (e - zero) / 1e6] for s, e in zip(*inside, strict=True)]
+    return [
+        [step, rank, lane, what, (start - zero) / 1e6, (end - zero) / 1e6] for start, end in zip(*inside, strict=True)
+    ]

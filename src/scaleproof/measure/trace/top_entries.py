@@ -18,7 +18,8 @@ def entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str =
 
 def likely_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
     """Whether a range around the all-reduce of gradients takes more than LARGE_PERCENT of the time, and which."""
-    large = [e for e in nvtx if "allreduce_gradients" in e["name"] and (e["time_percent"] or 0) > LARGE_PERCENT]
+    reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
+    large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
     verdict: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
     if large:
         verdict["matched"] = {key: large[0][key] for key in ("name", "time_percent", "total_time")}

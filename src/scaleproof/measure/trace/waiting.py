@@ -18,9 +18,11 @@ Steps = tuple[np.ndarray, np.ndarray]  # when a rank's steps began and ended
 
 @dataclass(frozen=True)
 class Waiting:
-    by_rank: dict[int, Spans]  # when each rank waited
-    by_collective: dict[str, dict[int, Spans]]
-    slowest: Slowest | None
+    """When ranks waited for others in their collectives, and for whom."""
+
+    by_rank: dict[int, Spans]
+    by_collective: dict[str, dict[int, Spans]]  # collective -> rank -> when it waited
+    slowest: Slowest | None  # None where nobody waits
 
 
 def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
@@ -40,18 +42,22 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
     differing = counts[counts.nunique(axis=1) > 1]
     if len(differing):
         (step, name), row = differing.index[0], differing.iloc[0]
-        calls_by_rank = ", ".join(f"rank {r}: {row[r]}" for r in ranks)
+        calls_by_rank = ", ".join(f"rank {rank}: {row[rank]}" for rank in ranks)
         return f"the ranks differ in their calls of {name} in step {step} ({calls_by_rank})"
     numbered["ns"] = numbered["end"] - numbered["start"]
     transfer = numbered.groupby(["step", "collective", "call"])["ns"].transform("min")
     numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
 
     def waiting_spans(chosen: pd.DataFrame) -> dict[int, Spans]:
-        own = {r: chosen[chosen["rank"] == r] for r in ranks}
-        return {r: union(o["start"].to_numpy(), o["last_arrival"].to_numpy()) for r, o in own.items()}
+        """When each rank waited in some of the numbered calls: from its own arrival to the last one."""
+        spans = {}
+        for rank in ranks:
+            own = chosen[chosen["rank"] == rank]
+            spans[rank] = union(own["start"].to_numpy(), own["last_arrival"].to_numpy())
+        return spans
 
     by_rank = waiting_spans(numbered)
-    waits = np.stack([within(by_rank[r], *windows[r])[:steps] / 1e6 for r in ranks], axis=1)
+    waits = np.stack([within(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
     by_collective = {name: waiting_spans(chosen) for name, chosen in numbered.groupby("collective")}
     return Waiting(by_rank, by_collective, _slowest(waits, ranks))
 
@@ -87,16 +93,19 @@ def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
 
 
 def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """The rank that most often waits least; None where nobody waits. `waits`: milliseconds, steps by ranks."""
+    """The rank that in most steps waits least, as the others wait for it; None where nobody waits.
+
+    `waits`: milliseconds of shape (steps, ranks), the ranks in the order of `ranks`.
+    """
     if not waits.max() > 0:
         return None
-    last = waits.argmin(axis=1)
-    place = int(np.bincount(last, minlength=len(ranks)).argmax())
-    last_here = last == place
-    caused = np.delete(waits[last_here], place, axis=1) - waits[last_here][:, [place]]  # by how much longer others wait
+    last_of_step = waits.argmin(axis=1)
+    place = int(np.bincount(last_of_step, minlength=len(ranks)).argmax())  # of the slowest rank
+    waits_for_it = waits[last_of_step == place]  # the steps in which it was the last
+    caused = np.delete(waits_for_it, place, axis=1) - waits_for_it[:, [place]]  # by how much longer the others wait
     return Slowest(
         rank=ranks[place],
-        steps_last=int(last_here.sum()),
+        steps_last=len(waits_for_it),
         of_steps=len(waits),
         caused_ms=float(caused.mean()),
     )

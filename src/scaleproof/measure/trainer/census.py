@@ -37,6 +37,7 @@ class TokenChecksum:
             self.total += int.from_bytes(hashlib.sha256(row.tobytes()).digest()[:8], "little")
 
     def __str__(self) -> str:
+        """The checksum of all rows so far, as 16 hexadecimal digits."""
         return f"{self.total % MODULUS:016x}"
 
     @contextmanager
@@ -73,8 +74,7 @@ def probed_step(
     """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes.
 
     `checksum`: of the tokens that entered the model; None where nobody could look. `tokens_inside`: how many reached
-    its table of tokens. `saved_on_host`: whether the step
-    kept what its backward pass needs in the host's memory.
+    its table of tokens. `saved_on_host`: whether the step kept what its backward pass needs in the host's memory.
     """
     dtypes = probe.dtypes()
     return ProbedStep(
@@ -114,18 +114,17 @@ def take_census(
 ) -> Census:
     """The census of this rank, made once the window is over.
 
-    `model`: as it was built. `before`, `after`: the probed steps on both sides of the window.
-    `modes_in_window`: dispatch modes that saw its
-    operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what slowed its operations.
-    `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of TokensInside.
-    `first_losses`: of the model as it was built.
+    `model`: as it was built. `before`, `after`: the probed steps on both sides of the window. `modes_in_window`:
+    dispatch modes that saw its operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what
+    slowed its operations. `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of
+    TokensInside. `first_losses`: of the model as it was built.
     """
-    parameters = {id(p): p for p in strategy.module.parameters()}.values()
+    parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     return Census(
         before=before,
         after=after,
-        parameters=sum(_size(p) for p in parameters),
-        trainable=sum(_size(p) for p in parameters if p.requires_grad),
+        parameters=sum(_size(parameter) for parameter in parameters),
+        trainable=sum(_size(parameter) for parameter in parameters if parameter.requires_grad),
         engine=engine_settings(strategy),
         threads=torch.get_num_threads(),
         cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
@@ -162,7 +161,7 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
-        if isinstance(parameter, DTensor) or hasattr(parameter, "ds_numel"):
+        if isinstance(parameter, DTensor) or hasattr(parameter, "ds_numel"):  # sharded by FSDP2, by ZeRO-3
             return None
         bits = parameter.detach().contiguous().view(INTEGERS[parameter.element_size()])
         total += place * int(bits.sum(dtype=torch.int64))
@@ -196,7 +195,7 @@ def _elements_of_groups(strategy: Strategy) -> list[int]:
         groups = [group["params"] for group in owner.trainable_param_groups]
     else:
         groups = [group["params"] for group in owner.param_groups]
-    return [sum(_size(p) for p in parameters) for parameters in groups]
+    return [sum(_size(parameter) for parameter in parameters) for parameters in groups]
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:

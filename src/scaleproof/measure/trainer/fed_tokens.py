@@ -28,6 +28,7 @@ class FedTokens:
         return (rows * self._powers[length]).sum(dim=1)
 
     def _note(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        """The hook before a forward pass, whose first argument is its rows of tokens."""
         self.sums.append(self._sum(arguments[0]))
 
     @contextmanager
@@ -58,20 +59,23 @@ class TokensInside:
     """
 
     def __init__(self, model: nn.Module | None) -> None:
-        """`model`: None where nobody can look: hooks would be compiled, or run in threads."""
-        tables = (module for module in model.modules() if isinstance(module, nn.Embedding)) if model else iter(())
-        self._table = next(tables, None)
+        """`model`: None where nobody can look: hooks would be compiled, or run in threads. `tokens` is None then."""
+        modules = model.modules() if model else ()
+        self._table = next((module for module in modules if isinstance(module, nn.Embedding)), None)
         self.tokens: int | None = 0 if self._table else None
 
     def _count(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        """The hook before a look into the table, whose first argument is the tokens."""
         assert self.tokens is not None
         self.tokens += arguments[0].numel()
 
     def __enter__(self) -> "TokensInside":
+        """Start to count; a model without a table of tokens is not looked at."""
         self._hook = self._table.register_forward_pre_hook(self._count) if self._table else None
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Stop counting."""
         if self._hook:
             self._hook.remove()
 

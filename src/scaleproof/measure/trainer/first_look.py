@@ -23,7 +23,7 @@ def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device:
     """
     origin = next(model.parameters()).device
     # A forward pass takes 2 FLOPs for each parameter and token.
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))
     ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
     torch.set_float32_matmul_precision("highest")

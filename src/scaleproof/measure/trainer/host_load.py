@@ -20,12 +20,14 @@ class HostLoad:
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
+        """Read the counters of process and machine, then the clocks: the readings take no time of the window."""
         self._before = _readings(self.cores)
         self.start_epoch_s = time.time()
         self.start_monotonic_s = time.monotonic()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Read the clocks, then the counters once more."""
         self.end_monotonic_s = time.monotonic()
         self.end_epoch_s = time.time()
         self._after = _readings(self.cores)
@@ -61,7 +63,7 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
         "machine_busy_s": _busy(machine),
         "cores_busy_s": sum(_busy(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
-        "full_collections": gc.get_stats()[-1]["collections"],
+        "full_collections": gc.get_stats()[-1]["collections"],  # of the oldest generation, and so of all
         "bytes_written": _bytes_written(),
     }
 

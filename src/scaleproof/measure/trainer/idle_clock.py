@@ -31,10 +31,12 @@ class IdleClock:
 
     @property
     def busy_s(self) -> float | None:
+        """Seconds that the thread ran; None where the kernel does not count them."""
         return self._busy_s if self._known else None
 
     @property
     def idle_s(self) -> float | None:
+        """Seconds that it neither ran nor waited for a core; None where the kernel does not count them."""
         return self._idle_s if self._known else None
 
     def start(self) -> None:
@@ -59,5 +61,9 @@ class IdleClock:
             self.start()
 
     def _read(self) -> ClockReading:
-        waiting_s = int(self._schedstat.read_text().split()[1]) / 1e9 if self._known else 0.0
+        """The thread's clocks now; waiting is 0 where the kernel does not count it."""
+        waiting_s = 0.0
+        if self._known:
+            _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns
+            waiting_s = int(waiting_ns) / 1e9
         return ClockReading(time.perf_counter(), time.thread_time(), waiting_s)

@@ -61,25 +61,25 @@ class Ready:
     @property
     def entrance(self) -> nn.Module:
         """The innermost module that every micro-batch enters as it was read, and that a hook leaves as it is."""
-        apart = self.compiled or self.strategy.cell.execution.strategy == "dp"  # graphs, and replicas in threads
-        return self.strategy.module if apart else self.model
+        return self.strategy.module if self.inside is None else self.model
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, where hooks on its parts are neither compiled nor run in threads of replicas."""
+        """The model, for hooks on its parts; None where they would be compiled, or run in threads of replicas."""
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
 def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
-    """Model, strategy and data of the cell, as they are timed. From here on garbage is collected as in any program.
+    """Make model, strategy and data of the cell, as they are timed, and return them. No step is made.
 
-    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps.
+    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps. From here on
+    garbage is collected as in any program: while libraries were imported it was not.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
     model = build(cell, len(request.description.get("classes", [])))
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
@@ -87,26 +87,34 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     gc.enable()
 
     def steps(first: int, count: int) -> Series:
+        """Make `count` steps from step `first` on, and time them."""
         return run_steps(strategy, batches, first, count, StepTimer(session.device), mark)
 
     return Ready(tokens, plan, model, bool(cell.execution.compile), strategy, batches, parameters, steps, first_losses)
 
 
 def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe; returns times, probe and counts."""
-    probed = count - AFTER_PROBE - 1
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe.
+
+    Returns the times of the steps in parts (the first step, those up to the probed one, the probed one, those after
+    it), the probe, and what it has counted.
+    """
+    probed = count - AFTER_PROBE - 1  # number of the probed step
     series = [ready.steps(0, 1)]
     if probed > 1:
         series.append(ready.steps(1, probed - 1))
-    probed_series, probe, before = probed_step_of(ready, probed)
+    probed_series, probe, counted = probed_step_of(ready, probed)
     # The eager step of a compiled cell has left blocks that are not of the program which is timed.
     accelerator.release_memory(ready.strategy.device)
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
-    return series, probe, before
+    return series, probe, counted
 
 
 def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
-    """Make step `step` under a probe; returns times, probe and counts. `weigh`: also measure the state in memory."""
+    """Make step `step` under a probe; returns its time, the probe, and what was counted.
+
+    `weigh`: also measure the state in memory.
+    """
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
     on_host = keeps_on_host(ready)
@@ -115,7 +123,7 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     fed = checksum.of(ready.entrance) if checksum else nullcontext()
     with Probe(ready.strategy, weigh) as probe, fed, TokensInside(ready.inside) as inside, keeping:
         series = _probed_step(ready, step)
-    nodes = graph_nodes() - first_node - 1
+    nodes = graph_nodes() - first_node - 1  # less the node that counting makes
     return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
 
 
@@ -285,7 +293,8 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
     )
     ranks = session.gather(own)
     metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
-    return metrics, warmup[-2].wall, window.series.wall / work.steps
+    probed_s = warmup[-2].wall  # of the parts of the warm-up the last but one is the probed step
+    return metrics, probed_s, window.series.wall / work.steps
 
 
 def _write_metrics(

@@ -72,11 +72,13 @@ def summarise(
     if len(bad):
         raise NotFinite(f"the loss of step {bad[0]['step']} on rank {bad[0]['rank']} is {bad[0]['loss']}")
     validation = summarise_validation(scored, cell.workload.task)
-    ledger = make_ledger(plan, work.warmup_steps, work.steps, file, [r.taken for r in ranks], [r.tokens for r in ranks])
-    per_sample = ledger.tokens_consumed / ledger.samples_consumed
+    taken, tokens = [rank.taken for rank in ranks], [rank.tokens for rank in ranks]
+    ledger = make_ledger(plan, work.warmup_steps, work.steps, file, taken, tokens)
+    tokens_per_sample = ledger.tokens_consumed / ledger.samples_consumed
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
-    counts = counts_of(inventory, per_sample)
+    counts = counts_of(inventory, tokens_per_sample)
     window = _window(request, ranks, rows, ledger)
+    ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     ended = time.time()
     return Measured(
         **request.known(),
@@ -94,8 +96,8 @@ def summarise(
         energy=_energy(ranks, ledger.tokens_consumed),
         startup=Startup(
             launch_s=began - request.started,
-            setup_s=max(r.ready for r in ranks) - began,
-            warmup_s=max(r.warm for r in ranks) - max(r.ready for r in ranks),
+            setup_s=ready - began,
+            warmup_s=max(rank.warm for rank in ranks) - ready,
             first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
             launcher_epoch_s=request.started,
             program_epoch_s=began,
@@ -104,10 +106,10 @@ def summarise(
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
-        ranks=[_of_rank(r) for r in ranks],
+        ranks=[_of_rank(rank) for rank in ranks],
         total_wall_time_s=ended - request.started,
-        closing_s=ended - max(r.closing for r in ranks),
-        census=[r.census for r in ranks],
+        closing_s=ended - max(rank.closing for rank in ranks),
+        census=[rank.census for rank in ranks],
         files={STEPS: sha256_of(steps_file)},
     )
 
@@ -127,20 +129,20 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
 
 def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     """The rows of steps.csv, an array of ROW, by step and rank; steps below `warmup_steps` are warm-up."""
-    parts = []
-    for rank, seen in enumerate(ranks):
-        for series in seen.series:
+    tables = []
+    for number, rank in enumerate(ranks):
+        for series in rank.series:
             steps = range(series.first, series.first + len(series.step_time))
-            part = np.empty(len(steps), ROW)
-            part["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
-            part["step"], part["rank"] = steps, rank
-            part["step_time_s"] = series.step_time
-            part["data_wait_s"] = series.data_wait
-            part["loss"] = series.loss
-            part["samples"] = [sum(len(ids) for ids in seen.taken[s]) for s in steps]
-            part["tokens"] = [seen.tokens[s] for s in steps]
-            parts.append(part)
-    return np.sort(np.concatenate(parts), order=["step", "rank"])
+            rows = np.empty(len(steps), ROW)
+            rows["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
+            rows["step"], rows["rank"] = steps, number
+            rows["step_time_s"] = series.step_time
+            rows["data_wait_s"] = series.data_wait
+            rows["loss"] = series.loss
+            rows["samples"] = [sum(len(ids) for ids in rank.taken[step]) for step in steps]
+            rows["tokens"] = [rank.tokens[step] for step in steps]
+            tables.append(rows)
+    return np.sort(np.concatenate(tables), order=["step", "rank"])
 
 
 def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
@@ -148,23 +150,23 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
-    n = len(times)
-    wall = max(r.series[-1].wall for r in ranks)
+    steps = len(times)
+    wall = max(rank.series[-1].wall for rank in ranks)  # the last of its series is the window
     tokens = ledger.tokens_consumed
     return Window(
         wall_time_s=wall,
         optimizer_steps=ranks[0].executed,
-        skipped_optimizer_steps=n - ranks[0].executed,
-        micro_steps=n * batch.accumulation,
+        skipped_optimizer_steps=steps - ranks[0].executed,
+        micro_steps=steps * batch.accumulation,
         tokens=tokens,
         tokens_per_s=tokens / wall,
         tokens_per_s_per_device=tokens / wall / batch.n_devices,
-        step_time_n=n,
+        step_time_n=steps,
         step_time_mean_s=float(times.mean()),
         step_time_p50_s=float(np.median(times)),
         # A percentile needs at least one step beyond it.
-        step_time_p95_s=float(np.percentile(times, 95)) if n >= 20 else None,
-        step_time_p99_s=float(np.percentile(times, 99)) if n >= 100 else None,
+        step_time_p95_s=float(np.percentile(times, 95)) if steps >= 20 else None,
+        step_time_p99_s=float(np.percentile(times, 99)) if steps >= 100 else None,
         step_time_min_s=float(times.min()),
         step_time_max_s=float(times.max()),
         data_wait_mean_s=float(by_step["data_wait_s"].mean()),
@@ -213,7 +215,7 @@ def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
     """Memory of the rank that took most, for each kind; CUDA's is null on a CPU."""
-    cuda = [r.cuda_memory for r in ranks if r.cuda_memory]
+    cuda = [rank.cuda_memory for rank in ranks if rank.cuda_memory]
     names = ("allocated", "reserved", "retries")
     peaks: dict[str, int | None] = dict.fromkeys(names)
     if cuda:
@@ -223,9 +225,9 @@ def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
         max_cuda_allocated_bytes=peaks["allocated"],
         max_cuda_reserved_bytes=peaks["reserved"],
         cuda_alloc_retries=peaks["retries"],
-        state_bytes=max(r.state_bytes for r in ranks),
+        state_bytes=max(rank.state_bytes for rank in ranks),
         state_bytes_predicted=state_bytes(
             execution.strategy, execution.precision, ranks[0].parameters, cell.sharing_devices
         ),
-        max_rss_bytes=max(r.max_rss for r in ranks),
+        max_rss_bytes=max(rank.max_rss for rank in ranks),
     )

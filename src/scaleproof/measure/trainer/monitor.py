@@ -40,19 +40,21 @@ class GpuMonitor:
 
     def __enter__(self) -> "GpuMonitor":
         """Read the energy counters, take a first sample, and start the thread that takes the others."""
-        self.before = [self._counter(h) for h in self.handles]
+        self.before = [self._counter(handle) for handle in self.handles]
         self._sample()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """End the thread, take a last sample, and read the energy counters again."""
         self.done.set()
         self.thread.join()
         self._sample()
-        self.after = [self._counter(h) for h in self.handles]
+        self.after = [self._counter(handle) for handle in self.handles]
 
     def _run(self) -> None:
+        """Take a sample every `period` seconds until the window is over: what the thread does."""
         while not self.done.wait(self.period):
             self._sample()
 
@@ -108,14 +110,14 @@ class GpuMonitor:
         counter = None if before is None or after is None else after - before
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral = sum(
-            (samples.times[i] - samples.times[i - 1]) * (samples.power[i] + samples.power[i - 1]) / 2
-            for i in range(1, len(samples.times))
+            (samples.times[place] - samples.times[place - 1]) * (samples.power[place] + samples.power[place - 1]) / 2
+            for place in range(1, len(samples.times))
         )
         agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
-        n = len(samples.times)
-        throttled = {name: sum(1 for bits in samples.reasons if bits & bit) / n for bit, name in REASONS.items()}
+        count = len(samples.times)
+        throttled = {name: sum(1 for bits in samples.reasons if bits & bit) / count for bit, name in REASONS.items()}
         return {
-            "samples": n,
+            "samples": count,
             "utilization_mean": _mean(samples.load),
             "sm_clock_mhz_mean": _mean(samples.clock),
             "sm_clock_mhz_min": _finite(min(samples.clock)),
@@ -134,11 +136,13 @@ class Monitor:
         self.gpus = _gpu_monitor(device, uuids)
 
     def __enter__(self) -> "Monitor":
+        """Start to look at the GPUs, where there are any."""
         if self.gpus:
             self.gpus.__enter__()
         return self
 
     def __exit__(self, *failure: object) -> None:
+        """Stop looking at them."""
         if self.gpus:
             self.gpus.__exit__(*failure)
 
@@ -169,4 +173,5 @@ def _finite(value: float) -> float | None:
 
 
 def _mean(values: list[float]) -> float | None:
+    """The mean of all values; None where one of them is NaN."""
     return _finite(sum(values) / len(values))

@@ -66,7 +66,7 @@ class OperationCounter(TorchDispatchMode):
     def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Note the operation `name` of torch's own (aten) that has returned `result`: products, fused kernels."""
         if name in PRODUCTS:
-            self.products |= {_name(t.dtype) for t in _tensors(args)}
+            self.products |= {_name(tensor.dtype) for tensor in _tensors(args)}
             if func.overloadpacket in flop_registry:
                 flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
                 self.flops[PRODUCTS[name]] += int(flops)
@@ -82,7 +82,7 @@ class OperationCounter(TorchDispatchMode):
             return
         name = schema_name.removeprefix("c10d::").strip("_")
         # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
-        sizes = [t.numel() * t.element_size() for t in tensors]
+        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
         self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
         for tensor, size in zip(tensors, sizes, strict=True):
@@ -124,11 +124,16 @@ class Probe(OperationCounter):
         """Hook gradients and update, have compiled code run as it is written, and start the clock."""
 
         def note(parameter: Tensor) -> None:
+            """Note the dtype of a gradient that has just been added up."""
             if parameter.grad is not None:
                 self.gradients.add(_name(parameter.grad.dtype))
 
-        parameters = [p for p in self.strategy.module.parameters() if p.is_leaf and p.requires_grad]
-        self.hooks = [p.register_post_accumulate_grad_hook(note) for p in parameters]
+        parameters = [
+            parameter
+            for parameter in self.strategy.module.parameters()
+            if parameter.is_leaf and parameter.requires_grad
+        ]
+        self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in parameters]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
         self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
@@ -181,6 +186,7 @@ def state_bytes(device: torch.device) -> int:
 
 
 def _parts(result: object) -> tuple:
+    """What an operation has returned, as a tuple: torch returns several results as one, and one as it is."""
     return result if isinstance(result, tuple) else (result,)
 
 
@@ -195,8 +201,9 @@ def _tensors(value: object) -> list[Tensor]:
 
 def _larger_side(args: tuple) -> int:
     """Bytes of the largest of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
-    return max(sum(t.numel() * t.element_size() for t in _tensors(argument)) for argument in args)
+    return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors(argument)) for argument in args)
 
 
 def _name(dtype: torch.dtype) -> str:
+    """The name of a dtype: bfloat16."""
     return str(dtype).removeprefix("torch.")

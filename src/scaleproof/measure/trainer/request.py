@@ -88,12 +88,12 @@ class Request:
         }
         if self.cell.command is not None:
             return names | {"evidence": "printed", "data": None, "training_config": None}
-        parts = {split: self.description[split] for split in ("train", "val")}
+        splits = {split: self.description[split] for split in ("train", "val")}
+        data = {name: value for name, value in self.description.items() if name not in splits}
         # Of each split the checksum of its tokens, and of its labels where it has any.
-        splits = {f"{split}_sha256": part["sha256"] for split, part in parts.items()}
-        splits |= {f"{split}_labels_sha256": part[LABELS]["sha256"] for split, part in parts.items() if LABELS in part}
-        corpus = {name: value for name, value in self.description.items() if name not in ("train", "val")}
-        data = corpus | splits
+        data |= {f"{split}_sha256": described["sha256"] for split, described in splits.items()}
+        labels = {split: described[LABELS] for split, described in splits.items() if LABELS in described}
+        data |= {f"{split}_labels_sha256": described["sha256"] for split, described in labels.items()}
         return names | {"data": data, "training_config": self._training_config()}
 
     def _training_config(self) -> TrainingConfig:
@@ -121,10 +121,12 @@ class Request:
         )
 
     def write(self, path: Path) -> None:
+        """Write the request into the file `path`, for the ranks."""
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> "Request":
+        """The request in the file `path`."""
         return cls(**json.loads(path.read_text()))
 
 

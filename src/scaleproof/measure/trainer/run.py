@@ -19,8 +19,9 @@ def measure(request: Request, began: float) -> Session:
     # The metrics are there before the second look begins: where it fails, the run is kept without it.
     metrics, probed_s, step_s = measure_in(session, request, began)
     if request.witness_steps:
-        seen = session.gather(second_look(session, request, probed_s, step_s))
-        if metrics and metrics.census:
-            census = [own.model_copy(update=fields) for own, fields in zip(metrics.census, seen, strict=True)]
+        fields_of_ranks = session.gather(second_look(session, request, probed_s, step_s))
+        if metrics and metrics.census:  # on rank 0
+            pairs = zip(metrics.census, fields_of_ranks, strict=True)
+            census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
             write_json(Path(request.out) / METRICS, content(metrics.model_copy(update={"census": census})))
     return session

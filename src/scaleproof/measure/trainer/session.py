@@ -94,12 +94,12 @@ class Session:
         """Properties of this rank's GPUs, as torch has them; empty on a CPU."""
         if not accelerator.is_accelerator(self.device):
             return []
-        return [torch.cuda.get_device_properties(self.local_rank + i) for i in range(self.devices_here)]
+        return [torch.cuda.get_device_properties(self.local_rank + offset) for offset in range(self.devices_here)]
 
     @property
     def uuids(self) -> list[str]:
         """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
-        return [nvml_uuid(p) for p in self._gpus]
+        return [nvml_uuid(properties) for properties in self._gpus]
 
     @property
     def place(self) -> dict:
@@ -171,7 +171,8 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
     if not hasattr(os, "sched_setaffinity"):
         return []
     cores = _by_core(sorted(os.sched_getaffinity(0)))
-    own = sorted({cores[i % len(cores)] for i in range(local_rank * threads, (local_rank + 1) * threads)})
+    places = range(local_rank * threads, (local_rank + 1) * threads)  # beyond the last core they begin again
+    own = sorted({cores[place % len(cores)] for place in places})
     os.sched_setaffinity(0, own)
     return own
 

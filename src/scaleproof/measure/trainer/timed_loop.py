@@ -69,19 +69,19 @@ def run_steps(
     losses: list[Tensor] = []
     no_loss = torch.zeros((), device=batches.device)
     clock.start()
-    for i in range(count):
+    for step in range(first, first + count):
         total = no_loss
         for micro in range(accumulation):
             requested = perf_counter()
-            tokens = batches.take(first + i, micro)
-            waits[i] += perf_counter() - requested
-            heartbeat[0] = PHASES * (first + i) + 1
+            tokens = batches.take(step, micro)
+            waits[step - first] += perf_counter() - requested
+            heartbeat[0] = PHASES * step + 1
             total = total + strategy.micro_step(tokens, boundary=micro == accumulation - 1)
-        heartbeat[0] = PHASES * (first + i) + 2
-        strategy.update(first + i)
+        heartbeat[0] = PHASES * step + 2
+        strategy.update(step)
         losses.append(total)
         clock.mark()
-        heartbeat[0] = PHASES * (first + i + 1)
+        heartbeat[0] = PHASES * (step + 1)
     step_time, wall = clock.stop()
     mean_losses = torch.stack(losses).double().div(accumulation).cpu().numpy()
     return Series(first, step_time, waits, mean_losses, wall)

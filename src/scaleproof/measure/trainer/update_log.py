@@ -49,8 +49,8 @@ class UpdateLog:
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
         """Note the first moment of the first tensor that the call has updated: torch's hook of a step."""
-        updated = (p for group in optimizer.param_groups for p in group["params"] if "exp_avg" in optimizer.state[p])
-        tensor = next(updated, None)
+        parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        tensor = next((parameter for parameter in parameters if "exp_avg" in optimizer.state[parameter]), None)
         if tensor is None:  # a call that fp16's loss scale has skipped, before the first update
             return
         moment = optimizer.state[tensor]["exp_avg"]
@@ -82,14 +82,15 @@ class UpdateLog:
         None where calls cannot be told apart by step (fp16 has skipped some). ZeRO calls the optimizer once for each
         of its parts.
         """
-        calls, rest = divmod(len(self._rates), steps)
+        calls, rest = divmod(len(self._rates), steps)  # calls of a step
         if not calls or rest:
             return None
         weighted = sum((first_step + place // calls + 1) * rate for place, rate in enumerate(self._rates))
+        decays_of_steps = [sum(self._decays[step * calls : (step + 1) * calls]) for step in range(steps)]
         return UpdatesInWindow(
             calls=len(self._rates),
             weighted_rate=weighted / len(self._rates),
-            decays=len({sum(self._decays[step * calls : (step + 1) * calls]) for step in range(steps)}),
+            decays=len(set(decays_of_steps)),
             settings=sorted(list(settings) for settings in self._settings),
             moments=self.moments,
             conditions={name: sorted(values) for name, values in self._conditions.items()},

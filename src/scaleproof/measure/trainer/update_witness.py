@@ -32,21 +32,25 @@ class UpdateWitness:
         """Take the gradients' norm; keep gradient and first moment of the smallest tensor (LEAST elements or more)."""
         if not self._holds_gradients():
             return
-        parameters = [p for p in self.strategy.module.parameters() if p.grad is not None]
-        norms = [torch.linalg.vector_norm(_local(p.grad)) for p in parameters if p.grad is not None]
-        if not norms:
+        parameters = [parameter for parameter in self.strategy.module.parameters() if parameter.grad is not None]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if not gradients:
             return
+        norms = [torch.linalg.vector_norm(_local(gradient)) for gradient in gradients]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        small = [p for p in parameters if _local(p).numel() >= LEAST]
-        if small:
-            self._watched = min(small, key=lambda p: _local(p).numel())
+        large_enough = [parameter for parameter in parameters if _local(parameter).numel() >= LEAST]
+        if large_enough:
+            self._watched = min(large_enough, key=lambda parameter: _local(parameter).numel())
             assert self._watched.grad is not None
             self._gradient = _local(self._watched.grad).clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()
     def after(self) -> None:
-        """Compute the factor from the moment as it is now: AdamW makes it beta x moment + (1 - beta) x gradient."""
+        """Take the norm that ZeRO reports, where it has one, and compute the factor from the moment as it is now.
+
+        AdamW makes the first moment beta x moment + (1 - beta) x gradient, so that what entered it can be told.
+        """
         engine = getattr(self.strategy, "engine", None)
         if engine is not None and engine.zero_optimization_stage() and self.strategy.cell.execution.precision != "fp16":
             norm = engine.get_global_grad_norm()
@@ -56,7 +60,7 @@ class UpdateWitness:
         beta = next(
             group["betas"][0]
             for group in self.strategy.optimizer.param_groups
-            if any(p is self._watched for p in group["params"])
+            if any(parameter is self._watched for parameter in group["params"])
         )
         entered = (self._first_moment().double() - beta * self._moment.double()) / (1 - beta)
         self.scaled_by = float(entered.norm() / self._gradient.double().norm())

@@ -58,13 +58,14 @@ def validate(
     if not len(ids):
         return Scored(ids, totals, str(checksum), time.perf_counter() - began)
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
+    # Places in `ids`, dealt out to passes, devices and their samples; those beyond its end fill the last passes.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
-    own = places[:, shares].reshape(passes, -1)  # places in `ids`; those beyond its end fill the last passes
+    own = places[:, shares].reshape(passes, -1)
     try:
         with torch.compiler.set_stance("force_eager"), checksum.of(entrance):
-            for row in own:
-                tokens = torch.from_numpy(file.read(ids[row % len(ids)])).to(device)
-                counted = torch.from_numpy(row < len(ids)).to(device)
+            for of_pass in own:
+                tokens = torch.from_numpy(file.read(ids[of_pass % len(ids)])).to(device)
+                counted = torch.from_numpy(of_pass < len(ids)).to(device)
                 checksum.counted = counted
                 totals += strategy.evaluate(tokens)[counted].double().sum(0).cpu().numpy()
     except torch.OutOfMemoryError:

@@ -5,6 +5,7 @@ What begins with the window, or hides from the two probed steps of a run, makes 
 
 import gc
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,44 +61,45 @@ def second_look(session: Session, request: Request, probed_s: float, step_s: flo
             max(LEAST, min(MOST, int(CONTROL_S / step_s))),
             session.local_world,
         )
-        fields["control"] = timed and BareLoop.model_validate(timed)
+        fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
     return fields
 
 
 def steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
     """How many steps are witnessed: as many as were asked for, or as time allows; the same on every rank.
 
-    `probed_s`: seconds of a probed step. None where a compiled cell may not fit into memory as it is written.
+    `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
     """
     left_s = request.time_limit - (time.time() - request.started)
     affordable = int(TIME_SHARE * left_s / probed_s)
     device = session.device
     if request.cell.execution.compile and accelerator.is_accelerator(device):
         total = torch.cuda.get_device_properties(device).total_memory
-        affordable *= torch.accelerator.max_memory_allocated(device) < TIGHT * total
+        if torch.accelerator.max_memory_allocated(device) >= TIGHT * total:
+            affordable = 0
     return max(0, min(request.witness_steps, *session.gather(affordable)))
 
 
 def witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew and make its first `steps` steps, each under a probe."""
+    """Set the cell up anew, make its first `steps` steps, each under a probe, and return what was seen of them."""
     began = time.monotonic()
     run = set_up(session, request, watched=False)
     losses: list[float] = []
-    seen: list[ProbedStep] = []
+    probed_steps: list[ProbedStep] = []
     update_log = UpdateLog()
     with update_log.of(run.strategy.optimizer):
-        for step in range(steps):
-            series, _, probed = probed_step_of(run, step, weigh=False)
-            losses.append(float(series.loss[0]))
-            seen.append(probed)
-    kinds = [step for before, step in zip([None, *seen], seen, strict=False) if before is None or _differ(before, step)]
+        for number in range(steps):
+            series, _, probed = probed_step_of(run, number, weigh=False)
+            losses.append(float(series.loss[0]))  # the only step of the series
+            probed_steps.append(probed)
+    changed = [step for before, step in pairwise(probed_steps) if _differ(before, step)]
     return WitnessedSteps(
         seconds=time.monotonic() - began,
         losses=losses,
-        gradient_norms=[step.gradient_norm for step in seen],
-        scaled_by=[step.scaled_by for step in seen],
+        gradient_norms=[step.gradient_norm for step in probed_steps],
+        scaled_by=[step.scaled_by for step in probed_steps],
         moments=update_log.moments,
-        kinds=kinds,
+        kinds=[*probed_steps[:1], *changed],  # the first step, and each that ran other things than the one before
     )
 
 

@@ -35,18 +35,18 @@ def world_mismatch(
     """
     if len(places) != nodes * per_node:
         return f"{nodes * per_node} ranks were asked for, {len(places)} came up"
-    ranks = Counter(short_host(place["host"]) for place in places)
-    if len(ranks) != nodes:
-        return f"{nodes} nodes were asked for, the ranks are on {len(ranks)}: {', '.join(sorted(ranks))}"
-    uneven = {host: n for host, n in ranks.items() if n != per_node}
+    ranks_on = Counter(short_host(place["host"]) for place in places)
+    if len(ranks_on) != nodes:
+        return f"{nodes} nodes were asked for, the ranks are on {len(ranks_on)}: {', '.join(sorted(ranks_on))}"
+    uneven = {host: count for host, count in ranks_on.items() if count != per_node}
     if uneven:
-        numbers = ", ".join(f"{n} on {host}" for host, n in sorted(uneven.items()))
+        numbers = ", ".join(f"{count} on {host}" for host, count in sorted(uneven.items()))
         return f"{per_node} ranks per node were asked for; there are {numbers}"
-    foreign = set(ranks) - {short_host(host) for host in hosts} if hosts else set()
+    foreign = set(ranks_on) - {short_host(host) for host in hosts} if hosts else set()
     if foreign:
         return f"ranks are on {', '.join(sorted(foreign))}, the allocation is {', '.join(hosts)}"
-    devices = Counter(device for place in places for device in place["devices"] if device != "cpu")
-    twice = [device for device, n in devices.items() if n > 1]
-    if twice:
-        return f"{twice[0]} is used by {devices[twice[0]]} ranks"
+    users_of = Counter(device for place in places for device in place["devices"] if device != "cpu")
+    for device, count in users_of.items():
+        if count > 1:
+            return f"{device} is used by {count} ranks"
     return None

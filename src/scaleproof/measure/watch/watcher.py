@@ -122,7 +122,7 @@ class Watcher:
         """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return
-        gradients = [_local(p.grad) for p in self._parameters() if p.grad is not None]
+        gradients = [_local(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         self._gradient_norm = _norm(gradients, self.device)
         self.before = [parameter.clone() for parameter in self._watched()]
 
@@ -149,18 +149,20 @@ class Watcher:
             self.counter = self.probing.enter_context(OperationCounter())
 
     def _parameters(self) -> list[Tensor]:
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
+        """The parameters that the optimizer updates."""
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _watched(self) -> list[Tensor]:
-        """This rank's part of the smallest parameters, of WATCHED_ELEMENTS elements together at most."""
-        parts: list[Tensor] = []
+        """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
+        trained = [_local(parameter) for parameter in self._parameters() if parameter.requires_grad]
+        watched: list[Tensor] = []
         elements = 0
-        for part in sorted((_local(p) for p in self._parameters() if p.requires_grad), key=Tensor.numel):
+        for part in sorted(trained, key=Tensor.numel):
             elements += part.numel()
-            if parts and elements > WATCHED_ELEMENTS:
+            if watched and elements > WATCHED_ELEMENTS:
                 break
-            parts.append(part)
-        return parts
+            watched.append(part)
+        return watched
 
     def finish(self) -> WatchedRank:
         """Take the hooks away, write the file of this rank, and return what it holds."""
@@ -184,10 +186,12 @@ class Watcher:
             losses=_means(self.losses[:steps]),
             looks=[_look(*norms) for norms in self.norms],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
-            parameters=sum(p.numel() for p in parameters),
-            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            parameters=sum(parameter.numel() for parameter in parameters),
+            trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
             weights=weights_checksum(parameters),
-            parameter_dtypes="+".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters})),
+            parameter_dtypes="+".join(
+                sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
+            ),
             memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
             threads=torch.get_num_threads(),
             cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
@@ -200,6 +204,7 @@ class Watcher:
 
 
 def _look(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> Look:
+    """The norms of one step, read from the device."""
     return Look(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
 
 
@@ -231,6 +236,7 @@ def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
 
 
 def _local(tensor: Tensor) -> Tensor:
+    """This rank's part of a tensor; the whole where it is not sharded."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 

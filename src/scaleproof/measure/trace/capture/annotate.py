@@ -21,10 +21,12 @@ def of_profiler() -> tuple[Push, Pop]:
     open_ranges: list[record_function] = []
 
     def push(name: str) -> None:
+        """Begin the range `name` inside of those that are open."""
         open_ranges.append(record_function(name))
         open_ranges[-1].__enter__()
 
     def pop() -> None:
+        """End the innermost open range."""
         open_ranges.pop().__exit__(None, None, None)
 
     return push, pop
@@ -52,6 +54,7 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
     update = strategy.update
 
     def marked_take(step: int, micro: int) -> Any:
+        """As `take`, in the range "data"; the first micro-batch of a step begins the range "step"."""
         if micro == 0:
             push("step")
         push("data")
@@ -61,17 +64,20 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
             pop()
 
     def marked_micro_step(tokens: Any, boundary: bool) -> Any:
+        """As `micro_step`, in the range "forward", which `end_forward` replaces by "backward"."""
         push("forward")
         try:
             return micro_step(tokens, boundary)
         finally:
             pop()
 
-    def end_forward(*_: Any) -> None:  # what follows until the micro-step ends is backward
+    def end_forward(*_: Any) -> None:
+        """End the range "forward"; what follows until the micro-step ends is "backward"."""
         pop()
         push("backward")
 
     def marked_update(step: int) -> None:
+        """As `update`, in the range "optimizer"; with it the range "step" ends."""
         push("optimizer")
         update(step)
         pop()  # optimizer
@@ -81,6 +87,7 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
     reduce: Any = getattr(engine, "allreduce_gradients", None)
 
     def marked_reduce(*args: Any, **kwargs: Any) -> Any:
+        """As the engine's reduction of gradients, in the range "reduce"."""
         push("reduce")
         try:
             return reduce(*args, **kwargs)

@@ -100,7 +100,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
             scheduler=request.provenance["scheduler"],
             code_sha256=request.provenance["code_sha256"],
             total_wall_time_sec=time.time() - request.started,
-            files={p.name: sha256_of(p) for p in sorted(raw.iterdir())},
+            files={path.name: sha256_of(path) for path in sorted(raw.iterdir())},
         )
         raw.replace(out / RAW)
         write_json(out / CAPTURE, captured.model_dump(mode="json"))

@@ -39,7 +39,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
     for key, pattern in (("version", VERSION), ("network", NETWORK)):
         if seen := pattern.search(text):
             facts[key] = seen[1]
-    if channels := {int(c) for c, *_ in CHANNEL.findall(text)}:
+    if channels := {int(number) for number, *_ in CHANNEL.findall(text)}:
         facts["channels"] = len(channels)
     if algorithms := [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)]:
         facts["graphs"] = algorithms
@@ -56,13 +56,13 @@ def read_topology(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
     if root.tag != "system":
         raise UserError(f"{path}: not a topology file of NCCL: its first element is {root.tag}, not system")
-    nics = [{"name": n.get("name"), "gbit_s": int(speed) / 1000} for n in root.iter("net") if (speed := n.get("speed"))]
+    cards = [card for card in root.iter("net") if card.get("speed")]  # in Mb/s
     gpus = list(root.iter("gpu"))
-    links = [int(n.get("count", 1)) for gpu in gpus for n in gpu.iter("nvlink")]
+    links = [int(link.get("count", 1)) for gpu in gpus for link in gpu.iter("nvlink")]
     return {
         "gpus": len(gpus),
         "nvlinks_per_gpu": sum(links) / max(1, len(gpus)),
-        "nics": nics,
+        "nics": [{"name": card.get("name"), "gbit_s": int(card.attrib["speed"]) / 1000} for card in cards],
     }
 
 
@@ -73,8 +73,8 @@ def read_matrix(path: Path) -> dict[str, int]:
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
     pairs: Counter[str] = Counter()
-    for i, (_, *cells) in enumerate(rows):  # each row begins with its GPU's name
-        later_gpus = cells[i + 1 : len(rows)]  # so that each pair counts once
+    for number, (_, *cells) in enumerate(rows):  # each row begins with its GPU's name
+        later_gpus = cells[number + 1 : len(rows)]  # so that each pair counts once
         pairs.update(_link(cell) for cell in later_gpus)
     return dict(pairs)
 

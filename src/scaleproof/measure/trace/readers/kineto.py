@@ -23,7 +23,8 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     """The trace of one rank's file; `fallback_rank` where it names none. Raises UserError where it is no such trace."""
     data = _load(path)
     events = pd.DataFrame.from_records(
-        [e for e in data["traceEvents"] if e.get("ph") == "X" and e.get("cat") != "Trace"],
+        # X: what has a duration; "Trace" is the range of the whole recording.
+        [event for event in data["traceEvents"] if event.get("ph") == "X" and event.get("cat") != "Trace"],
         columns=["cat", "name", "pid", "tid", "ts", "dur", "args"],
     )
     if events.empty:
@@ -45,7 +46,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
         device = "cpu"
     else:
         device = "none"
-    named = events[(events["cat"] == "user_annotation") & ~events["name"].map(lambda n: collective_of(n) is not None)]
+    named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
     ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
     return Trace(
         frame(WORK, {"rank": rank} | work) if len(work["start"]) else frame(WORK),
@@ -81,14 +82,15 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
     `launched` is when the call began that has the same correlation number; without one, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
-    launched_at = dict(zip(calls["args"].map(lambda a: (a or {}).get("correlation")), calls["start"], strict=True))
+    called_at = {
+        (args or {}).get("correlation"): start for args, start in zip(calls["args"], calls["start"], strict=True)
+    }
     launched = [
-        launched_at.get((args or {}).get("correlation"), start)
+        called_at.get((args or {}).get("correlation"), start)
         for args, start in zip(kernels["args"], kernels["start"], strict=True)
     ]
-    stream = [int((args or {}).get("stream", 0)) for args in kernels["args"]]
     return {
-        "stream": stream,
+        "stream": [int((args or {}).get("stream", 0)) for args in kernels["args"]],
         "name": kernels["name"],
         "launched": launched,
         "start": kernels["start"],
@@ -108,9 +110,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     # The latest end of all operators before each on its thread: one that starts sooner is inside of another.
     reached = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)
     outermost = operators[operators["start"] >= reached]
-    collectives = events[
-        (events["cat"] == "user_annotation") & events["name"].map(lambda n: collective_of(n) is not None)
-    ]
+    collectives = events[(events["cat"] == "user_annotation") & _are_collectives(events)]
     work = pd.concat([outermost, collectives])
     return {
         "stream": _threads(work["tid"]),
@@ -119,6 +119,11 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
         "start": work["start"],
         "end": work["end"],
     }
+
+
+def _are_collectives(events: pd.DataFrame) -> pd.Series:
+    """Which events have the name of a collective, as a boolean mask."""
+    return events["name"].map(lambda name: collective_of(name) is not None)
 
 
 def _threads(ids: pd.Series) -> list[int]:

@@ -42,21 +42,27 @@ class Export:
         try:
             self.database = sqlite3.connect(self.address, uri=True)
             tables = [name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
-            self.columns = {t: [row[1] for row in self.database.execute(f'PRAGMA table_info("{t}")')] for t in tables}
+            self.columns = {table: self._columns_of(table) for table in tables}
         except sqlite3.Error as error:
             raise self.broken(error) from None
-        if not {"StringIds", "EXPORT_META_DATA"} & set(tables) or "StringIds" not in tables:
+        if "StringIds" not in tables:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
+    def _columns_of(self, table: str) -> list[str]:
+        """The names of a table's columns."""
+        return [name for _, name, *_ in self.database.execute(f'PRAGMA table_info("{table}")')]
+
     def broken(self, error: Exception) -> UserError:
+        """The error to raise where SQLite cannot read the file, for the reason `error`."""
         return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
-        return table in self.columns and all(c in self.columns[table] for c in columns)
+        """Whether the file has this table, and in it all of these columns."""
+        return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
         """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty."""
-        terms = [f"IFNULL({c}, -1)" if c in self.columns[table] else "-1" for c in columns]
+        terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
         with closing(arrow.connect(self.address)) as connection, closing(connection.cursor()) as rows:
@@ -66,15 +72,16 @@ class Export:
                 fetched = rows.fetch_arrow_table()
             except (arrow.Error, OSError, pa.ArrowInvalid) as error:
                 raise self.broken(error) from None
-        return [np.asarray(fetched[i].to_numpy(), dtype=np.int64) for i in range(len(columns))]
+        return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
         """String id -> text, for the given ids."""
         texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
-        return {int(i): texts.get(int(i), f"string {i}") for i in ids}
+        return {int(number): texts.get(int(number), f"string {number}") for number in ids}
 
     @property
     def version(self) -> str:
+        """The tool that wrote the export, with its version where the file has it."""
         if not self.has("EXPORT_META_DATA", "name", "value"):
             return "nsys"
         facts = dict(self.database.execute("SELECT name, value FROM EXPORT_META_DATA"))
@@ -127,29 +134,31 @@ def _work(export: Export) -> pd.DataFrame:
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue
-        name = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "-1")
+        name_column = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "-1")  # -1: it has none
         if table == KERNEL and not export.has(KERNEL, "demangledName"):
-            name = "shortName"
-        columns = export.numbers(table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name)
+            name_column = "shortName"
+        columns = export.numbers(
+            table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name_column
+        )
         if not len(columns[0]):
             continue
         ids, inverse = _distinct(columns.pop())
         names_by_id = {
             KERNEL: export.strings(ids) if table == KERNEL else {},
-            MEMCPY: {int(i): f"[CUDA memcpy {COPIES.get(int(i), 'other')}]" for i in ids},
+            MEMCPY: {int(kind): f"[CUDA memcpy {COPIES.get(int(kind), 'other')}]" for kind in ids},
             MEMSET: {-1: "[CUDA memset]"},
             GRAPH: {-1: "[CUDA graph]"},  # of unknown kernels, so that it is unclassified
         }[table]
         codes.append(inverse + len(texts))
-        texts += [names_by_id[int(i)] for i in ids]
+        texts += [names_by_id[int(name_id)] for name_id in ids]
         parts.append(columns)
     if not parts:
         return pd.DataFrame(
             {"process": [], "device": [], "stream": [], "launched": [], "start": [], "end": []}, dtype=np.int64
         ).assign(name=pd.Categorical([]))
     process, device, stream, correlation, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-    distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    code = np.array([distinct[t] for t in texts])[np.concatenate(codes)]
+    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    code = np.array([distinct[text] for text in texts])[np.concatenate(codes)]
     return pd.DataFrame(
         {
             "process": process,
@@ -182,14 +191,15 @@ def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, star
     requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(requested):
         return start
-    processes, process_ids = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
-    # A correlation is a number of one process; both together fit one integer.
-    keys = (process_ids[len(process) :] << 40) | ids
-    kernel_keys = (process_ids[: len(process)] << 40) | correlation
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    place = np.minimum(np.searchsorted(keys, kernel_keys), len(keys) - 1)
-    return np.where(keys[place] == kernel_keys, requested[order][place], start) if len(processes) else start
+    # A call and its kernel have the same correlation number, which is one of their process. The key of each is both in
+    # one integer: the process, by a small number of its own, above the correlation.
+    _, small = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
+    kernel_keys = (small[: len(process)] << 40) | correlation
+    call_keys = (small[len(process) :] << 40) | ids
+    order = np.argsort(call_keys, kind="stable")
+    call_keys = call_keys[order]
+    place = np.minimum(np.searchsorted(call_keys, kernel_keys), len(call_keys) - 1)
+    return np.where(call_keys[place] == kernel_keys, requested[order][place], start)
 
 
 def _ranges(export: Export) -> pd.DataFrame:
@@ -200,28 +210,27 @@ def _ranges(export: Export) -> pd.DataFrame:
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
     where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
-    columns = (
-        ("start", "end", "globalTid", "textId", "rowid")
-        if export.has("NVTX_EVENTS", "textId")
-        else ("start", "end", "globalTid", "-1", "rowid")
-    )
     export.columns["NVTX_EVENTS"] += ["rowid"]  # each table of SQLite has it, though no schema lists it
+    columns = ("start", "end", "globalTid", "textId", "rowid")
     start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
         return empty
+    # A range's name is in its own row, or it is a string of the file with the id `text_id`.
     texts = export.strings(np.unique(text_id[text_id >= 0]))
+    own_texts: dict[int, str] = {}  # row -> text
     if export.has("NVTX_EVENTS", "text"):
-        inline = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
-    else:
-        inline = {}
-    if inline:  # row -> text that is in the row itself
-        names = [inline.get(int(r)) or texts.get(int(i), "unnamed") for r, i in zip(row, text_id, strict=True)]
-        names = pd.Categorical([n.removeprefix(":") for n in names])
-    else:
+        own_texts = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
+    if own_texts:
+        names = [
+            own_texts.get(int(place)) or texts.get(int(number), "unnamed")
+            for place, number in zip(row, text_id, strict=True)
+        ]
+        names = pd.Categorical([name.removeprefix(":") for name in names])
+    else:  # no text is made for each of a million rows
         ids, inverse = np.unique(text_id, return_inverse=True)
-        labels = [texts.get(int(i), "unnamed").removeprefix(":") for i in ids]
+        labels = [texts.get(int(number), "unnamed").removeprefix(":") for number in ids]
         distinct = list(dict.fromkeys(labels))
-        names = pd.Categorical.from_codes(np.array([distinct.index(t) for t in labels])[inverse], distinct)
+        names = pd.Categorical.from_codes(np.array([distinct.index(label) for label in labels])[inverse], distinct)
     return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
 
 
@@ -233,9 +242,10 @@ def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[i
             stated[int(process)] = int(match[1])
     if stated:
         return stated, True
-    devices = work.groupby("process")["device"].min().sort_values() if len(work) else pd.Series(dtype=np.int64)
-    order = [int(p) for p in devices.index] or sorted(int(p) for p in ranges["process"].unique())
-    return {process: first + i for i, process in enumerate(order)}, False
+    device_of = work.groupby("process")["device"].min().sort_values() if len(work) else pd.Series(dtype=np.int64)
+    # By device; without any work, by the processes' own numbers.
+    processes = device_of.index.tolist() or sorted(ranges["process"].unique().tolist())
+    return {int(process): rank for rank, process in enumerate(processes, start=first)}, False
 
 
 def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
@@ -243,7 +253,7 @@ def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes
-    return np.array([ranks.get(int(p), -1) for p in distinct], np.int64)[inverse]
+    return np.array([ranks.get(int(process), -1) for process in distinct], np.int64)[inverse]
 
 
 def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:

@@ -26,7 +26,7 @@ def read_trace(paths: list[Path]) -> Trace:
         if kind == "text":
             raise UserError(f"{path}: a text report has no single events; it is summarised by itself")
         read = read_sqlite if kind == "sqlite" else read_kineto
-        next_rank = max((rank for t in traces for rank in t.ranks), default=-1) + 1
+        next_rank = max((rank for trace in traces for rank in trace.ranks), default=-1) + 1
         try:
             traces.append(read(path, next_rank))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
@@ -38,7 +38,7 @@ def read_trace(paths: list[Path]) -> Trace:
 def traces_in(folder: Path) -> list[Path]:
     """The traces in a folder, where other files may lie as well. Raises UserError where there is none."""
     traces: list[Path] = []
-    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(".")):
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         with contextlib.suppress(NoTrace):
             if kind_of(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
                 traces.append(path)
@@ -57,9 +57,10 @@ def _has_events(path: Path) -> bool:
 
 def _capture_below(folder: Path) -> str:
     """A hint that names the first capture below `folder` (of traces, of a campaign's or all results); else empty."""
-    captures = (p.parent for pattern in ("", "traces/", "*/traces/") for p in folder.glob(f"{pattern}*/{CAPTURE}"))
-    first = next(captures, None)
-    return f' Did you mean "{first}"?' if first else ""
+    for pattern in ("", "traces/", "*/traces/"):
+        for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
+            return f' Did you mean "{capture.parent}"?'
+    return ""
 
 
 def kind_of(path: Path) -> str:

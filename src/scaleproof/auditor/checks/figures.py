@@ -21,6 +21,7 @@ WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
 MOST_ROWS = 300  # of a table that are compared one by one
 MOST_TABLES = 60  # of a file, likewise
 ORDER: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
+ORDER_OF_RATES: tuple[Statistic, ...] = ("min", "median", "max")  # 99 % of a rate may be what 99 % of the steps reach
 MEAN_BETWEEN: tuple[Statistic, ...] = ("min", "mean", "max")
 DIGITS = 10  # significant digits that two rows do not share by chance
 SERIES = 3  # different figures that two series do not share by chance
@@ -57,8 +58,8 @@ def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
             if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
                 statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
                 statistics.setdefault(quantity.statistic, quantity)
-        for statistics in by_figure.values():
-            for order in (ORDER, MEAN_BETWEEN):
+        for (kind, *_), statistics in by_figure.items():
+            for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
                 present = [statistics[name] for name in order if name in statistics]
                 for low, high in pairwise(present):
                     if interval(low).low > interval(high).high * WHOLE:

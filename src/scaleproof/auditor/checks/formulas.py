@@ -18,6 +18,7 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_foll
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -297,8 +298,11 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
+        value = float(usual.formula.values.middle[i])
+        plain = is_speedup and usual.stated is target.figures
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
+            corrected=Correction(value=round(value, 4), unit="x", derivation=usual.formula.name) if plain else None,
         )

@@ -8,7 +8,7 @@ from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
 from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
-from scaleproof.ground.facts.peaks import TERA
+from scaleproof.ground.facts.peaks import DEVICES, TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, number
@@ -20,6 +20,8 @@ OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
 ROWS = 4  # rows that are needed to say that one of them stands out
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
 
+
+PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
 
 TOTALS_DISAGREE = Code(
     "totals-disagree",
@@ -43,8 +45,12 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
         for row in rows:
-            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row), _tokens(row))):
+            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row, "total_time_s"), _tokens(row))):
                 yield Flag(f"{describe(row)}: {evidence}", [place(row)])
+        with_energy = [row for row in rows if _has_energy(row, "time_s")]
+        wrong = [(row, evidence) for row in with_energy if (evidence := _energy(row, "time_s"))]
+        if 2 * len(wrong) <= len(with_energy):  # else it is another time: of a step, of an epoch
+            yield from (Flag(f"{describe(row)}: {evidence}", [place(row)]) for row, evidence in wrong)
 
 
 def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
@@ -107,9 +113,13 @@ def _steps_per_s(row: ReportedRow) -> str:
     return f"{printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
 
 
-def _energy(row: ReportedRow) -> str:
+def _has_energy(row: ReportedRow, time: str) -> bool:
+    return all(known(row, kind) for kind in ("power_w", time, "energy_j"))
+
+
+def _energy(row: ReportedRow, time_kind: str) -> str:
     """A sentence where power x time is not the energy, whether the power is of all devices or of one; else ""."""
-    power, time, energy = (known(row, kind) for kind in ("power_w", "total_time_s", "energy_j"))
+    power, time, energy = (known(row, kind) for kind in ("power_w", time_kind, "energy_j"))
     if power is None or time is None or energy is None or not multiplies(power, time, energy):
         return ""
     product = interval(power) * interval(time)
@@ -137,9 +147,10 @@ def _tokens(row: ReportedRow) -> str:
 def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
     """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
     for table in context.tables:
+        shown = _peaks_of_rows(table.rows)
         for row in table.rows:
             device = row.words.get("device") or table.words.get("device")
-            peaks = known_peaks(device)
+            peaks = known_peaks(device) if device else shown
             share, flops = known(row, "mfu"), known(row, "flops_per_s")
             if not (row.measured and peaks and share and flops and multiplies(share, flops)):
                 continue
@@ -153,12 +164,25 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
             )
             yield Flag(
                 f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
-                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
+                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device or 'the device of the other rows'} has "
                 f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
                 [place(row)],
                 severity="suspect",
                 corrected=corrected if len(readings) == 1 else None,
             )
+
+
+def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
+    """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
+    pairs = [(known(row, "mfu"), known(row, "flops_per_s"), row) for row in rows if row.measured]
+    implied = [
+        _flops_of_one(flops, row.devices or 1)[0] / interval(share) for share, flops, row in pairs if share and flops
+    ]
+    if any("device" in row.words for row in rows):
+        return set()
+    counts = {peak: sum(one.contains(peak, CONSTANT) for one in implied) for peak in PEAKS}
+    most = max(counts.values(), default=0)
+    return {peak for peak, count in counts.items() if count == most >= max(2, MOST * (len(implied) - count))}
 
 
 def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:

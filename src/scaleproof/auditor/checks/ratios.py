@@ -73,7 +73,8 @@ def _speedups(series: RowSeries) -> Iterator[Flag]:
         if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
-        if any(ratio.gives(interval(stated) / PERCENT, APART) for ratio in ratios):
+        in_percent = interval(stated) / PERCENT
+        if any(ratio.gives(in_percent, APART) or ratio.gives(in_percent + 1, APART) for ratio in ratios):
             follows += "; the figure is in percent"
         yield Flag(
             f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}",
@@ -279,7 +280,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
                     ratio = interval(stated)
                     slower, text = ratio.high < SLOWER, _with_sign(stated)
-                elif ratios and all(comparable(row, base, devices) for base in series.bases):
+                elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                     ratio = hull(r.hull for r in ratios)
                     slower = _takes_longer(row, series, devices)
                     text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))

@@ -110,7 +110,7 @@ def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[F
     for one in summaries:
         wrong = not one.is_any and exemplary and len(one.parts) + exemplary > FEWEST + 1
         if (one.is_impossible and (exemplary or figures.on_side)) or wrong:
-            yield _flag(figures, one, corrected=bool(exemplary))
+            yield _flag(figures, one, corrected=bool(exemplary) or not one.is_total)
 
 
 def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
@@ -137,7 +137,7 @@ def _can_be(summary: Summary, figures: FigureTable) -> bool:
 
 
 def _flag(figures: FigureTable, one: Summary, corrected: bool) -> Flag:
-    """The finding on one figure. `corrected`: whether other figures show which mean or total is meant."""
+    """The finding on one figure. `corrected`: whether it is known which mean or total is meant."""
     what = "the total" if one.is_total else "the mean"
     parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])
     more = ", ..." if len(one.parts) > FIRST else ""

@@ -45,7 +45,8 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
         for row in rows:
-            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row, "total_time_s"), _tokens(row))):
+            products = (_steps_per_s(row), _energy(row, "total_time_s"), _tokens(row), _trained(row))
+            for evidence in filter(None, (*_sums(row), *products)):
                 yield Flag(f"{describe(row)}: {evidence}", [place(row)])
         with_energy = [row for row in rows if _has_energy(row, "time_s")]
         wrong = [(row, evidence) for row in with_energy if (evidence := _energy(row, "time_s"))]
@@ -143,14 +144,27 @@ def _tokens(row: ReportedRow) -> str:
     return f"{evidence}, given are {printed(tokens)}"
 
 
+def _trained(row: ReportedRow) -> str:
+    """A sentence where more tokens were trained on than the rate, even if it is of one device, allows in the time."""
+    tokens, rate, time = (known(row, kind) for kind in ("tokens", "tokens_per_s", "total_time_s"))
+    if tokens is None or rate is None or time is None or not multiplies(rate, time):
+        return ""
+    product = interval(rate) * interval(time)
+    most = product if rate.per_device is False else product * (row.devices or 1)
+    is_known = row.devices is not None or rate.per_device is False
+    if not is_known or interval(tokens).low <= most.high * (1 + SLOWEST_RANKS):
+        return ""
+    return f"{printed(rate)} x {printed(time)} = {integer(product.middle)} tokens, given are {printed(tokens)}"
+
+
 @of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
 def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
     """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
     for table in context.tables:
         shown = _peaks_of_rows(table.rows)
         for row in table.rows:
-            device = row.words.get("device") or table.words.get("device")
-            peaks = known_peaks(device) if device else shown
+            named = row.words.get("device") or table.words.get("device")
+            peaks = known_peaks(named) if named else shown
             share, flops = known(row, "mfu"), known(row, "flops_per_s")
             if not (row.measured and peaks and share and flops and multiplies(share, flops)):
                 continue
@@ -159,12 +173,13 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
                 continue
             highest = max(peaks)
             right_share = readings[0].middle / highest
+            device = named or "the device of the other rows"
             corrected = Correction(
                 value=round(100 * right_share, 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
             )
             yield Flag(
                 f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
-                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device or 'the device of the other rows'} has "
+                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
                 f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
                 [place(row)],
                 severity="suspect",

@@ -28,7 +28,7 @@ SIZE_WORD = re.compile(
     r"single|multi|one|two|four|eight|sixteen|s|ms|sec|seconds|with|on|and|the|per|total|n|np|ws"
 )
 STRATEGY_WORDS = frozenset(
-    "baseline data ddp deepspeed distributed dp fsdp fsdp2 horovod parallel pytorch zero".split()
+    ("baseline", "data", "ddp", "deepspeed", "distributed", "dp", "fsdp", "fsdp2", "horovod", "parallel", "pytorch")
 )
 SETTING = re.compile(r"(?<![\d.])\d+(?![\d.])")  # a whole number; results have decimals
 
@@ -93,7 +93,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _lend_single_devices(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Put rows of one device without a strategy below each strategy that has no such row: there is nothing to divide."""
+    """Put rows of one device without a strategy below each strategy that has none: it has nothing to divide."""
     alone = {
         _without_strategy(key): rows
         for key, rows in groups.items()

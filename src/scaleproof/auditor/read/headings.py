@@ -96,6 +96,8 @@ def column_of(heading: str) -> TableColumn:
         if statistic is not None and remaining == "figure":
             column.statistic = statistic
             kind = "latency_s" if unit.dimension == "time" else "rate"
+    if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
+        kind, unit = "time_s", unit_of(printed)
     if kind is None and (whole := rate_of(printed)):
         kind, unit = "rate", whole
         column.per_device = whole.per_device

@@ -41,7 +41,9 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
     if telling:
         lines += ["", "read:", *_table(HEADINGS, telling, width)]
     if rest:
-        lines += ([] if telling else [""]) + [f"{counted(rest, 'run or row')} without a rate (--json has all)"]
+        lines += ([] if telling else [""]) + [
+            f"{plural(rest, 'run or row', 'runs or rows')} without a rate (--json has all)"
+        ]
     if not_read := list(_not_read(audit)):
         lines += ["", "not read:", *not_read]
     return "\n".join(lines)

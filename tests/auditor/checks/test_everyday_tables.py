@@ -143,6 +143,12 @@ FAULTS = {
         "the device of the other rows has 312",
         50.4,
     ),
+    "efficiencies over all devices": (
+        rows(f"{RATES} | Scaling Eff (%)", "2 | 8369 | 50.0", "4 | 12220 | 36.5"),
+        "baseline-below-one",
+        "1 / 2 over itself",
+        73.0,
+    ),
     "energy": (
         rows("Run | Power (W) | Time (s) | Energy (kJ)", "fp32 | 300 | 1000 | 300", "bf16 | 280 | 600 | 268"),
         "totals-disagree",
@@ -248,6 +254,7 @@ SOUND = {
         "2 | 16 | 17.0 | 1.98x | 99%",
         "8 | 64 | 4.5 | 7.49x | 94%",
     ),
+    "an efficiency of two devices over one": rows(f"{RATES} | Efficiency", "2 | 8369 | 50%", "4 | 16100 | 48%"),
     "energy of another time": rows(
         "Run | Power (W) | Time (s) | Energy (kJ)", "fp32 | 300 | 10 | 300", "bf16 | 280 | 6 | 168"
     ),

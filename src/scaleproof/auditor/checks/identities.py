@@ -13,6 +13,7 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, number
 
+CONSTANT = 0.01  # relative difference of two figures that are one peak
 APART = 0.03  # relative difference that printing, medians and means do not explain
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
 OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device

@@ -64,7 +64,10 @@ def test_an_optimizer_that_cannot_clip_is_not_asked_to(execution):
 
 
 def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
-    """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it."""
+    """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it.
+
+    It moves parts as they are sharded: the whole of a model need not fit on a device.
+    """
     meshes = []
 
     def sharded(module: nn.Module, mesh=None, **_: object) -> nn.Module:
@@ -72,6 +75,7 @@ def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
         return module
 
     monkeypatch.setattr(fsdp, "fully_shard", sharded)
+    monkeypatch.setattr(nn.Module, "to", None)
     monkeypatch.setattr(fsdp, "init_device_mesh", lambda device, shape: (device, shape))
     chosen = cell(strategy="fsdp")
     monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: chosen.sharing_devices)

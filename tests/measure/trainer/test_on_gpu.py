@@ -11,7 +11,7 @@ from torch.optim import AdamW
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.corpus.plan import held_out
+from scaleproof.measure.corpus.plan import SamplePlan, held_out
 from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.launch import local
 from scaleproof.measure.machine import gpus
@@ -22,9 +22,10 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import classify
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
+from scaleproof.measure.trainer.first_look import losses_as_built
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _larger_side
-from scaleproof.measure.trainer.session import Session
+from scaleproof.measure.trainer.session import Session, nvml_uuid
 from scaleproof.measure.trainer.world import NotApplicable, WrongWorld
 
 
@@ -136,6 +137,14 @@ def test_a_rank_is_bound_to_the_cores_of_its_devices_node(rank, monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append(cores))
     assert rank._device(cell(), gpus=1) == torch.device("cuda", 0)
     assert (asked, bound, rank.near_cores) == (["MIG-11-22"], [[2, 3]], [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("name", "uuid"), [("NVIDIA A100-SXM4-80GB", "GPU-7"), ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "MIG-7")]
+)
+def test_a_part_of_a_device_has_a_name_of_its_own(name, uuid):
+    """As NVML writes it; torch gives the number alone."""
+    assert nvml_uuid(SimpleNamespace(name=name, uuid="7")) == uuid
 
 
 def test_the_cores_of_a_node_are_read_from_nvmls_masks(monkeypatch):
@@ -340,6 +349,25 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
         measure._probed_step(SimpleNamespace(steps=steps, compiled=True), 3)
     with pytest.raises(torch.OutOfMemoryError, match=r"in the probed step of the warm-up\. CUDA"):
         measure._probed_step(SimpleNamespace(steps=steps, compiled=False), 3)
+
+
+def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkeypatch):
+    """It may fit in shards: that nobody could look at it before ends nothing."""
+    workload = {"model": {"layers": 1, "width": 32, "heads": 2, "context": 32}, "tokenizer": "bpe-512", "seq_len": 32}
+    (chosen,) = expand(Campaign.model_validate({"title": "x", "workload": workload}))
+    file = open_split(tokens, "train", chosen.workload)
+    model, device = build(chosen), torch.device("cpu")
+    moves = []
+
+    def too_large(to: torch.device) -> None:
+        moves.append(to)
+        if len(moves) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(model, "to", too_large)
+    plan = SamplePlan(file.samples, chosen.batch.global_, 1)
+    assert losses_as_built(model, plan, file, device) == []
+    assert len(moves) == 2, "back to where it was"
 
 
 def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):

@@ -4,8 +4,11 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
+import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
@@ -19,6 +22,7 @@ CUDA_SUPPORT = {13: ((7, 5), 580), 12: ((5, 0), 525)}
 LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: sm_50 to sm_90, drivers from 525
 INSTALL_LEGACY = f"install torch from {LEGACY_INDEX} (PIP_EXTRA_INDEX_URL; docs/gpu.md)"
 COMPILERS = ("cc", "gcc", "clang")
+ASKING_S = 120.0  # seconds in which torch must have said whether it can use a device
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
@@ -74,8 +78,9 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Why `cell` cannot run on `gpus`, by the oldest of them and the installed torch; None where it can."""
-    execution, oldest = cell.execution, min(gpus, key=lambda gpu: gpu.capability)
+    """Why `cell` cannot run on `gpus`, by the oldest that it uses and the installed torch; None where it can."""
+    execution = cell.execution
+    oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
     if reason:
         return reason
@@ -101,12 +106,22 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
             f"which starts at {dotted(least)}: {INSTALL_LEGACY}"
         )
     driver = re.match(r"\d+", gpu.driver)
-    if driver and int(driver[0]) < least_driver:
+    if driver and int(driver[0]) < least_driver and not torch_can_use_devices():
         return (
             f"the NVIDIA driver is {gpu.driver}; this torch is built with CUDA {cuda}, which needs {least_driver} or "
-            f"newer: update the driver or {INSTALL_LEGACY}"
+            f"newer, or NVIDIA's package for forward compatibility: update the driver or {INSTALL_LEGACY}"
         )
     return None
+
+
+@cache
+def torch_can_use_devices() -> bool:
+    """Whether torch itself, in a process of its own, finds a device: a driver may be older than its libraries."""
+    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    try:
+        return subprocess.run([sys.executable, "-c", question], capture_output=True, timeout=ASKING_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:

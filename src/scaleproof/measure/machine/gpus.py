@@ -44,6 +44,8 @@ def cuda_devices() -> list[Gpu]:
     """
     if not torch_has_cuda():
         return []
+    # Of different devices CUDA puts the fastest first, NVML that on the first bus: ranks shall count as NVML does.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     import pynvml
 
     try:

@@ -75,14 +75,14 @@ class Native(Strategy):
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
-        """Move the model to the device, wrap it, and make the optimizer."""
+        """Wrap the model, which moves it to the device, and make the optimizer."""
         self.precision = Precision(self.cell.execution.precision, self.device)
-        self.module = self.wrap(model.to(self.device))
+        self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The module that the trainer calls; its parameters are those that the optimizer gets."""
+        """The module that the trainer calls, on the device; its parameters are those that the optimizer gets."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         """The context for forward and backward of a micro-batch, in which gradients are exchanged at the `boundary`.

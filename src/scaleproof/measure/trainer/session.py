@@ -133,6 +133,7 @@ class Session:
 
         def leave_group() -> None:
             """Leave the process group once rank 0 has written the results."""
+            accelerator.use(self.device)  # a thread begins on the first one, which may be another rank's
             if self.rank == 0:
                 self.store.set("results-written", "yes")
             else:

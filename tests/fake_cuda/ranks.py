@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa
 from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
 from scaleproof.ground.records.run import METRICS  # noqa: E402
-from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps  # noqa: E402
+from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps, speed  # noqa: E402
 from scaleproof.measure.doctor.doctor import examine  # noqa: E402
 from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa: E402
 from scaleproof.measure.launch import local  # noqa: E402
@@ -39,7 +40,7 @@ from scaleproof.measure.machine.provenance import provenance  # noqa: E402
 from scaleproof.measure.strategy import base, dp, zero  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
-from scaleproof.measure.trainer import measure  # noqa: E402
+from scaleproof.measure.trainer import measure, witness  # noqa: E402
 from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
 from scaleproof.measure.trainer.fed_tokens import FedTokens  # noqa: E402
 from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
@@ -205,7 +206,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
     end, os._exit = os._exit, played.always(None)
     try:
-        session = measure_run(request_of(cell, folder, provenance=known), time.time())
+        session = measure_run(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
         session.leave()
         used_its_own(session)
     except torch.OutOfMemoryError as error:
@@ -213,6 +214,25 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     finally:
         os._exit = end
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
+
+
+def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
+    """What is decided of a compiled cell on a device with room, and on one without: steps to witness, what keeps them."""
+    request = request_of(cell_of({"strategy": "single", "compile": True}, {}), folder, witness_steps=3)
+    session = Session(request.cell, LIMIT_S, gpus=8)
+    written = measure.set_up(session, request_of(cell_of({"strategy": "single"}, {}), folder))
+    ready = replace(written, compiled=True)
+    decided: list[Any] = []
+    for memory in (played.MEMORY, 1):
+        played.MEMORY = memory
+        decided += [witness.steps_to_witness(session, request, 0.01), measure.keeps_on_host(ready)]
+    return decided
+
+
+def speed_of_a_layer(folder: Path) -> float:
+    """FLOP/s, as an estimate asks for them."""
+    speed.PROBE_S = 0.01
+    return speed._train_undisturbed(speed.Layer("cuda", "bf16", 64, 32))
 
 
 def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
@@ -355,6 +375,8 @@ OTHERS = {
 PROGRAMS = {
     "steps": steps,
     "timed_run": timed_run,
+    "looks_at_a_compiled_cell": looks_at_a_compiled_cell,
+    "speed_of_a_layer": speed_of_a_layer,
     "doctor_of_devices": doctor_of_devices,
     "doctor_of_pairs": doctor_of_pairs,
     "doctor_without_permission": doctor_without_permission,

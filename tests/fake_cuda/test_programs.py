@@ -28,6 +28,17 @@ def test_a_run_is_measured_from_its_set_up_to_its_record(machine, strategy, geom
     devices = [device for rank in metrics["ranks"] for device in rank["devices"]]
     assert len(set(devices)) == len(devices) == int(geometry[-1])
     assert {rank["backend"] for rank in metrics["ranks"]} == {"nccl"}
+    assert [len(of_rank["witness"]["losses"]) for of_rank in metrics["census"]] == [2] * world
+
+
+def test_a_compiled_cell_is_looked_at_where_it_fits_as_it_is_written(machine):
+    """Else its probed step is kept by the host, and none is witnessed."""
+    assert machine.run("looks_at_a_compiled_cell") == [[3, False, 0, True]]
+
+
+def test_a_layer_is_timed_on_the_device(machine):
+    (rate,) = machine.run("speed_of_a_layer")
+    assert 1e6 < rate < 1e13
 
 
 def test_a_device_whose_memory_runs_out_says_so(machine):

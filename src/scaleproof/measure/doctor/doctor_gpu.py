@@ -14,7 +14,7 @@ from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
-from scaleproof.measure.machine.gpus import Gpu
+from scaleproof.measure.machine.gpus import Gpu, driver_library
 
 MOST_CLOCKS_APART = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
 MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ
@@ -82,18 +82,18 @@ def architecture() -> Verdict:
 
 def uuids() -> Verdict:
     """Whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
-    import pynvml
     import torch
 
     from scaleproof.measure.trainer.session import nvml_uuid
 
-    pynvml.nvmlInit()
+    nvml = driver_library()
+    nvml.nvmlInit()
     names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
     unknown, modes = [], []
     for uuid in names:
         try:
-            modes.append(_compute_mode(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)))
-        except pynvml.NVMLError:
+            modes.append(_compute_mode(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)))
+        except nvml.NVMLError:
             unknown.append(uuid)
     return judge_uuids(names, unknown, modes)
 

@@ -9,6 +9,7 @@ import psutil
 import torch
 
 from scaleproof.measure.machine.accelerator import is_accelerator
+from scaleproof.measure.machine.gpus import driver_library
 
 PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
 POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT, in milliwatts
@@ -159,12 +160,11 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
     """A monitor of this rank's GPUs; None on a CPU and where NVML does not answer."""
     if not is_accelerator(device):
         return None
-    import pynvml
-
+    nvml = driver_library()
     try:
-        pynvml.nvmlInit()
-        return GpuMonitor(pynvml, uuids)
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+        return GpuMonitor(nvml, uuids)
+    except nvml.NVMLError:
         return None
 
 

@@ -1,8 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, the arithmetic of MFU (`peak`,
-`counts`, `mfu`), and for training loops `watch` and `watch_callback` (docs/python.md); `workflow_file` is for
-Snakefiles. Each imports what it needs when it is called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, of MFU `peak`, `counts` and
+`mfu`, and for training loops `watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each
+imports what it needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Co
 
 
 def mfu(flops_per_s: float, device: str, precision: str) -> float | None:
-    """Model FLOPs utilization (PaLM, appendix B): the part of the `peak` that a model reaches; None where it is unknown.
+    """Model FLOPs utilization (PaLM, appendix B): the part of the `peak` that is reached; None where that is unknown.
 
     `flops_per_s`: FLOPs of a token (`counts`) x tokens per second of one device.
     """

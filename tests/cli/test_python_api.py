@@ -68,5 +68,5 @@ def test_mfu_of_a_model_on_a_device():
 def test_where_no_peak_is_published_there_is_no_mfu():
     assert scaleproof.mfu(1e12, "NVIDIA GeForce GTX 1080", "bf16") is None
     assert scaleproof.peak("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "bf16") is None
-    with pytest.raises(UserError, match="fp8.*allowed: fp32, tf32, bf16, fp16"):
+    with pytest.raises(UserError, match=r"fp8.*allowed: fp32, tf32, bf16, fp16"):
         scaleproof.peak("NVIDIA H100 80GB HBM3", "fp8")

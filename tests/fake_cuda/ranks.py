@@ -217,7 +217,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
 
 
 def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
-    """What is decided of a compiled cell on a device with room, and on one without: steps to witness, what keeps them."""
+    """Of a compiled cell, on a device with room and on one without: steps to witness, whether the host keeps one."""
     request = request_of(cell_of({"strategy": "single", "compile": True}, {}), folder, witness_steps=3)
     session = Session(request.cell, LIMIT_S, gpus=8)
     written = measure.set_up(session, request_of(cell_of({"strategy": "single"}, {}), folder))

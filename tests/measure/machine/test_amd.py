@@ -131,7 +131,7 @@ def test_what_amdsmi_does_not_tell_is_missing(rocm):
 
 def test_cores_are_those_of_the_devices_node(rocm, monkeypatch, tmp_path):
     (tmp_path / "node1").mkdir()
-    (tmp_path / "node1/cpulist").write_text("2-3,65\n")
+    (tmp_path / "node1/cpumap").write_text("00000002,00000000,0000000c\n")
     monkeypatch.setattr(amd, "NODES", tmp_path)
     monkeypatch.setattr(gpus.os, "cpu_count", lambda: 128)
     monkeypatch.setattr(gpus.os, "sched_getaffinity", lambda process: {0, 1, 2, 3, 65})

@@ -68,10 +68,10 @@ def nvmlDeviceGetHandleByIndex(index: int) -> Any:
 
 
 def nvmlDeviceGetHandleByUUID(uuid: str) -> Any:
-    for handle in _ask("get_processor_handles"):
-        if nvmlDeviceGetUUID(handle) == uuid:
-            return handle
-    raise NVMLError(f"no device {uuid}")
+    handles = [handle for handle in _ask("get_processor_handles") if nvmlDeviceGetUUID(handle) == uuid]
+    if not handles:
+        raise NVMLError(f"no device {uuid}")
+    return handles[0]
 
 
 def nvmlDeviceGetUUID(handle: Any) -> str:
@@ -101,15 +101,11 @@ def nvmlSystemGetDriverVersion() -> str:
 def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
     """A bit for each core of the device's NUMA node, in words of 64."""
     try:
-        listed = (NODES / f"node{_ask('topo_get_numa_node_number', handle)}/cpulist").read_text().strip()
+        listed = (NODES / f"node{_ask('topo_get_numa_node_number', handle)}/cpumap").read_text()
     except OSError as error:
         raise NVMLError(str(error)) from None
-    masks = [0] * words
-    for span in filter(None, listed.split(",")):
-        first, _, last = span.partition("-")
-        for core in range(int(first), int(last or first) + 1):
-            masks[core // 64] |= 1 << core % 64
-    return masks
+    mask = int(listed.replace(",", ""), 16)  # in groups of 32 bits, the highest first
+    return [mask >> 64 * word & (1 << 64) - 1 for word in range(words)]
 
 
 def nvmlDeviceGetComputeMode(handle: Any) -> int:

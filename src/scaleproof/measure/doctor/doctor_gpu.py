@@ -102,7 +102,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
     """How many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
     try:
         return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
-    except (nvml.NVMLError, IndexError):  # a part of a device has none of its own
+    except (nvml.NVMLError, IndexError, AttributeError):  # neither a part of a device nor one of AMD's has one
         return "unknown"
 
 

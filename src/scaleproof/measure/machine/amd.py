@@ -1,12 +1,12 @@
 """AMD's devices in the words of pynvml, answered by amdsmi: who asks need not know whose devices they are.
 
 Which devices there are, how one does at the moment, and which cores are near it. What amdsmi does not know is an
-NVMLError, as with NVIDIA's devices. Tried with stand-ins of amdsmi 7.0 alone. Imports no torch, which loads a library
-of its own below the same module: in a rank torch comes first.
+NVMLError, as with NVIDIA's devices; what AMD's do not have (a compute mode) has no function here. Tried with
+stand-ins of amdsmi 7.0 alone. Imports no torch, which loads a library of its own below the same module: in a rank
+torch comes first.
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -106,14 +106,6 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
         raise NVMLError(str(error)) from None
     mask = int(listed.replace(",", ""), 16)  # in groups of 32 bits, the highest first
     return [mask >> 64 * word & (1 << 64) - 1 for word in range(words)]
-
-
-def nvmlDeviceGetComputeMode(handle: Any) -> int:
-    raise NVMLError("devices of AMD have none")
-
-
-def nvmlDeviceGetFieldValues(handle: Any, fields: Sequence[int]) -> list[Any]:
-    raise NVMLError("power is that of the moment anyway")
 
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:

@@ -41,6 +41,7 @@ RATIO = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
     r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
+OVERHEAD = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b")
 # What the heading of a speed-up may say besides the columns that it is of.
 PLAIN = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
@@ -112,11 +113,16 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             expected = max(named(target.heading, *both), int(len(sources) == 2))
             yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
     meant = measured(target, sources)
-    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), None)
+    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"
-            yield from _over_rows(source, rule, base, devices, target.kind if is_meant else None)
+            yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
+
+
+def meaning_of_ratio(target: FigureColumn) -> str:
+    """What a column of ratios is, in a word: its kind, or that it says how much longer something takes."""
+    return "overhead" if OVERHEAD.search(target.heading) else target.kind or "ratio"
 
 
 def _over_rows(
@@ -124,7 +130,7 @@ def _over_rows(
 ) -> Iterator[Formula]:
     """A column over that of the row `base` of each row, and the other way round; x and / devices, where known.
 
-    `meant`: the kind of the column that is to follow, where nothing else than this source can be meant.
+    `meant`: what the column is that is to follow, where nothing else than this source can be meant.
     """
     known = base >= 0
     there = source.figures[base]
@@ -135,7 +141,9 @@ def _over_rows(
     for upwards in (True, False):
         ratio = source.figures / there if upwards else there / source.figures
         both = (source.texts, cells) if upwards else (cells, source.texts)
-        expected = 2 if meant and upwards == (family(source) != "time") else usual
+        # A speed-up is the baseline's time over the row's, an overhead the other way round.
+        of_times = family(source) == "time" and meant != "overhead"
+        expected = 2 if meant and upwards != of_times else usual
         yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, *both)
         if devices is not None:
             more = devices / devices[base]

@@ -119,6 +119,9 @@ def census_of(
             "modes_in_window": 0,
             "slowed_by": [],
             "nodes_in_window": NODES * work["steps"],
+            "collectives_of_step": 3,
+            "collectives_in_window": 3 * work["steps"],
+            "coarse": 1.5e-5,
             "updates_in_window": {
                 "calls": work["steps"],
                 "weighted_rate": _weighted_rate(work),

@@ -17,7 +17,13 @@ from scaleproof.verify.recompute import Quantities
 FILE = "claims.json"
 EXACT = 1e-6
 # Kind of claim -> column of the figure.
-COLUMN_OF = {"rate": "tokens_per_s", "one-device": "speedup_vs_best_single", "ratio": "relative_to_fastest"}
+COLUMN_OF = {
+    "rate": "tokens_per_s",
+    "speed-up": "speedup",
+    "efficiency": "scaling_efficiency",
+    "one-device": "speedup_vs_best_single",
+    "ratio": "relative_to_fastest",
+}
 READ = {
     "verdict",
     "question",
@@ -51,6 +57,10 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     for identity, claim in claims.items():
         if identity in expected:
             yield from _differences(claim, expected[identity])
+            quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
+            if quantity and claim["figure"] and claim["figure"]["n"] != quantity.n:
+                problem = f"is {claim['figure']['n']}, the raw files give {quantity.n}"
+                yield Difference(FILE, f"{identity}, n", problem)
         elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
     extras = _extras(report, comparisons, lost)
@@ -114,13 +124,13 @@ def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
 def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on a size of a series."""
     cell, best = point["cell"], point["best_single"]
-    yield _claim("rate", cell, None, _quantity(quantities, cell, "tokens_per_s"), None)
+    yield _claim("rate", cell, None, _quantity(quantities, cell, COLUMN_OF["rate"]), None)
     if point["speedup_in_answer"]:
-        speedup = _quantity(quantities, cell, "speedup")
+        speedup = _quantity(quantities, cell, COLUMN_OF["speed-up"])
         stated = point["speedup_in_answer"]
         yield _ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
     if point["scaling_efficiency"]:
-        efficiency = _quantity(quantities, cell, "scaling_efficiency")
+        efficiency = _quantity(quantities, cell, COLUMN_OF["efficiency"])
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")
     if point["speedup_vs_best_single"]:
         yield _ratio("one-device", cell, best, _quantity(quantities, cell, COLUMN_OF["one-device"]))

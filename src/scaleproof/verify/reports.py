@@ -67,6 +67,8 @@ def _estimate_differences(
         return
     if not close(stated["value"], quantity.value):
         yield Difference(file, where, f"is {stated['value']}, the raw files give {significant(quantity.value, 10)}")
+    if stated.get("n", quantity.n) != quantity.n:
+        yield Difference(file, f"{where}, n", f"is {stated['n']}, the raw files give {quantity.n}")
     for bound in ("low", "high"):
         expected = getattr(quantity, bound)
         if expected is not None and not close(stated[bound], expected, 1e-6):
@@ -104,6 +106,15 @@ def codes_above_note(folder: Path) -> dict[str, set[str]]:
 def _of_pairs(finding: dict[str, Any]) -> bool:
     """Return whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
     return finding.get("concerns", "runs") not in ("runs", "scaling")
+
+
+def check_campaign_name(folder: Path) -> Iterator[Difference]:
+    """Yield which file of results is of another campaign than scaling_report.json."""
+    expected = json_of(folder / "scaling_report.json")["campaign"]
+    for path in sorted(folder.glob("*.json")):
+        stated = json_of(path)
+        if isinstance(stated, dict) and stated.get("campaign", expected) != expected:
+            yield Difference(path.name, "campaign", f"is {stated['campaign']}, not {expected}")
 
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:

@@ -20,6 +20,7 @@ from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import percent
+from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
@@ -165,6 +166,8 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
     verdict = ab_verdict(report, findings, failures, request.difference)
+    if any(isinstance(run, Printed) and run.unit == "steps" and run.reading.per_step is None for run in runs):
+        verdict = replace(verdict, sentence=f"{verdict.sentence}; a step of A is taken for as much work as one of B")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
         room = f"{request.minutes:g} min had room for {plural(rounds, 'round')} (--minutes)"

@@ -16,7 +16,14 @@ from scaleproof.ground.records.run import TimedRun, read_run
 from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.trainer.request import PlannedRun
 
-OWN = {"printed-time-too-long", "printed-time-incomplete", "did-not-train", "clocks-rank-differently", "start-up-timed"}
+OWN = {
+    "printed-time-too-long",
+    "printed-time-incomplete",
+    "did-not-train",
+    "clocks-rank-differently",
+    "counts-differ",
+    "start-up-timed",
+}
 ARGUMENTS = {
     "sound": "--ms 30",
     "hidden": "--ms 16 --hidden-ms 16",
@@ -69,6 +76,18 @@ def test_time_that_a_program_leaves_out(runs):
 def test_a_loss_that_does_not_move(runs):
     assert "did-not-train" in codes(runs["constant"])
     assert "did-not-train" not in codes(runs["coarse"])  # small steps may be rounded away
+
+
+@pytest.mark.parametrize(("per_step", "found"), [({}, {"counts-differ"}), ({"per_step": {"steps": 1}}, set())])
+def test_programs_that_count_to_different_numbers(tmp_path, per_step, found):
+    """A larger batch is counted less often; unless somebody says what a step is, their rates do not compare."""
+    folder = small_programs.write(tmp_path)
+    command = f"{shlex.quote(sys.executable)} {folder}/counting.py {{count}} 20"
+    vary = {"count": {"batch_8": "60", "batch_16": "50", "same_batch": "60"}}
+    campaign = Campaign.model_validate({"title": "x", "workload": {"command": command} | per_step, "vary": vary})
+    first, other, alike = (_run(cell, folder) for cell in expand(campaign))
+    assert codes(first, other) == found
+    assert codes(first, alike) == set()
 
 
 def test_programs_that_changed_between_runs_are_named(runs):

@@ -96,3 +96,39 @@ def test_programs_that_changed_between_runs_are_named(runs):
     edited = TimedRun(runs["sound"].folder, runs["sound"].metrics.model_copy(update={"program": other, "repeat": 2}))
     found_codes = {f.code: f.evidence for f in audit("mine", [runs["sound"], edited]).findings}
     assert "nanogpt.py" in found_codes["provenance-differs"]
+
+
+WATCHED = """
+import sys, torch
+from torch import nn
+import scaleproof
+
+network = nn.Linear(64, 64, bias="bias" in sys.argv)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in sys.argv):
+    for batch in scaleproof.watch(list(torch.randn(9 if "short" in sys.argv else 12, 4, 64)), network, optimizer):
+        network(batch).float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+DIFFERENCES = {
+    "again": None,
+    "bf16": "dtypes of matrix products: float32 in plain-n1x1, bfloat16 in bf16-n1x1",
+    "bias": "parameters: 4096 in plain-n1x1, 4160 in bias-n1x1",
+    "short": "optimizer steps: 12 in plain-n1x1, 9 in short-n1x1",
+}
+
+
+def test_watched_programs_that_do_other_work_are_named(tmp_path):
+    """A way to be faster than an honest program that no printed figure shows."""
+    (tmp_path / "train.py").write_text(WATCHED)
+    command = f"{shlex.quote(sys.executable)} {tmp_path}/train.py {{kind}}"
+    campaign = {"title": "x", "workload": {"command": command}, "work": {"warmup_steps": 3}}
+    vary = {"kind": ["plain", *DIFFERENCES]}
+    cells = expand(Campaign.model_validate(campaign | {"vary": vary}))
+    plain, *others = (_run(cell, tmp_path) for cell in cells)
+    for other, evidence in zip(others, DIFFERENCES.values(), strict=True):
+        differing = [f for f in audit("mine", [plain, other]).findings if f.code == "watched-work-differs"]
+        assert [finding.evidence.startswith(evidence or "-") for finding in differing] == [True] * (
+            evidence is not None
+        )

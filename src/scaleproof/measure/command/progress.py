@@ -43,15 +43,15 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
             series[" ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)].append(place)
     for is_training in (LOSS, OF_TRAINING):
-        found = [
+        candidates = [
             counted
             for places in series.values()
             if len(places) >= FEWEST
             and is_training.search(lines[places[0]])
             and (counted := _counted([(place, lines[place]) for place in places]))
         ]
-        if found:
-            return _between(max(found, key=_rises), lines, arrivals)
+        if candidates:
+            return _between(max(candidates, key=_rises), lines, arrivals)
     return None
 
 
@@ -95,15 +95,15 @@ def _between(
     counts: Sequence[tuple[int, int, int | None]], lines: Sequence[str], arrivals: Sequence[float]
 ) -> Progress:
     """Return what was counted between lines that follow each other in one epoch."""
-    steps, seconds, losses = [], [], []
-    last, counted, counts_to = counts[0]
+    between = Progress([], [], [], counts[0][2])
+    last, counted, _ = counts[0]
     for place, number, _ in counts[1:]:
         if number == counted:  # another rank's line, or the same one once more
             continue
         if number > counted:
             loss = LOSS.search(lines[place])
-            steps.append(number - counted)
-            seconds.append(arrivals[place] - arrivals[last])
-            losses.append(float(loss[1]) if loss else None)
+            between.steps.append(number - counted)
+            between.seconds.append(arrivals[place] - arrivals[last])
+            between.losses.append(float(loss[1]) if loss else None)
         last, counted = place, number
-    return Progress(steps, seconds, losses, counts_to)
+    return between

@@ -64,7 +64,6 @@ of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: 
     )
 )
 def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank that trains no parameter, or on which no update that was looked at changed the weights."""
     for rank in run.ranks:
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
@@ -114,7 +113,6 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run of several replicas, each with its own batches, whose probed step has no collective."""
     probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
     if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _same_batches(run) is not None:
         return
@@ -134,7 +132,6 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run with fewer records than ranks in its world, or whose ranks made different numbers of steps."""
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
         return
@@ -156,7 +153,6 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank that trained on one batch several steps in a row."""
     for rank in run.ranks:
         longest = _longest_repetition(rank.batches)
         if longest >= FEWEST_STEPS:
@@ -193,7 +189,6 @@ def _longest_repetition(batches: Sequence[list[int]]) -> int:
     )
 )
 def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first two ranks that take the same batches throughout."""
     if ranks := _same_batches(run):
         first, second = ranks
         steps = len(second.batches)
@@ -223,7 +218,6 @@ def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     )
 )
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank whose steps add up to more than the time that passed."""
     for rank in run.ranks:
         total = sum(rank.step_s)
         # What follows the last step, such as an evaluation, is in the host's time alone.
@@ -245,7 +239,6 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag each watched cell whose model, steps or dtypes are others than those of the first watched cell."""
     first_of: dict[str, WatchedRun] = {}  # cell -> its first run
     for run in runs:
         if isinstance(run.metrics, Printed) and run.metrics.watched:

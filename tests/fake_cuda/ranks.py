@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fake_cuda import played
+from fake_cuda.amdsmi import AmdSmi, uuid_of
 from fake_cuda.lines import watch
 
 played.play(devices=8)
@@ -216,6 +217,23 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
 
 
+def run_on_amd(folder: Path) -> dict[str, Any]:
+    """A whole run on a device of AMD's, with a torch for ROCm."""
+    nvidia = played.properties
+    name, version = "AMD Instinct MI300X", "7.0.0"
+    sys.modules["amdsmi"] = AmdSmi()
+    sys.modules["pynvml"] = SimpleNamespace()  # knows nothing
+    gpus._torch_built_for = {"hip": version}.get
+    gpus.torch_cuda_version = played.always(None)
+    torch.version.hip, torch.version.cuda = version, None
+    torch.cuda.get_arch_list = played.always(["gfx90a", "gfx942"])
+    torch.cuda.get_device_capability = played.always((9, 4))
+    torch.cuda.get_device_properties = lambda device: SimpleNamespace(
+        **vars(nvidia(device)) | {"name": name, "uuid": uuid_of(played.number_of(device)), "minor": 4}
+    )
+    return timed_run(folder, strategy="ddp", geometry="1x2", precision="bf16")
+
+
 def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
     """Of a compiled cell, on a device with room and on one without: steps to witness, whether the host keeps one."""
     request = request_of(cell_of({"strategy": "single", "compile": True}, {}), folder, witness_steps=3)
@@ -375,6 +393,7 @@ OTHERS = {
 PROGRAMS = {
     "steps": steps,
     "timed_run": timed_run,
+    "run_on_amd": run_on_amd,
     "looks_at_a_compiled_cell": looks_at_a_compiled_cell,
     "speed_of_a_layer": speed_of_a_layer,
     "doctor_of_devices": doctor_of_devices,

@@ -25,9 +25,9 @@ from fake_cuda.lines import watch
 played.play(devices=8)
 
 import torch  # noqa: E402
-from deepspeed.accelerator import cuda_accelerator  # noqa: E402
 from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
 
+from fake_cuda.planted import DEFECTS  # noqa: E402
 from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa: E402
 from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
@@ -38,7 +38,6 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa:
 from scaleproof.measure.launch import local  # noqa: E402
 from scaleproof.measure.machine import gpus  # noqa: E402
 from scaleproof.measure.machine.provenance import provenance  # noqa: E402
-from scaleproof.measure.strategy import base, dp, zero  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
 from scaleproof.measure.trainer import measure, witness  # noqa: E402
@@ -323,68 +322,6 @@ def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution
     return json.loads((folder / result).read_text()) if os.environ["RANK"] == "0" else {}
 
 
-# ---- defects that were once there -----------------------------------------------------------------------------------
-
-
-def ask_nvtx_for_domains() -> None:
-    """DeepSpeed asks the nvtx package for a domain, which those of before 0.2.15 do not have."""
-    import_deepspeed = zero._import_deepspeed
-
-    def as_it_comes(device: torch.device) -> Any:
-        library = import_deepspeed(device)
-        library.accelerator.get_accelerator().supports_nvtx_domain = True
-        return library
-
-    zero._import_deepspeed = as_it_comes
-    cuda_accelerator.nvtx = SimpleNamespace()
-
-
-def count_the_looks_own_waits() -> None:
-    """The read of the losses after the last step was taken for a wait of the step."""
-
-    def of_one_look(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            steps(first, 1)
-        return dict(places)
-
-    doctor_ranks.waits_per_step = of_one_look
-
-
-def count_torchs_notice() -> None:
-    """What torch says when its debug mode is switched on was taken for a wait."""
-
-    def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            pass
-        return dict(places)
-
-    doctor_ranks.WAITED = "synchronizing"
-    doctor_ranks.waits_per_step = of_no_step
-
-
-def leave_replicas_to_torch() -> None:
-    """Replicas of DataParallel run in threads, where autocast's dtype is the default again: fp16."""
-    del dp.Replicas.parallel_apply
-
-
-def read_in_each_update() -> None:
-    """A host wait in every step."""
-    set_learning_rate = base.set_learning_rate
-
-    def reading(optimizer: Any, rate: float) -> None:
-        torch.ones((), device="cuda").item()
-        set_learning_rate(optimizer, rate)
-
-    base.set_learning_rate = reading
-
-
-DEFECTS = {
-    "nvtx": ask_nvtx_for_domains,
-    "the look waits": count_the_looks_own_waits,
-    "torch's notice": count_torchs_notice,
-    "replicas": leave_replicas_to_torch,
-    "a read": read_in_each_update,
-}
 OTHERS = {
     "frontier": (frontier_program, frontier_program.tried, frontier_program.RESULT),
     "sweep": (sweep_program, sweep_program.swept, sweep_program.RESULT),

@@ -272,10 +272,12 @@ def test_a_job_of_a_killed_snakemake_is_known_from_the_ledger(stub):
     assert snakemake(stub, "out/2").returncode == 0
 
 
-def test_what_was_sent_can_be_read(stub):
+def test_what_was_sent_can_be_read_and_sent_by_hand(stub):
     snakemake(stub, "out/1")
     text = (stub.parent / "results/job-logs/scaleproof-make-1.sh").read_text()
-    assert text.startswith("#!/bin/bash\n")
+    assert text.startswith("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n")
+    given = (stub / "calls").read_text().split()[1:-1]  # without --parsable and the script
+    assert [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")] == given
     assert "--mode 'remote'" in text
 
 
@@ -292,6 +294,7 @@ def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
     with mock.patch("scaleproof.driver.cluster.slurm.answer", sbatch):
         for devices, options in ((1, ""), (1, ""), (0, "--exclusive"), (0, "")):
             resources = {"devices_per_node": devices, "slurm_extra": options}
+            (tmp_path / "x.sh").touch()
             slurm.submit(Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources))
         for resources in ({}, {"devices_per_node": 1}):  # tokens, and trainings
             several = Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources, tasks=3)

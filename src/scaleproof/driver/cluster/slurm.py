@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
+from scaleproof.ground.files import write_atomic
 from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, WARNING_S, describe, hosts, rows, run_command
 
 NAME = "scaleproof-"  # with which the names of jobs begin
@@ -77,7 +78,11 @@ class Slurm:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
-        command = ["sbatch", "--parsable", *_options(job), *chain, str(job.script)]
+        options = _options(job)
+        shell, _, rest = job.script.read_text().partition("\n")
+        lines = [f"#SBATCH {shlex.quote(option)}" for option in options]  # so that it can be sent by hand as well
+        write_atomic(job.script, "\n".join([shell, *lines, rest]))
+        command = ["sbatch", "--parsable", *options, *chain, str(job.script)]
         code, printed, errors = answer(command, self._environment())
         number = printed.strip().rpartition("\n")[2].partition(";")[0]  # NUMBER;CLUSTER below what a site may print
         if code == 0 and number.isdigit():

@@ -13,7 +13,7 @@ import yaml
 
 from scaleproof.conclude.analysis.error_budget import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
-from scaleproof.driver.snakemake_run import run_snakemake
+from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural

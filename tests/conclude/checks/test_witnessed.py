@@ -33,7 +33,7 @@ def with_witness(run, change=lambda data: None):
             }
             cpu_s = BARE * rank["cpu_s"] / work["steps"]
             census["control"] = {"steps": 10, "step_s": cpu_s, "cpu_s": cpu_s}
-            rank |= {"full_collections": 1, "bytes_written": 4096, "children_s": 0.0, "main_thread_s": rank["cpu_s"]}
+            rank |= {"full_collections": 1, "bytes_written": 4096, "main_thread_s": rank["cpu_s"]}
         change(data)
 
     return sealed(run, add)
@@ -141,7 +141,6 @@ def faster(data):
         (faster, {"step-unexplained": "suspect"}),
         (lambda data: data["census"][0].update(control=None), {}),
         (lambda data: data["ranks"][0].update(full_collections=15), {"step-unexplained": "suspect"}),
-        (lambda data: data["ranks"][0].update(children_s=0.1), {"step-unexplained": "suspect"}),
         (lambda data: data["ranks"][0].update(main_thread_s=0.3 * data["ranks"][0]["cpu_s"]), BESIDE),
         (lambda data: data["ranks"][0].update(main_thread_s=0.9 * data["ranks"][0]["cpu_s"]), {}),
         (lambda data: data["ranks"][0].update(bytes_written=10**6), {"step-unexplained": "suspect"}),

@@ -6,7 +6,7 @@ from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.conclude.checks.execution import moved_bytes
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import fixed, integer, megabytes, seconds
+from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
 # Of the bare loop's step, and seconds, that nobody has to explain. Seven sound runs on a machine with four times the
@@ -17,7 +17,6 @@ COLLECTIVE_S = 3e-3  # of sharding, for each collective of a step; ten sound run
 WHOLE, SHARDED = ("single", "ddp"), ("fsdp", "zero1", "zero2")
 COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps
 PAGE = 4096  # bytes a step
-CHILD_S = 1e-4  # a step: what starting a process takes at least
 STEPS = 4  # that make a habit
 
 
@@ -26,18 +25,16 @@ STEPS = 4  # that make a habit
         "step-unexplained",
         "suspect",
         what="Something beside training takes time in each step: the rate is that of the program around it as well.",
-        detected="Full collections of garbage, bytes written to files and processes started in the window: one in two "
-        "steps, a page in each, 0.1 ms of processor time a step. Threads beside the main one of a CPU device with one "
-        "thread: half of its time + 1 ms and 4 ns for each byte that is exchanged. Under single and ddp the step "
-        "against a bare loop that shares no code with the trainer (docs/audit.md): on a CPU the processor time of each "
-        "rank, with as much more; on one GPU the median step, a `note`. Under fsdp, zero1 and zero2 on CPUs the same, "
-        "with 3 ms more for each collective.",
+        detected="Full collections of garbage and bytes written to files in the window: one in two steps, a page in "
+        "each. Under single and ddp, threads beside the main one of a CPU device with one thread: half of its time "
+        "+ 1 ms and 4 ns for each byte that is exchanged; and the step against a bare loop that shares no code with "
+        "the trainer (docs/audit.md): on a CPU the processor time of each rank, with as much more; on one GPU the "
+        "median step, a `note`. Under fsdp, zero1 and zero2 on CPUs the same, with 3 ms more for each collective.",
         seen="gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.",
         repair="Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.",
     )
 )
 def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose steps do more, or take longer, than a bare loop and the exchange of gradients explain."""
     habit = _habit(run)
     if habit:
         yield Flag(f"{habit}{_beside_the_bare_loop(run)}")
@@ -48,8 +45,8 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
 def _habit(run: MeasuredRun) -> str | None:
     """Return in words what the first rank to do so does in its steps beside training; None where no rank does.
 
-    That is collecting garbage in half of the steps, writing a page to files in each, starting processes, or keeping
-    other threads busy, in a window of several steps.
+    That is collecting garbage in half of the steps, writing a page to files in each, or keeping other threads busy, in
+    a window of several steps.
     """
     steps = run.metrics.window.step_time_n
     if steps < STEPS:
@@ -61,10 +58,9 @@ def _habit(run: MeasuredRun) -> str | None:
             return f"rank {rank['rank']} collected all garbage {times} in the {steps} steps of the window"
         if written >= PAGE * steps:
             return f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
-        if (rank.get("children_s") or 0.0) >= CHILD_S * steps:
-            return f"processes that rank {rank['rank']} started took {seconds(rank['children_s'])} in the window"
         of_main, allowed_s = rank.get("main_thread_s"), LEAST_S + BYTE_S * _exchanged(run)
-        if of_main and run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu":
+        has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
+        if of_main and has_one_thread and run.metrics.training_config.strategy in WHOLE:
             beside_s = (rank["cpu_s"] - of_main) / steps
             if beside_s > SHARE * of_main / steps + allowed_s:
                 return f"other threads of rank {rank['rank']} computed for {fixed(beside_s * 1e3, 1)} ms of each step"

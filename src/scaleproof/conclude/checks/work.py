@@ -23,7 +23,6 @@ from scaleproof.measure.corpus.plan import SamplePlan, digest
     )
 )
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose ranks did not consume the samples of the plan, which is made again from the configuration."""
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
@@ -110,7 +109,6 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag runs whose corpus was not UTF-8 throughout."""
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if damaged:
         data = damaged[0].metrics.data

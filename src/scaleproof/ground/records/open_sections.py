@@ -60,7 +60,7 @@ class RankGpu(TypedDict):
     sm_clock_mhz_mean: NotRequired[SkipValidation[float | None]]
     sm_clock_mhz_min: NotRequired[SkipValidation[float | None]]
     power_w_mean: NotRequired[SkipValidation[float | None]]
-    throttled: NotRequired[SkipValidation[dict[str, float]]]
+    throttled: NotRequired[SkipValidation[dict[str, float] | None]]
     energy_j: NotRequired[SkipValidation[float | None]]
     energy_counter_j: NotRequired[SkipValidation[float | None]]
     energy_integral_j: NotRequired[SkipValidation[float | None]]
@@ -96,7 +96,6 @@ class Rank(TypedDict):
     machine_steal_s: NotRequired[SkipValidation[float]]
     full_collections: NotRequired[SkipValidation[int]]
     main_thread_s: NotRequired[SkipValidation[float]]
-    children_s: NotRequired[SkipValidation[float]]
     bytes_written: NotRequired[SkipValidation[int | None]]
     ready_epoch_s: NotRequired[SkipValidation[float]]
     warm_epoch_s: NotRequired[SkipValidation[float]]
@@ -129,7 +128,7 @@ class Host(TypedDict):
 
     hostname: str
     os: str
-    cpu_busy_before: NotRequired[float | None]
+    cpu_busy_before: NotRequired[float | None]  # of older files: ranks count over the window since
 
 
 @with_config(OPEN)

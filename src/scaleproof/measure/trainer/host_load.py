@@ -53,13 +53,12 @@ def _difference(after: float | None, before: float | None) -> float | None:
 
 def _readings(cores: list[int]) -> dict[str, float | None]:
     """Counters of this process, of the machine and of its `cores` as they stand now, times in seconds."""
-    usage, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
     return {
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "main_thread_s": time.thread_time(),
-        "children_s": children.ru_utime + children.ru_stime,  # of processes that it has waited for
         "involuntary_switches": float(usage.ru_nivcsw),
         "run_delay_s": _run_delay(),
         "machine_busy_s": _busy(machine),

@@ -113,6 +113,10 @@ def test_repeats_are_held_against_the_witness_of_their_cell(sound):
             {},  # engines lay out their buckets
         ),
         (of_census(lambda c: c.update(tokens_inside_window=64)), {"operations-differ": "invalid"}),
+        (of_census(lambda c: c.update(collectives_in_window=1)), {"operations-differ": "invalid"}),
+        (of_census(lambda c: c.update(collectives_of_step=None)), {}),
+        (of_census(lambda c: c.update(coarse=0.97)), {"precision-differs": "invalid"}),
+        (of_census(lambda c: c.update(coarse=0.5)), {}),
         (
             of_census(lambda c: c["updates_in_window"]["conditions"].update(float32_matmul=["highest", "medium"])),
             {"settings-differ": "invalid"},

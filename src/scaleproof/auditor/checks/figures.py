@@ -173,7 +173,6 @@ def _significant(quantity: Quantity) -> str:
     )
 )
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
-    """A table with measured rows has no rows that say of themselves that nobody measured them."""
     marks = {"projected", "theoretical", "estimated", "reference"}
     for table in context.tables:
         marked = [row for row in table.rows if row.remarks & marks]
@@ -195,7 +194,6 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
-    """Tables of measurements state a spread or how often they were repeated."""
     bare = []
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
@@ -244,7 +242,6 @@ def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
     )
 )
 def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
-    """Rates of several strategies are at one batch."""
     for table in context.tables:
         groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
         for row in table.rows:

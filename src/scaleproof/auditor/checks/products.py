@@ -158,7 +158,6 @@ class Agreement:
     )
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
-    """Products that are one number in most rows of a table are so in all."""
     for table in context.evidence.tables:
         for figures in figure_tables(table):
             yield from _outliers(figures)

@@ -356,7 +356,6 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     )
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
-    """Rows of a series did equal work; a printed speed-up is no ratio of total times of unequal work."""
     for table in context.tables:
         for series in series_of(table):
             yield from _unequal(series)

@@ -67,7 +67,6 @@ def parameters_of(run: MeasuredRun) -> int:
     )
 )
 def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless every rank's model has as many parameters as the configured shape, and trains all of them."""
     expected = parameters_of(run)
     counted = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
@@ -97,7 +96,6 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that makes other operations than configured, or than rank 0, in probed steps or window."""
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):

@@ -32,7 +32,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if question:
         return _further(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.cells))
+        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable))
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
     if first_series is None:
         return None

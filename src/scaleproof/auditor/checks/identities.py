@@ -14,10 +14,8 @@ from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, number
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
-CONSTANT = 0.01  # products that are one number
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
 OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
-ROWS = 4  # rows that are needed to say that one of them stands out
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
 
 

@@ -127,7 +127,7 @@ class Host(TypedDict):
 
     hostname: str
     os: str
-    cpu_busy_before: NotRequired[float | None]
+    cpu_busy_before: NotRequired[float | None]  # of older files: ranks count over the window since
 
 
 @with_config(OPEN)

@@ -2,7 +2,7 @@
 
     python benchmarks/run_effect.py [--processes 12] [--pairs 12] > tables.md
 
-Prints two tables of docs/statistics.md, in some five minutes of two cores. The first has a row for each setting of a
+Prints two tables, in some five minutes of two idle cores. The first has a row for each setting of a
 process, all settings in turn: how much processes differ, beyond what blocks of one process do. The second has two
 equal arms: one process after the other, as an A/B comparison runs them, and the same two processes in turns of a block.
 """

@@ -305,15 +305,14 @@ def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
     bullets = []
     for entry in group.cells:
+        if not entry.incomparable:
+            continue
+        verb = "differ" if len(entry.incomparable) > 1 else "differs"
+        why = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
         if entry.incomparable == ["repeats"]:
             why = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
-        elif entry.incomparable:
-            verb = "differ" if len(entry.incomparable) > 1 else "differs"
-            why = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
-        else:
-            continue
-        again = f"Run it again: scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}"
-        bullets.append(Bullet("incomparable", "Not compared", f"{entry.cell}, {why}. {again}", cells=(entry.cell,)))
+        text = f"{entry.cell}, {why}. Run it again: scaleproof retry config/campaigns/{report.campaign}.yaml --cell "
+        bullets.append(Bullet("incomparable", "Not compared", f"{text}{entry.cell}", cells=(entry.cell,)))
     return bullets
 
 

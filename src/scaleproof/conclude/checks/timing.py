@@ -149,7 +149,7 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for run in runs:
         for rank in run.metrics.ranks:
             for gpu in rank.get("gpus") or []:
-                slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+                slowed = {name: share for name, share in (gpu["throttled"] or {}).items() if share > THROTTLED}
                 if set(slowed) == {"power_cap"}:
                     capped[run.name] = run
                 elif slowed:

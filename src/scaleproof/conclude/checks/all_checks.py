@@ -161,7 +161,7 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
     for finding in findings:
         if _may_explain(finding):
             codes[finding.runs[0]].add(finding.code)
-    kept = []
+    findings_left = []
     for finding in findings:
         if _may_explain(finding):
             cause, *others = sorted(codes[finding.runs[0]], key=CAUSES_FIRST.index)
@@ -169,8 +169,8 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
                 continue
             if others:
                 finding = finding.model_copy(update={"evidence": f"{finding.evidence}{ALSO}{', '.join(others)}"})
-        kept.append(finding)
-    return kept
+        findings_left.append(finding)
+    return findings_left
 
 
 def _may_explain(finding: Finding) -> bool:

@@ -278,6 +278,9 @@ def test_what_was_sent_can_be_read_and_sent_by_hand(stub):
     assert text.startswith("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n")
     given = (stub / "calls").read_text().split()[1:-1]  # without --parsable and the script
     assert [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")] == given
+    script, in_job = stub.parent / "results/job-logs/scaleproof-make-1.sh", os.environ | {"SLURM_JOB_ID": "7"}
+    subprocess.run(["bash", script], cwd=stub.parent, env=in_job, check=True)
+    assert (stub.parent / "out/1").read_text() == "7\n", "though the Snakemake that has written it is gone"
     assert "--mode 'remote'" in text
 
 

@@ -18,7 +18,6 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_foll
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -100,7 +99,11 @@ class Formula:
 
     def of(self, row: int) -> str:
         """The formula with the figures of a row."""
-        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.values.middle[row]:.4g}"
+        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.value(row):.4g}"
+
+    def value(self, row: int) -> float:
+        """What the figures of a row give, as they are printed."""
+        return float(np.sqrt(self.values.low[row] * self.values.high[row]))
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
@@ -112,11 +115,12 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             expected = max(named(target.heading, *both), int(len(sources) == 2))
             yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
     meant = measured(target, sources)
+    kind = "speedup" if SPEEDUP.search(target.heading) else target.kind
     devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), None)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"
-            yield from _over_rows(source, rule, base, devices, target.kind if is_meant else None)
+            yield from _over_rows(source, rule, base, devices, kind if is_meant else None)
 
 
 def _over_rows(
@@ -303,11 +307,8 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
-        value = float(usual.formula.values.middle[i])
-        plain = is_speedup and usual.stated is target.figures
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
-            corrected=Correction(value=round(value, 4), unit="x", derivation=usual.formula.name) if plain else None,
         )

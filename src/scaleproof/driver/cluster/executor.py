@@ -14,6 +14,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+from snakemake_interface_executor_plugins.utils import format_cli_arg
 
 from scaleproof.driver.cluster.arrays import arrays, script
 from scaleproof.driver.cluster.bad_nodes import BadNodes
@@ -141,6 +142,11 @@ class Executor(RemoteExecutor):
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
         if self._stopped:  # meanwhile, by the other thread
             self.cancel_jobs([])
+
+    def get_job_args(self, job: Any) -> str:
+        """Arguments of a job's Snakemake. It waits for no folder of this one, so that its script may be sent later."""
+        wait = format_cli_arg("--wait-for-files", list(job.get_wait_for_files()))
+        return f"{super(RemoteExecutor, self).get_job_args(job)} {wait}"
 
     def _submission(self, jobs: Sequence[Any]) -> Submission:
         """What is sent for `jobs`. Its script stays in the logs, to read."""

@@ -270,7 +270,8 @@ def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Differ
     expected = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
     hardware = [run.metrics["hardware"] for run in runs]
     expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
-    if "Commit" not in stated or not {c[:12] for run in runs if (c := run.metrics["git_commit"])} <= _words(stated["Commit"]):
+    commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
+    if not commits <= _words(stated.get("Commit", "")):
         yield Difference(FILE, "Commit", "is not that of all runs")
     if "Devices" in stated:
         devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]

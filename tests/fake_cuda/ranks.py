@@ -19,14 +19,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from fake_cuda import played
+from fake_cuda.amdsmi import AmdSmi, uuid_of
 from fake_cuda.lines import watch
 
 played.play(devices=8)
 
 import torch  # noqa: E402
-from deepspeed.accelerator import cuda_accelerator  # noqa: E402
 from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
 
+from fake_cuda.planted import DEFECTS  # noqa: E402
 from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa: E402
 from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
@@ -37,7 +38,6 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa:
 from scaleproof.measure.launch import local  # noqa: E402
 from scaleproof.measure.machine import gpus  # noqa: E402
 from scaleproof.measure.machine.provenance import provenance  # noqa: E402
-from scaleproof.measure.strategy import base, dp, zero  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
 from scaleproof.measure.trainer import measure, witness  # noqa: E402
@@ -216,6 +216,23 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
 
 
+def run_on_amd(folder: Path) -> dict[str, Any]:
+    """A whole run on a device of AMD's, with a torch for ROCm."""
+    nvidia = played.properties
+    name, version = "AMD Instinct MI300X", "7.0.0"
+    sys.modules["amdsmi"] = AmdSmi()
+    sys.modules["pynvml"] = SimpleNamespace()  # knows nothing
+    gpus._torch_built_for = {"hip": version}.get
+    gpus.torch_cuda_version = played.always(None)
+    torch.version.hip, torch.version.cuda = version, None
+    torch.cuda.get_arch_list = played.always(["gfx90a", "gfx942"])
+    torch.cuda.get_device_capability = played.always((9, 4))
+    torch.cuda.get_device_properties = lambda device: SimpleNamespace(
+        **vars(nvidia(device)) | {"name": name, "uuid": uuid_of(played.number_of(device)), "minor": 4}
+    )
+    return timed_run(folder, strategy="ddp", geometry="1x2", precision="bf16")
+
+
 def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
     """Of a compiled cell, on a device with room and on one without: steps to witness, whether the host keeps one."""
     request = request_of(cell_of({"strategy": "single", "compile": True}, {}), folder, witness_steps=3)
@@ -305,68 +322,6 @@ def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution
     return json.loads((folder / result).read_text()) if os.environ["RANK"] == "0" else {}
 
 
-# ---- defects that were once there -----------------------------------------------------------------------------------
-
-
-def ask_nvtx_for_domains() -> None:
-    """DeepSpeed asks the nvtx package for a domain, which those of before 0.2.15 do not have."""
-    import_deepspeed = zero._import_deepspeed
-
-    def as_it_comes(device: torch.device) -> Any:
-        library = import_deepspeed(device)
-        library.accelerator.get_accelerator().supports_nvtx_domain = True
-        return library
-
-    zero._import_deepspeed = as_it_comes
-    cuda_accelerator.nvtx = SimpleNamespace()
-
-
-def count_the_looks_own_waits() -> None:
-    """The read of the losses after the last step was taken for a wait of the step."""
-
-    def of_one_look(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            steps(first, 1)
-        return dict(places)
-
-    doctor_ranks.waits_per_step = of_one_look
-
-
-def count_torchs_notice() -> None:
-    """What torch says when its debug mode is switched on was taken for a wait."""
-
-    def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            pass
-        return dict(places)
-
-    doctor_ranks.WAITED = "synchronizing"
-    doctor_ranks.waits_per_step = of_no_step
-
-
-def leave_replicas_to_torch() -> None:
-    """Replicas of DataParallel run in threads, where autocast's dtype is the default again: fp16."""
-    del dp.Replicas.parallel_apply
-
-
-def read_in_each_update() -> None:
-    """A host wait in every step."""
-    set_learning_rate = base.set_learning_rate
-
-    def reading(optimizer: Any, rate: float) -> None:
-        torch.ones((), device="cuda").item()
-        set_learning_rate(optimizer, rate)
-
-    base.set_learning_rate = reading
-
-
-DEFECTS = {
-    "nvtx": ask_nvtx_for_domains,
-    "the look waits": count_the_looks_own_waits,
-    "torch's notice": count_torchs_notice,
-    "replicas": leave_replicas_to_torch,
-    "a read": read_in_each_update,
-}
 OTHERS = {
     "frontier": (frontier_program, frontier_program.tried, frontier_program.RESULT),
     "sweep": (sweep_program, sweep_program.swept, sweep_program.RESULT),
@@ -375,6 +330,7 @@ OTHERS = {
 PROGRAMS = {
     "steps": steps,
     "timed_run": timed_run,
+    "run_on_amd": run_on_amd,
     "looks_at_a_compiled_cell": looks_at_a_compiled_cell,
     "speed_of_a_layer": speed_of_a_layer,
     "doctor_of_devices": doctor_of_devices,

@@ -20,7 +20,7 @@ def test_an_nvtx_without_domains_ends_every_cell_of_deepspeed(machine, strategy)
     [
         ("the look waits", "scaleproof/measure/trainer/timed_loop.py:"),
         ("torch's notice", "played.py:"),
-        ("a read", "ranks.py:"),
+        ("a read", "planted.py:"),
     ],
 )
 def test_a_wait_is_seen(machine, defect, place):

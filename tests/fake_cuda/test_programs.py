@@ -31,6 +31,14 @@ def test_a_run_is_measured_from_its_set_up_to_its_record(machine, strategy, geom
     assert [len(of_rank["witness"]["losses"]) for of_rank in metrics["census"]] == [2] * world
 
 
+def test_a_run_on_amds_devices_is_measured_as_on_others(machine):
+    metrics = machine.run("run_on_amd", 2)[0]
+    assert metrics["status"] == "ok"
+    assert [rank["devices"] for rank in metrics["ranks"]] == [["GPU-cc858db4078d02a6"], ["GPU-74a1000000000001"]]
+    assert [rank["gpus"][0]["power_w_mean"] for rank in metrics["ranks"]] == [700, 700]
+    assert metrics["utilization"]["peak_source"].startswith("AMD Instinct MI300X")
+
+
 def test_a_compiled_cell_is_looked_at_where_it_fits_as_it_is_written(machine):
     """Else its probed step is kept by the host, and none is witnessed."""
     assert machine.run("looks_at_a_compiled_cell") == [[3, False, 0, True]]

@@ -56,7 +56,7 @@ FAULTS = {
             *("1x V100 | 385 | 100%", "4x V100 | 1,502 | 97.5%", "8x V100 | 2,940 | 98.7%", "16x V100 | 5,610 | 91.1%"),
         ),
         "speedup-not-in-table",
-        "0.9546",
+        "0.9545",
         None,
     ),
     "nodes x GPUs": (
@@ -244,13 +244,7 @@ def test_a_fault_is_named_with_the_right_figure(tmp_path, name):
 
 
 SOUND = {
-    "overhead": rows(
-        "Strategy | Time per step (ms) | Overhead vs DDP",
-        "DDP | 182 | 0%",
-        "FSDP | 203 | +11.5%",
-        "ZeRO-3 | 240 | +31.9%",
-    ),
-    "nodes x GPUs": rows("Nodes x GPUs | Tokens/s/GPU | Total tok/s", "1x8 | 3,907 | 31,256", "2x8 | 3,832 | 61,312"),
+    "overhead": rows("Strategy | Step (ms) | Overhead vs DDP", "DDP | 182 | 0%", "FSDP | 203 | +11.5%"),
     "weak scaling": rows(
         "GPUs | Batch per GPU | Step time (ms) | Speedup | Efficiency",
         "1 | 64 | 100 | 1.0x | 100%",

@@ -261,6 +261,32 @@ def test_a_part_of_a_device_is_a_device(monkeypatch, variable, expected):
     assert gpus.cuda_devices() == expected
 
 
+class CutNvml(Nvml):
+    """The same device in MIG mode."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        return "whole" if uuid == "GPU-1" else super().nvmlDeviceGetHandleByUUID(uuid)
+
+    def nvmlDeviceGetMigMode(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return 1, 1
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, index):
+        return f"MIG-{7 + index}"
+
+
+@pytest.mark.parametrize("variable", [None, "0", "GPU-1", "MIG-7"])
+def test_of_a_device_that_is_cut_cuda_sees_the_first_part(monkeypatch, variable):
+    """What is planned and locked is what ranks will use, not the whole of its memory."""
+    monkeypatch.setitem(sys.modules, "pynvml", CutNvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert gpus.cuda_devices() == [Gpu("NVIDIA A100 MIG 3g.20gb", "MIG-7", None, (8, 0), "580.1")]
+
+
 class LostNvml(Nvml):
     """Three devices, of which the second one is lost."""
 

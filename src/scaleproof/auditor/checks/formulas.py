@@ -18,7 +18,6 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_foll
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -101,7 +100,11 @@ class Formula:
 
     def of(self, row: int) -> str:
         """The formula with the figures of a row."""
-        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.values.middle[row]:.4g}"
+        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.value(row):.4g}"
+
+    def value(self, row: int) -> float:
+        """What the figures of a row give, as they are printed."""
+        return float(np.sqrt(self.values.low[row] * self.values.high[row]))
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
@@ -122,6 +125,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
 
 def meaning_of_ratio(target: FigureColumn) -> str:
     """What a column of ratios is, in a word: its kind, or that it says how much longer something takes."""
+    if SPEEDUP.search(target.heading):
+        return "speedup"
     return "overhead" if OVERHEAD.search(target.heading) else target.kind or "ratio"
 
 
@@ -311,11 +316,8 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
-        value = float(usual.formula.values.middle[i])
-        plain = is_speedup and usual.stated is target.figures
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
-            corrected=Correction(value=round(value, 4), unit="x", derivation=usual.formula.name) if plain else None,
         )

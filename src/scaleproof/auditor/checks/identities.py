@@ -160,10 +160,10 @@ def _trained(row: ReportedRow) -> str:
 def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
     """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
     for table in context.tables:
-        shown = _peaks_of_rows(table.rows)
+        common_peaks = _peaks_of_rows(table.rows)
         for row in table.rows:
             named = row.words.get("device") or table.words.get("device")
-            peaks = known_peaks(named) if named else shown
+            peaks = known_peaks(named) if named else common_peaks
             share, flops = known(row, "mfu"), known(row, "flops_per_s")
             if not (row.measured and peaks and share and flops and multiplies(share, flops)):
                 continue

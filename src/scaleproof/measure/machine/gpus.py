@@ -57,6 +57,7 @@ def cuda_devices() -> list[Gpu]:
         for names in AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),):
             mask = next((os.environ[name] for name in names if name in os.environ), None)
             visible = _visible(visible, mask, lambda uuid: _instance(nvml, uuid))
+        visible = [_first_part(nvml, gpu) for gpu in visible]
     except nvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
     finally:
@@ -98,6 +99,18 @@ def _instance(nvml: Any, uuid: str) -> Gpu | None:
         return _describe(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
     except nvml.NVMLError:
         return None
+
+
+def _first_part(nvml: Any, gpu: Gpu) -> Gpu:
+    """The first instance of a device that is cut into some, which CUDA takes in its place; else the device itself."""
+    if gpu.uuid.startswith(MIG):
+        return gpu
+    with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
+        handle = nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
+        is_cut, _ = nvml.nvmlDeviceGetMigMode(handle)  # now, and after the next reset
+        if is_cut:
+            return _describe(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0), handle)
+    return gpu
 
 
 def _visible(

@@ -125,7 +125,10 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
             times[cell] = TimeToLoss(None, None, "no loss was printed")
         elif target_loss == "derive":
             reached = reached_by_all[runs[0].kind]  # one kind for all runs of a cell
-            times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
+            if math.isfinite(reached):
+                times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
+            else:
+                times[cell] = TimeToLoss(None, None, "a loss is no number any more")
         else:
             times[cell] = _time_to_loss(runs, target_loss)
     return times

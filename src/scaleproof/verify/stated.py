@@ -66,7 +66,10 @@ def check_report_settings(report: Mapping[str, Any], runs: Sequence[RawRun]) -> 
         stated = {**series["protocol"], "strategy": series["strategy"]}
         for point in series["runs"].values():
             for run in cells.get(point["cell"], [])[:1]:
-                for name, value in settings_of(run).items():
+                settings = settings_of(run)
+                if per_step := run.metrics.get("reading", {}).get("per_step"):  # of a command
+                    settings["global_batch"] = round(per_step)
+                for name, value in settings.items():
                     if name in stated and name != "devices" and stated[name] != value:
                         where = f"{series['name']}, {name}"
                         yield Difference("scaling_report.json", where, f"is {stated[name]}, {run.cell} has {value}")

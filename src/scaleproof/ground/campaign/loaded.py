@@ -59,6 +59,11 @@ class LoadedCampaign:
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
             self._check_search()
+            if self.campaign.repeat_until and len(self.cells) == 1:
+                raise UserError(
+                    f"repeats.resolve: {self.cells[0].slug} is the only cell, and there is nothing to compare it with",
+                    ("repeats",),
+                )
             self.question = cells_of_question(self.campaign.question, self.cells)
             self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
             for corpus in self._corpora:

@@ -260,7 +260,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         'href="#from-ddp-n1x1" data-id="cells/ddp-n1x2/speedup"',
         "cells/ddp-n1x2/speedup",
     ),
-    "E3 a ratio in words": ("claims.json", r"0\.844x its rate", "0.944x its rate", "is at 0.944x"),
+    "E3 a ratio in words": ("claims.json", r"1\.19x zero2", "1.09x zero2", "is at 1.09x"),
     "E4 an interval": ("report.html", r'title="1\.428762 \[1\.\d+', 'title="1.428762 [1.111111', "1.111111"),
     "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "sentences"),
     "a word is turned": (

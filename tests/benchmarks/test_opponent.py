@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import opponent_edits  # noqa: E402
-from opponent_edits import Edit, Opponent  # noqa: E402
+import opponent_edits
+from opponent_edits import Edit, Opponent
 
 LOOP = """
 def total(values, scale):

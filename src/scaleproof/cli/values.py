@@ -88,12 +88,12 @@ def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> P
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
     endings = " or ".join(replaced)
-    if place.suffix in OTHER_FORMATS and place.suffix not in replaced:
-        raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     if place.is_file() and place.suffix not in replaced:
         raise argparse.ArgumentTypeError(
             f"{place} is there, and would be lost; allowed: a new name, or one that ends in {endings}"
         )
+    if place.suffix in OTHER_FORMATS and place.suffix not in replaced:
+        raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     _check_parent(place)
     return place
 

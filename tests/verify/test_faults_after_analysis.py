@@ -171,7 +171,7 @@ FAULTS = {
         wrap(ranking, "recommend", lambda advice: advice and advice.model_copy(update={"cell": "zero2-n1x2"})),
     ),
     "A09 fastest is not what is shown": Fault(
-        'does not say "ddp-n1x2 ... next is"',
+        'does not say "ddp-n1x2 ... , the next"',
         ("report",),
         lambda patch: patch.setattr(answer.GroupClaims, "fastest", property(other_word)),
     ),
@@ -219,9 +219,9 @@ FAULTS = {
         wrap(ab_comparison, "compare", estimate(detectable_low=lambda p: p.detectable_low / 10)),
     ),
     "A26 inverse ratio": Fault(
-        "zero1-n1x2 is at 1.28x",
+        "zero1-n1x2 is at 0.78x",
         ("report",),
-        lambda patch: patch.setattr(answer, "_with_bounds", lambda ratio, of: f"{1 / ratio.value:.3g}x{of}"),
+        lambda patch: patch.setattr(answer, "_with_bounds", lambda ratio, of="": f"{1 / ratio.value:.3g}x{of}"),
     ),
     "A39 cost": Fault("seconds_per_repeat", ANALYSIS, wrap(scaling, "_seconds_per_repeat", lambda s: s / 2)),
     "A40 ranks of a trace": Fault(

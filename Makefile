@@ -32,6 +32,7 @@ $(READY): pyproject.toml envs/requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	envs/uv pip install --python $(VENV)/bin/python --compile-bytecode --requirement envs/requirements.lock
 	envs/uv pip install --python $(VENV)/bin/python --no-deps --editable .
+	$(VENV)/bin/python -m compileall -q src
 	touch $@
 
 # After a change of pyproject.toml: resolve again what no longer fits, and write down every version with its checksums.

@@ -54,16 +54,16 @@ def main() -> None:
     told("cuDNN", torch.backends.cudnn.version)
     told("NCCL", torch.cuda.nccl.version)
     told("kernels for", torch.cuda.get_arch_list)
-    import pynvml
-
+    from scaleproof.measure.machine.gpus import driver_library
     from scaleproof.measure.trainer.session import nvml_uuid
 
-    pynvml.nvmlInit()
+    nvml = driver_library()
+    nvml.nvmlInit()
     for index in range(torch.cuda.device_count()):
         told(f"device {index}", partial(device, index))
-        handle = pynvml.nvmlDeviceGetHandleByUUID(nvml_uuid(torch.cuda.get_device_properties(index)))
+        handle = nvml.nvmlDeviceGetHandleByUUID(nvml_uuid(torch.cuda.get_device_properties(index)))
         for reading in READINGS:
-            told(f"  {reading}", partial(getattr(pynvml, f"nvmlDeviceGet{reading}"), handle))
+            told(f"  {reading}", partial(getattr(nvml, f"nvmlDeviceGet{reading}"), handle))
 
 
 if __name__ == "__main__":

@@ -284,7 +284,8 @@ def attack(kind: str, args: argparse.Namespace, root: Path) -> Counter[str]:
                 named, changed = trial(edits, name, LONG)
             verdict = "harmless" if not changed else "named" if named else "PASSED"
         except (RuntimeError, ValueError) as error:
-            verdict, named, changed = "failed", [str(error).strip().splitlines()[-1][:150]], []
+            verdict, changed = "failed", []
+            named = [str(error).strip().splitlines()[-1][:150]]
         counts[verdict] += 1
         print(
             f"{verdict:8} {name} {in_words(edits)}\n         {'; '.join(named)} | {'; '.join(changed[:4])}", flush=True

@@ -1,6 +1,6 @@
-"""Critical defects of GPU code that were once there: `python benchmarks/put_back.py [--only TEXT]`.
+"""Defects of GPU code, the critical ones that were once there first: `python benchmarks/put_back.py [--only TEXT]`.
 
-Each is put back by an edit of a copy of the repository; then the tests that should notice run there, as they do on the
+Each is put into a copy of the repository by an edit; then the tests that should notice run there, as they do on the
 copy without an edit. Prints what each of them says. Ends with exit code 1 where a defect is not noticed, or the sound
 copy is accused.
 """
@@ -28,7 +28,11 @@ class Defect:
     tests: tuple[str, ...]
 
 
-STEPS = "tests/fake_cuda/test_programs.py::test_the_doctor_looks_at_steps[1]"
+PROGRAMS = "tests/fake_cuda/test_programs.py"
+STEPS = f"{PROGRAMS}::test_the_doctor_looks_at_steps[1]"
+RUN = f"{PROGRAMS}::test_a_run_is_measured_from_its_set_up_to_its_record"
+PRECISION = "tests/fake_cuda/test_steps.py::test_layers_compute_in_the_precision_of_the_cell"
+WAITS = "tests/fake_cuda/test_steps.py::test_the_host_waits_for_nothing_but_what_deepspeed_waits_for[1x1-single]"
 DEFECTS = (
     Defect(
         "every zero cell crashes with an nvtx that has no domains",
@@ -40,8 +44,8 @@ DEFECTS = (
     Defect(
         "the doctor takes its own read of the losses for a wait of every strategy",
         "src/scaleproof/measure/doctor/doctor_ranks.py",
-        "in (several - one).items()",
-        "in several.items()",
+        "in (of_several - of_one_step).items()",
+        "in of_several.items()",
         (STEPS,),
     ),
     Defect(
@@ -56,7 +60,108 @@ DEFECTS = (
         "src/scaleproof/measure/strategy/dp.py",
         "with self.autocast():",
         "if True:",
-        ("tests/fake_cuda/test_steps.py::test_layers_compute_in_the_precision_of_the_cell[1x2-dp]",),
+        (f"{PRECISION}[1x2-dp]",),
+    ),
+    # Others of their kinds.
+    Defect(
+        "autocast without a dtype, which is fp16 on CUDA",
+        "src/scaleproof/measure/strategy/precision.py",
+        "torch.autocast(self.device.type, self.low)",
+        "torch.autocast(self.device.type)",
+        (f"{PRECISION}[1x1-single]",),
+    ),
+    Defect(
+        "a hook of the window reads what it notes",
+        "src/scaleproof/measure/trainer/update_log.py",
+        "torch.linalg.vector_norm(local.flatten()[:WATCHED])",
+        "torch.tensor(float(local.flatten()[:WATCHED].norm()))",
+        (WAITS,),
+    ),
+    Defect(
+        "the end of every step is awaited",
+        "src/scaleproof/measure/trainer/timed_loop.py",
+        "        self.marks.append(accelerator.mark(",
+        "        accelerator.synchronize(self.device)\n        self.marks.append(accelerator.mark(",
+        (WAITS,),
+    ),
+    Defect(
+        "times are read before the device has reached them",
+        "src/scaleproof/measure/trainer/timed_loop.py",
+        "accelerator.synchronize(self.device)\n        wall",
+        "wall",
+        (f"{RUN}[single-1x1-fp32]",),
+    ),
+    Defect(
+        "the thread that reads ahead works on another rank's device",
+        "src/scaleproof/measure/trainer/batches.py",
+        "accelerator.use, (self.device,)",
+        'accelerator.use, (torch.device("cpu"),)',
+        (f"{RUN}[ddp-1x2-bf16]",),
+    ),
+    Defect(
+        "the thread that leaves works on another rank's device",
+        "src/scaleproof/measure/trainer/session.py",
+        "accelerator.use(self.device)",
+        "pass",
+        (f"{RUN}[ddp-1x2-bf16]",),
+    ),
+    Defect(
+        "copies between two devices are timed on a third",
+        "src/scaleproof/measure/doctor/doctor_gpu.py",
+        "with torch.cuda.device(first):",
+        "if True:",
+        (f"{PROGRAMS}::test_copies_between_devices_are_timed_where_they_run",),
+    ),
+    Defect(
+        "the doctor looks at the first device again and again",
+        "src/scaleproof/measure/doctor/doctor_gpu.py",
+        "with torch.cuda.device(index):",
+        "if True:",
+        (f"{PROGRAMS}::test_the_doctor_looks_at_every_device_and_at_their_pairs",),
+    ),
+    Defect(
+        "what NVML may not say counts as zero",
+        "src/scaleproof/measure/trainer/monitor.py",
+        "            return getattr(self.nvml, name)(*arguments)\n        except self.nvml.NVMLError:\n"
+        '            return float("nan")',
+        "            return getattr(self.nvml, name)(*arguments)\n        except self.nvml.NVMLError:\n"
+        "            return 0.0",
+        (f"{PROGRAMS}::test_what_nvml_does_not_tell_is_missing_and_nothing_else_is",),
+    ),
+    Defect(
+        "the doctor keeps a device while ranks need it, which an exclusive compute mode forbids",
+        "src/scaleproof/cli/doctor.py",
+        "    checks += doctor_gpu.checks(gpus, lost)",
+        "    checks[:0] = doctor_gpu.checks(gpus, lost)",
+        ("tests/measure/doctor/test_doctor.py::test_ranks_have_come_and_gone_before_the_doctor_uses_a_device",),
+    ),
+    Defect(
+        "a part of a device is taken for the whole",
+        "src/scaleproof/measure/trainer/session.py",
+        "'MIG' if ' MIG ' in properties.name else 'GPU'",
+        "'GPU'",
+        ("tests/measure/trainer/test_on_gpu.py::test_a_part_of_a_device_has_a_name_of_its_own",),
+    ),
+    Defect(
+        "a program that a signal has ended is done",
+        "benchmarks/on_gpu.py",
+        "    if code:\n",
+        "    if code > 0:\n",
+        ("tests/benchmarks/test_on_gpu.py::test_findings_are_no_crash_and_a_crash_is_no_finding",),
+    ),
+    Defect(
+        "a look at the whole model ends a run that shards it",
+        "src/scaleproof/measure/trainer/first_look.py",
+        "except torch.OutOfMemoryError:",
+        "except ZeroDivisionError:",
+        ("tests/measure/trainer/test_on_gpu.py::test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses",),
+    ),
+    Defect(
+        "an estimate disturbs a run that is timed",
+        "src/scaleproof/measure/doctor/speed.py",
+        "with device_lock(names_of(cuda_devices()[:1])",
+        "with device_lock([]",
+        ("tests/measure/doctor/test_speed.py::test_a_gpu_that_a_run_uses_is_left_alone",),
     ),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sound_gpu_records import CPUS, on_gpus
 from synthetic import as_rows, cells, rewrite, write_run
 
 from scaleproof.conclude.checks.census import linear_flops, parameters_of
@@ -16,7 +17,6 @@ from scaleproof.conclude.checks.updates import learning_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.facts.counts import inventory_of_shape
-from scaleproof.ground.facts.peaks import peak as peak_of
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, MeasuredRun
@@ -25,28 +25,17 @@ from scaleproof.measure.reference.schema import FOLDER, Reference, workload_name
 
 BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 SDPA = {"_scaled_dot_product_flash_attention_for_cpu": 2, BACKWARD: 2}
-CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
 DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 # Relative differences of losses from a replay in fp32: of each step, and at the end of 30. As real runs on a CPU:
 # within 1.8e-7 in fp32; in bf16 within 2.3e-4, to one side, with 256 tokens a step. tf32 rounds as fp16, 8 times finer.
 ERROR = {"fp32": 1e-7, "tf32": 2e-5, "bf16": 8e-5, "fp16": 8e-5}
 DRIFT = {"fp32": 0.0, "tf32": 5e-5, "bf16": 2e-4, "fp16": 2e-4}
 NORM_ERROR = {"fp32": 1e-6, "tf32": 1.5e-3, "bf16": 5e-3, "fp16": 5e-3}
-CPUS = 8
 GRADIENT_NORM = 2.0  # of a probed step
 NOT_DECAYED = 640  # elements of biases and norms
 CHAIN, FIRST_LOSSES = f"{5:016x}", [6.9, 7.1]
 NODES = 66  # of autograd, in a step
 BOOT = 1_700_000_000.0  # epoch seconds of the machine's start
-GPU = {  # as nvidia-smi prints it
-    "name": "NVIDIA H100 80GB HBM3",
-    "memory": "81559 MiB",
-    "driver": "580.82.07",
-    "power_cap": "700.00 W",
-    "clock_sm_application": "1980 MHz",
-    "ecc": "Enabled",
-    "mig": "Disabled",
-}
 VALIDATION_LOSS = 6.4
 Change = Callable[[dict], None]
 
@@ -240,60 +229,6 @@ def sealed(run: MeasuredRun, change: Change, change_steps: Any = None) -> Measur
     run = rewrite(run, change, change_steps)
     (run.folder / LAUNCHER).write_text(json.dumps({METRICS_SEAL: sha256_of(run.folder / METRICS)}))
     return run
-
-
-def on_gpus(run: MeasuredRun, chance: np.random.Generator | None = None) -> Change:
-    """What the record of a complete run has more where each rank trains on an H100 of its own.
-
-    `chance`: with as much noise as NVML has, and power caps that are active in half of the runs.
-    """
-    window, per_token = run.metrics.window, run.metrics.model.flops_per_token
-    peak = peak_of(GPU["name"], run.metrics.config["execution"]["precision"])
-    assert peak
-
-    def change(data: dict) -> None:
-        for number, rank in enumerate(data["ranks"]):
-            # The counter is read a tenth of a second early or late; power moves by some watts between samples.
-            error = float(chance.uniform(-0.1, 0.1)) / max(2.0, window.wall_time_s) if chance else 0.0
-            joules = 300.0 * window.wall_time_s * (1 + error) + number
-            capped = {"power_cap": float(chance.uniform(0.5, 1))} if chance and chance.random() < 0.5 else {}
-            gpu = {
-                "samples": 40,
-                "utilization_mean": 0.93,
-                "sm_clock_mhz_mean": 1755.0,
-                "sm_clock_mhz_min": 1740.0,
-                "power_w_mean": 301.0,
-                "throttled": capped,
-                "energy_j": joules,
-                "energy_counter_j": joules,
-                "energy_integral_j": 1.01 * joules,
-            }
-            cuda = {"allocated": 9_000_000_000 + number, "reserved": 9_500_000_000 + number, "retries": 0}
-            rank |= {"cores": [], "near_cores": list(range(CPUS)), "cores_busy_s": 0}
-            rank |= {"devices": [f"GPU-{number:08x}"], "device_name": GPU["name"], "gpus": [gpu], "cuda_memory": cuda}
-        data["window"]["clock"] = "cuda_events"
-        data["hardware"]["gpus"] = [dict(GPU) for _ in data["ranks"]]
-        joules = sum(rank["gpus"][0]["energy_j"] for rank in data["ranks"])
-        data["energy"] = {"joules": joules, "joules_per_token": joules / window.tokens, "withheld": None}
-        most = data["ranks"][-1]["cuda_memory"]
-        data["memory"] |= {
-            "max_cuda_mem_allocated_bytes_global": most["allocated"],
-            "max_cuda_mem_reserved_bytes_global": most["reserved"],
-            "cuda_alloc_retries": 0,
-        }
-        share = window.tokens_per_s_per_device / peak.flops
-        data["utilization"] |= {
-            "peak_flops_per_sec": peak.flops,
-            "peak_source": peak.source,
-            "mfu": per_token * share,
-            "mfu_causal": run.metrics.model.flops_per_token_causal * share,
-        }
-        for census in data["census"]:
-            for step in (census["before"], census["after"]):
-                step |= {"attention": CUDA_SDPA, "busy_s": None, "idle_s": None}
-            census["cores"] = list(range(CPUS))
-
-    return change
 
 
 def write_complete(run: MeasuredRun) -> None:

@@ -1,8 +1,8 @@
 """scaleproof: which way of spreading GPT-2-class training over devices pays off, by how much, and how sure are we?
 
-The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, and for training loops
-`watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each imports what it needs when it is
-called, so that `import scaleproof` costs nothing.
+The Python interface: `load_runs`, `to_frame`, `audit`, `compare`, `read_trace`, `columns`, of MFU `peak`, `counts` and
+`mfu`, and for training loops `watch` and `watch_callback` (docs/python.md); `workflow_file` is for Snakefiles. Each
+imports what it needs when it is called, so that `import scaleproof` costs nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scaleproof.auditor.audit import Audit
     from scaleproof.ground.columns import Column
     from scaleproof.ground.comparison import Compared
+    from scaleproof.ground.facts.counts import Counts
+    from scaleproof.ground.facts.peaks import DevicePeak
     from scaleproof.ground.records.profile_schema import Profile
     from scaleproof.ground.records.run import Run
     from scaleproof.measure.watch.lightning_callback import LightningWatch
@@ -34,7 +36,10 @@ __all__ = [
     "audit",
     "columns",
     "compare",
+    "counts",
     "load_runs",
+    "mfu",
+    "peak",
     "read_trace",
     "to_frame",
     "watch",
@@ -62,6 +67,37 @@ def columns() -> dict[str, Column]:
     from scaleproof.ground.columns import COLUMNS
 
     return dict(COLUMNS)
+
+
+def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Counts:
+    """Parameters and FLOPs of a token, forward and backward, of a GPT-2 of this shape; `source` says how they count.
+
+    For its context of `seq_len` tokens. Another network: 6 x parameters in products + 12 x layers x width x seq_len.
+    """
+    from scaleproof.ground.campaign.model_shapes import ModelShape
+    from scaleproof.ground.facts.counts import count
+
+    return count(ModelShape(layers=layers, width=width, heads=1, context=seq_len), vocab_size, seq_len)
+
+
+def mfu(flops_per_s: float, device: str, precision: str) -> float | None:
+    """Model FLOPs utilization (PaLM, appendix B): the part of the `peak` that is reached; None where that is unknown.
+
+    `flops_per_s`: FLOPs of a token (`counts`) x tokens per second of one device.
+    """
+    from scaleproof.ground.facts.peaks import mfu as share_of_peak
+
+    return share_of_peak(flops_per_s, device, precision)
+
+
+def peak(device: str, precision: str) -> DevicePeak | None:
+    """Dense peak of a device in FLOP/s (`flops`) and where it is published (`source`); None where it is unknown.
+
+    `device`: its name as the driver gives it; `precision`: fp32, tf32, bf16 or fp16. Raises UserError for another.
+    """
+    from scaleproof.ground.facts.peaks import peak as published_peak
+
+    return published_peak(device, precision)
 
 
 def load_runs(folder: str | Path) -> list[Run]:

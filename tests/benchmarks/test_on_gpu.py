@@ -123,6 +123,7 @@ def test_what_a_run_has_published_is_how_it_went(on_gpu, tmp_path, text, status,
         ("print('0 of 9 checks failed')", "done", "0 of 9 checks failed"),
         ("raise KeyError('pynvml')", "failed", "exit code 1: KeyError: 'pynvml'"),
         ("raise SystemExit(3)", "failed", "exit code 3: it said nothing"),
+        ("import os; print('ok', flush=True); os.kill(os.getpid(), 9)", "failed", "exit code -9: ok"),
     ],
 )
 def test_findings_are_no_crash_and_a_crash_is_no_finding(on_gpu, tmp_path, code, status, reason):

@@ -1,4 +1,4 @@
-"""`import scaleproof`: six functions, and nothing heavy until one is called."""
+"""`import scaleproof`: its functions, and nothing heavy until one is called."""
 
 import subprocess
 import sys
@@ -54,3 +54,19 @@ def test_a_folder_without_runs_is_refused(tmp_path):
 def test_a_trace_that_is_missing_is_named(tmp_path):
     with pytest.raises(UserError, match="gone"):
         scaleproof.read_trace(tmp_path / "gone.json")
+
+
+def test_mfu_of_a_model_on_a_device():
+    """GPT-2 small at 480,000 tokens/s on an H100: 41 %, as nanoGPT's formula says."""
+    counts = scaleproof.counts(layers=12, width=768, seq_len=1024)
+    assert counts.parameters == 124_439_808
+    device = "NVIDIA H100 80GB HBM3"
+    assert scaleproof.mfu(counts.flops_per_token * 480_000, device, "bf16") == pytest.approx(0.4147, abs=1e-4)
+    assert scaleproof.peak(device, "bf16").source.startswith("NVIDIA H100 data sheet")
+
+
+def test_where_no_peak_is_published_there_is_no_mfu():
+    assert scaleproof.mfu(1e12, "NVIDIA GeForce GTX 1080", "bf16") is None
+    assert scaleproof.peak("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "bf16") is None
+    with pytest.raises(UserError, match=r"fp8.*allowed: fp32, tf32, bf16, fp16"):
+        scaleproof.peak("NVIDIA H100 80GB HBM3", "fp8")

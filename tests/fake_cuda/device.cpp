@@ -32,6 +32,9 @@ using c10::Device, c10::DeviceIndex, c10::DeviceType, c10::IValue, c10::Stream;
 constexpr int MOST = 16;  // devices
 int devices = 1;
 thread_local DeviceIndex current = 0;
+std::atomic<int64_t> used{0};  // a bit for each device on which this process has a context
+
+void use(DeviceIndex device) { used |= int64_t{1} << device; }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
@@ -41,6 +44,7 @@ struct Memory {
 std::array<Memory, MOST> memory;
 
 void take(DeviceIndex device, int64_t nbytes) {
+  use(device);
   Memory& here = memory[device];
   TORCH_CHECK_WITH(
       OutOfMemoryError, here.allocated + nbytes <= here.limit, "CUDA out of memory. Tried to allocate ", nbytes, " bytes");
@@ -364,6 +368,13 @@ TORCH_LIBRARY_IMPL(c10d, CUDA, library) {
 
 // ---- devices --------------------------------------------------------------------------------------------------------
 
+// An event. Nobody may read its time before the host has waited for it, or for all that came before.
+struct Mark {
+  double time;
+  int64_t number;
+};
+std::atomic<int64_t> marks{0}, reached{0};
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   DeviceType type() const override { return DeviceType::CUDA; }
   Device getDevice() const override { return Device(DeviceType::CUDA, current); }
@@ -384,18 +395,23 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Stream exchangeStream(Stream stream) const override { return stream; }
   bool queryStream(const Stream&) const override { return true; }
   void synchronizeStream(const Stream&) const override {}
-  void record(void** event, const Stream&, const DeviceIndex, const c10::EventFlag) const override {
-    if (!*event) *event = new double;
-    *static_cast<double*>(*event) = milliseconds();
+  void record(void** event, const Stream&, const DeviceIndex device, const c10::EventFlag) const override {
+    if (!*event) *event = new Mark;
+    use(device);
+    *static_cast<Mark*>(*event) = {milliseconds(), ++marks};
   }
   void block(void*, const Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<double*>(event); }
+  bool queryEvent(void* event) const override { return static_cast<Mark*>(event)->number <= reached; }
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<Mark*>(event); }
   double elapsedTime(void* first, void* last, const DeviceIndex) const override {
-    return *static_cast<double*>(last) - *static_cast<double*>(first);
+    return static_cast<Mark*>(last)->time - static_cast<Mark*>(first)->time;
   }
-  void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(const DeviceIndex) const override {}
+  void synchronizeEvent(void* event) const override { reached = std::max<int64_t>(reached, static_cast<Mark*>(event)->number); }
+  void synchronizeDevice(const DeviceIndex device) const override {
+    use(device);
+    waits();  // CUDA's debug mode does not see this one
+    reached = marks.load();
+  }
   static double milliseconds() {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
@@ -416,7 +432,10 @@ struct Hooks final : at::CUDAHooksInterface {
   DeviceIndex deviceCount() const override { return devices; }
   DeviceIndex getCurrentDevice() const override { return current; }
   DeviceIndex current_device() const override { return current; }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  c10::Allocator* getPinnedMemoryAllocator() const override {
+    use(current);
+    return c10::GetCPUAllocator();
+  }
   bool isPinnedPtr(const void*) const override { return false; }
 };
 
@@ -446,6 +465,8 @@ void resize(c10::StorageImpl* storage, int64_t nbytes) {
 void set_devices(int count) { devices = count; }
 void set_device(int index) { current = index; }
 int get_device() { return current; }
+void use_device() { use(current); }
+int64_t used_devices() { return used; }
 void set_sync_mode(int asked) { mode = asked; }
 void host_waits() { waits(); }
 void set_limit(int device, int64_t nbytes) { memory[device].limit = nbytes; }

@@ -33,6 +33,17 @@ class Nvml(ModuleType):
         for name in names:
             setattr(self, name, refused)
 
+    def refuse_one(self, uuid: str, name: str) -> None:
+        """From now on one device does not answer this function."""
+        answer = getattr(self, name)
+
+        def answered(handle: str, *arguments: object) -> object:
+            if handle == uuid:
+                raise self.NVMLError("Unknown Error")
+            return answer(handle, *arguments)
+
+        setattr(self, name, answered)
+
     def nvmlInit(self) -> None:
         pass
 

@@ -18,7 +18,7 @@ from fake_cuda import LIBRARY
 from fake_cuda.nvml import CAPABILITY, MEGAHERTZ, MEMORY, NAME, Nvml, uuid
 
 library = ctypes.CDLL(os.environ[LIBRARY])  # before torch, which asks once whether there is CUDA
-library.allocated.restype = library.peak.restype = ctypes.c_int64
+library.allocated.restype = library.peak.restype = library.used_devices.restype = ctypes.c_int64
 library.set_limit.argtypes = (ctypes.c_int, ctypes.c_int64)
 library.resize.argtypes = (ctypes.c_void_p, ctypes.c_int64)
 
@@ -224,6 +224,12 @@ def _play_nccl() -> None:
     def init_process_group(backend: str | None = None, *, device_id: Any = None, **options: Any) -> None:
         join("cpu:gloo,cuda:gloo" if backend == "nccl" else backend, **options)
 
-    dist.init_process_group = init_process_group
+    leave = dist.destroy_process_group
+
+    def destroy_process_group(group: Any = None) -> None:
+        library.use_device()  # NCCL frees what it has on the thread's device
+        leave(group)
+
+    dist.init_process_group, dist.destroy_process_group = init_process_group, destroy_process_group
     dist.get_backend = always("nccl")
     dist.is_nccl_available = always(True)

@@ -13,38 +13,41 @@ import socket
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from fake_cuda import played
+from fake_cuda.amdsmi import AmdSmi, uuid_of
 from fake_cuda.lines import watch
 
 played.play(devices=8)
 
 import torch  # noqa: E402
-from deepspeed.accelerator import cuda_accelerator  # noqa: E402
 from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
 
+from fake_cuda.planted import DEFECTS  # noqa: E402
 from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa: E402
 from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
 from scaleproof.ground.records.run import METRICS  # noqa: E402
-from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps  # noqa: E402
+from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps, speed  # noqa: E402
 from scaleproof.measure.doctor.doctor import examine  # noqa: E402
 from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa: E402
 from scaleproof.measure.launch import local  # noqa: E402
 from scaleproof.measure.machine import gpus  # noqa: E402
 from scaleproof.measure.machine.provenance import provenance  # noqa: E402
-from scaleproof.measure.strategy import base, dp, zero  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
-from scaleproof.measure.trainer import measure  # noqa: E402
+from scaleproof.measure.trainer import measure, witness  # noqa: E402
 from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
+from scaleproof.measure.trainer.fed_tokens import FedTokens  # noqa: E402
 from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
 from scaleproof.measure.trainer.run import measure as measure_run  # noqa: E402
 from scaleproof.measure.trainer.session import Session  # noqa: E402
+from scaleproof.measure.trainer.update_log import UpdateLog  # noqa: E402
 
 LIMIT_S = 100
 CORPUS = {"vocab_size": 512, "train": 200_000, "val": 10_000, "tokenizer": "bpe-512"}
@@ -170,6 +173,10 @@ def looked_at(session: Session, request: Request) -> dict[str, Any]:
     series = ready.steps(0, 2)
     hook.remove()
     _, probe, probed = measure.probed_step_of(ready, 2)
+    fed = FedTokens(request.cell.batch.micro * len(session.shares), SEQ_LEN + 1, session.device)
+    with fed.of(ready.entrance), measure.TokensInside(ready.inside), UpdateLog().of(ready.strategy.optimizer):
+        waits = doctor_ranks.waits_per_step(session.device, ready.steps, 3)  # as in the window
+    used_its_own(session)
     return {
         "cell": request.cell.config,
         "parameters": ready.parameters,
@@ -179,8 +186,16 @@ def looked_at(session: Session, request: Request) -> dict[str, Any]:
         "probed": probed.model_dump(mode="json"),
         "dtypes": probe.dtypes() | ready.strategy.dtypes(),
         "names": [name for name, _ in ready.strategy.module.named_parameters()],
-        "waits": doctor_ranks.waits_per_step(session.device, ready.steps, 3),
+        "waits": waits,
     }
+
+
+def used_its_own(session: Session) -> None:
+    """Raises AssertionError where this rank has used the device of another: an exclusive compute mode forbids that."""
+    first = session.local_rank
+    own = {first + offset for offset in range(session.devices_here)}
+    used = {number for number in range(8) if played.library.used_devices() >> number & 1}
+    assert used <= own, f"rank {session.rank} has used devices {sorted(used)}, its own are {sorted(own)}"
 
 
 def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict[str, Any]:
@@ -189,22 +204,79 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
         played.library.set_limit(int(os.environ["LOCAL_RANK"]), memory)
     cell = cell_of(execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
+    end, os._exit = os._exit, played.always(None)
     try:
-        measure_run(request_of(cell, folder, provenance=known), time.time())
+        session = measure_run(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
+        session.leave()
+        used_its_own(session)
     except torch.OutOfMemoryError as error:
         return {"failure": classify(error), "reason": str(error)}
+    finally:
+        os._exit = end
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
+
+
+def run_on_amd(folder: Path) -> dict[str, Any]:
+    """A whole run on a device of AMD's, with a torch for ROCm."""
+    nvidia = played.properties
+    name, version = "AMD Instinct MI300X", "7.0.0"
+    sys.modules["amdsmi"] = AmdSmi()
+    sys.modules["pynvml"] = SimpleNamespace()  # knows nothing
+    gpus._torch_built_for = {"hip": version}.get
+    gpus.torch_cuda_version = played.always(None)
+    torch.version.hip, torch.version.cuda = version, None
+    torch.cuda.get_arch_list = played.always(["gfx90a", "gfx942"])
+    torch.cuda.get_device_capability = played.always((9, 4))
+    torch.cuda.get_device_properties = lambda device: SimpleNamespace(
+        **vars(nvidia(device)) | {"name": name, "uuid": uuid_of(played.number_of(device)), "minor": 4}
+    )
+    return timed_run(folder, strategy="ddp", geometry="1x2", precision="bf16")
+
+
+def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
+    """Of a compiled cell, on a device with room and on one without: steps to witness, whether the host keeps one."""
+    request = request_of(cell_of({"strategy": "single", "compile": True}, {}), folder, witness_steps=3)
+    session = Session(request.cell, LIMIT_S, gpus=8)
+    written = measure.set_up(session, request_of(cell_of({"strategy": "single"}, {}), folder))
+    ready = replace(written, compiled=True)
+    decided: list[Any] = []
+    for memory in (played.MEMORY, 1):
+        played.MEMORY = memory
+        decided += [witness.steps_to_witness(session, request, 0.01), measure.keeps_on_host(ready)]
+    return decided
+
+
+def speed_of_a_layer(folder: Path) -> float:
+    """FLOP/s, as an estimate asks for them."""
+    speed.PROBE_S = 0.01
+    return speed._train_undisturbed(speed.Layer("cuda", "bf16", 64, 32))
 
 
 def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
     """The doctor's checks of two devices, but for those of kernels that they do not have."""
     visible = gpus.cuda_devices()[:2]
     played.play(devices=2)
+    sys.modules["pynvml"].refuse_one(visible[1].uuid, "nvmlDeviceGetClockInfo")
     doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
     doctor_gpu._kernels = lambda call: (f"flash on {call().device.type}", 1.0)
     looks = [look for look in doctor_gpu.checks(visible) if look.name != "torch.compile"]
     entries = examine(looks, visible[0].name, lambda entry: None).checks
     return [entry.model_dump(mode="json") for entry in entries]
+
+
+def doctor_of_pairs(folder: Path) -> list[int]:
+    """The device on which the doctor times a copy between each two of three."""
+    played.play(devices=3)
+    timed: list[int] = []
+
+    def copy_rate(copy: Any) -> float:
+        copy()
+        timed.append(torch.cuda.current_device())
+        return 100.0
+
+    doctor_gpu._copy_rate, doctor_gpu.COPIED = copy_rate, 1 << 10
+    doctor_gpu.pairs()
+    return timed
 
 
 def doctor_without_permission(folder: Path) -> dict[str, Any]:
@@ -250,68 +322,6 @@ def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution
     return json.loads((folder / result).read_text()) if os.environ["RANK"] == "0" else {}
 
 
-# ---- defects that were once there -----------------------------------------------------------------------------------
-
-
-def ask_nvtx_for_domains() -> None:
-    """DeepSpeed asks the nvtx package for a domain, which those of before 0.2.15 do not have."""
-    import_deepspeed = zero._import_deepspeed
-
-    def as_it_comes(device: torch.device) -> Any:
-        library = import_deepspeed(device)
-        library.accelerator.get_accelerator().supports_nvtx_domain = True
-        return library
-
-    zero._import_deepspeed = as_it_comes
-    cuda_accelerator.nvtx = SimpleNamespace()
-
-
-def count_the_looks_own_waits() -> None:
-    """The read of the losses after the last step was taken for a wait of the step."""
-
-    def of_one_look(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            steps(first, 1)
-        return dict(places)
-
-    doctor_ranks.waits_per_step = of_one_look
-
-
-def count_torchs_notice() -> None:
-    """What torch says when its debug mode is switched on was taken for a wait."""
-
-    def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
-            pass
-        return dict(places)
-
-    doctor_ranks.WAITED = "synchronizing"
-    doctor_ranks.waits_per_step = of_no_step
-
-
-def leave_replicas_to_torch() -> None:
-    """Replicas of DataParallel run in threads, where autocast's dtype is the default again: fp16."""
-    del dp.Replicas.parallel_apply
-
-
-def read_in_each_update() -> None:
-    """A host wait in every step."""
-    set_learning_rate = base.set_learning_rate
-
-    def reading(optimizer: Any, rate: float) -> None:
-        torch.ones((), device="cuda").item()
-        set_learning_rate(optimizer, rate)
-
-    base.set_learning_rate = reading
-
-
-DEFECTS = {
-    "nvtx": ask_nvtx_for_domains,
-    "the look waits": count_the_looks_own_waits,
-    "torch's notice": count_torchs_notice,
-    "replicas": leave_replicas_to_torch,
-    "a read": read_in_each_update,
-}
 OTHERS = {
     "frontier": (frontier_program, frontier_program.tried, frontier_program.RESULT),
     "sweep": (sweep_program, sweep_program.swept, sweep_program.RESULT),
@@ -320,7 +330,11 @@ OTHERS = {
 PROGRAMS = {
     "steps": steps,
     "timed_run": timed_run,
+    "run_on_amd": run_on_amd,
+    "looks_at_a_compiled_cell": looks_at_a_compiled_cell,
+    "speed_of_a_layer": speed_of_a_layer,
     "doctor_of_devices": doctor_of_devices,
+    "doctor_of_pairs": doctor_of_pairs,
     "doctor_without_permission": doctor_without_permission,
     "doctor_of_steps": doctor_of_steps,
     "other_program": other_program,

@@ -17,7 +17,8 @@ from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.machine import gpus
 from scaleproof.measure.trainer.request import PlannedRun
 
-OF_A_BUSY_MACHINE = ("machine-busy", "data-wait")  # true where other tests run beside this one
+# True where other tests run beside this one.
+OF_A_BUSY_MACHINE = ("machine-busy", "data-wait", "ranks-slow-by-turns", "ranks-uneven", "process-starved")
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ JOBS = [
     ("steps", 1, {"choices": [{"strategy": name} for name in STRATEGIES], "precision": "fp16"}),
     ("steps", 1, {"choices": [{"strategy": "dp"}], "precision": "bf16", "geometry": "1x2"}),
     ("timed_run", 2, DDP),
+    ("looks_at_a_compiled_cell", 1, {}),
+    ("speed_of_a_layer", 1, {}),
     ("doctor_of_devices", 1, {}),
     ("doctor_without_permission", 1, {}),
     ("doctor_of_steps", 2, {}),

@@ -20,7 +20,7 @@ def test_an_nvtx_without_domains_ends_every_cell_of_deepspeed(machine, strategy)
     [
         ("the look waits", "scaleproof/measure/trainer/timed_loop.py:"),
         ("torch's notice", "played.py:"),
-        ("a read", "ranks.py:"),
+        ("a read", "planted.py:"),
     ],
 )
 def test_a_wait_is_seen(machine, defect, place):
@@ -30,3 +30,16 @@ def test_a_wait_is_seen(machine, defect, place):
 
 def test_replicas_left_to_torch_compute_in_fp16(machine):
     assert planted(machine, "replicas", "dp", geometry="1x2")["made"] == ["float16"]
+
+
+def test_every_defect_can_still_be_put_back(repository, monkeypatch):
+    """`benchmarks/put_back.py` runs the tests that notice, in a copy of the repository for each: not here."""
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    from put_back import DEFECTS
+
+    assert len(DEFECTS) > 4
+    for defect in DEFECTS:
+        assert (repository / defect.file).read_text().count(defect.sound) == 1, defect.name
+        for test in defect.tests:
+            file, _, name = test.partition("::")
+            assert f"def {name.partition('[')[0]}(" in (repository / file).read_text(), defect.name

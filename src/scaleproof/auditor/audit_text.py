@@ -34,11 +34,16 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
     """
     lines = [verdict(audit), reading_sentence(audit)]
     for (severity, code), findings in grouped(audit.findings).items():
-        lines += ["", *_of_one_kind(severity, code, findings)]
-    if audit.scaling:
-        lines += ["", "scaling:", *_table(SCALING, [scaling_cells(line) for line in audit.scaling], width)]
-    if audit.readings:
-        lines += ["", "read:", *_table(HEADINGS, [cells(line) for line in audit.readings], width)]
+        lines += ["", *_of_one_kind(severity, code, findings, min(width, WIDTH))]
+    if scaling := scaling_read(audit):
+        lines += ["", "scaling:", *_table(SCALING, scaling, width)]
+    telling, rest = rows_read(audit)
+    if telling:
+        lines += ["", "read:", *_table(HEADINGS, telling, width)]
+    if rest:
+        lines += ([] if telling else [""]) + [
+            f"{plural(rest, 'run or row', 'runs or rows')} without a rate (--json has all)"
+        ]
     if not_read := list(_not_read(audit)):
         lines += ["", "not read:", *not_read]
     return "\n".join(lines)
@@ -61,7 +66,7 @@ def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list
 
 
 def shortened_names(names: list[str], width: int) -> list[str]:
-    """Paths shortened to `width` characters: without the folders that all have in common, then without the beginning.
+    """Paths shortened to `width` characters: without the folders that all have in common, then without the middle.
 
     Where the second step would make two of them equal, it is left out, and names may be longer than `width`.
     """
@@ -71,22 +76,23 @@ def shortened_names(names: list[str], width: int) -> list[str]:
         common = takewhile(lambda folders: len(set(folders)) == 1, levels)
         start = sum(len(folders[0]) + 1 for folders in common)
     bare = [name[start:] for name in names]
-    cut = [name if len(name) <= width else f"...{name[3 - width :]}" for name in bare]
+    head = (width - 3) // 3
+    cut = [name if len(name) <= width else f"{name[:head]}...{name[head + 3 - width :]}" for name in bare]
     return cut if len(set(cut)) == len(set(names)) else bare
 
 
-def _of_one_kind(severity: str, code: str, findings: list[Finding]) -> Iterator[str]:
+def _of_one_kind(severity: str, code: str, findings: list[Finding], width: int) -> Iterator[str]:
     """Lines on the findings of one code: the evidence of each, then why it matters and what to do."""
     yield f"{severity} {code}" + (f" ({len(findings)} times)" if len(findings) > 1 else "")
     for finding in findings[:EACH]:
-        yield from _labelled(names_of(finding), finding.evidence, 4)
+        yield from _labelled(names_of(finding), finding.evidence, 4, width)
         if finding.corrected:
-            yield from _labelled("corrected", str(finding.corrected), 4)
+            yield from _labelled("corrected", str(finding.corrected), 4, width)
     if len(findings) > EACH:
         yield f"    and {len(findings) - EACH:,} more like these"
     if code in pages():
-        yield from _labelled("why", pages()[code].what, 2)
-    yield from _labelled("do", findings[0].advice, 2)
+        yield from _labelled("why", pages()[code].what, 2, width)
+    yield from _labelled("do", findings[0].advice, 2, width)
 
 
 def audit_markdown(audit: Audit) -> str:
@@ -103,8 +109,8 @@ def audit_markdown(audit: Audit) -> str:
             lines.append(f"- and {len(findings) - EACH:,} more like these")
         lines += ["", f"What to do: {one_line(findings[0].advice)}", ""]
     for title, headings, rows in (
-        ("Scaling", SCALING, [scaling_cells(line) for line in audit.scaling[:ROWS]]),
-        ("Read", HEADINGS, [cells(line) for line in audit.readings[:ROWS]]),
+        ("Scaling", SCALING, scaling_read(audit)[:ROWS]),
+        ("Read", HEADINGS, rows_read(audit)[0][:ROWS]),
     ):
         if rows:
             escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
@@ -120,6 +126,22 @@ def cells(line: OverviewLine) -> list[str]:
     devices = "" if line.devices is None else str(line.devices)
     texts = (line.work, rounded(line.rate), rounded(line.published), line.recomputed, line.corrected, line.mark)
     return [one_line(line.name), devices, *map(one_line, texts)]
+
+
+def rows_read(audit: Audit) -> tuple[list[list[str]], int]:
+    """The cells of the rows that have more than a name and devices, each once, and how many others there are."""
+    rows = [cells(line) for line in audit.readings]
+    telling = [row for row in rows if any(row[2:])]
+    return _once(telling), len(rows) - len(telling)
+
+
+def scaling_read(audit: Audit) -> list[list[str]]:
+    """The cells of the sizes that say how fast they were, each once: documents repeat their tables."""
+    return _once([row for row in map(scaling_cells, audit.scaling) if any(row[2:])])
+
+
+def _once(rows: list[list[str]]) -> list[list[str]]:
+    return [list(row) for row in dict.fromkeys(map(tuple, rows))]
 
 
 def rounded(text: str) -> str:
@@ -180,11 +202,11 @@ def names_of(finding: Finding) -> str:
     return ", ".join(finding.runs[:NAMES]) + more
 
 
-def _labelled(label: str, text: str, indent: int) -> list[str]:
+def _labelled(label: str, text: str, indent: int, width: int) -> list[str]:
     """The lines of "label: text", wrapped, with `indent` spaces before the first and two more before the others."""
     first = f"{' ' * indent}{label}: "
     return textwrap.wrap(
-        one_line(first + text), WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
+        one_line(first + text), width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
     )
 
 

@@ -9,6 +9,8 @@ import hashlib
 import json
 import re
 import sys
+from collections import deque
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -111,15 +113,20 @@ def _keep_hashes() -> None:
             write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
+def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """What may have a docstring in a tree, in the order of `ast.walk`; expressions, most of the nodes, are left out."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        blocks = (ast.stmt, ast.ExceptHandler, ast.match_case)
+        waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, blocks)]
+
+
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     """The tree, changed in place, less the docstrings of its module, classes and functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
+    for node in documented(tree):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
     return tree

@@ -72,7 +72,8 @@ def at_once(compared: Sequence[Compared]) -> list[Compared]:
 
 def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
     """The bounds of the interval of a ratio that holds for so many claims at once; None where it has none."""
-    ratio, low, high, freedom = compared.ratio, compared.low, compared.high, compared.freedom
+    ratio, freedom = compared.ratio, compared.freedom
+    low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:
         return None, None
     if claims == 1:

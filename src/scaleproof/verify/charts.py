@@ -111,9 +111,9 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
             continue
         places = [axis.value(point) for point in _places(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-        shown = [*places, *(abs(a - b) for a in places for b in places if a != b)]
+        lengths = [*places, *(abs(a - b) for a in places for b in places if a != b)]
         stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
-        stands_there = any(_near(value, figure, axis) for value in shown for figure in stated)
+        stands_there = any(_near(value, figure, axis) for value in lengths for figure in stated)
         if places and stated and not stands_there:
             problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
             yield Difference(file, title.text.partition(":")[0], problem)

@@ -305,14 +305,14 @@ def _derived_ratios(
     That is efficiency and, of `strong` scaling, whose work is equal, speed-up by jobs and the Karp-Flatt serial part.
     `groups`: the measured runs of each cell.
     """
-    s, n, sources = speedup.value, speedup.n, speedup.sources  # the S of the formulas
+    s = speedup.value  # the S of the formulas
     n_devices, base_devices = devices(groups[cell][0]), devices(groups[base][0])
     factor = n_devices / base_devices
     efficiency = RecomputedQuantity(
         s / factor,
-        n,
+        speedup.n,
         f"speed-up / ({n_devices} / {base_devices} devices) = {significant(s, 7)} / {significant(factor, 6)}",
-        sources,
+        speedup.sources,
     )
     if not strong:
         return {f"cells/{cell}/scaling_efficiency": efficiency}
@@ -322,12 +322,12 @@ def _derived_ratios(
         f"mean wall time of a job of {base} / that of {cell} = {significant(1 / jobs[base], 6)} s / "
         f"{significant(1 / jobs[cell], 6)} s"
     )
-    by_job = RecomputedQuantity(jobs[cell] / jobs[base], n, formula, sources)
+    by_job = RecomputedQuantity(jobs[cell] / jobs[base], speedup.n, formula, speedup.sources)
     ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
     if base_devices == 1 and 1 < s <= n_devices:
         karp_flatt = (1 / s - 1 / n_devices) / (1 - 1 / n_devices)
         formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
-        ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, n, formula, sources)
+        ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, speedup.n, formula, speedup.sources)
     return ratios
 
 

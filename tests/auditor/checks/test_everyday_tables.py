@@ -113,6 +113,92 @@ FAULTS = {
         "262 TFLOP/s",
         51.3,
     ),
+    "a speed-up over one device without a strategy": (
+        rows("Method | GPUs | Samples/s | Speedup", "Single GPU | 1 | 54.2 | 1x", "DDP | 2 | 84.9 | 57x"),
+        "speedup-not-in-table",
+        "the figure is in percent",
+        1.566,
+    ),
+    "devices in the name of the hardware": (
+        rows("Hardware | Images/s | Speedup", "1xA100 | 790 | 1.0x", "4xA100 | 2950 | 3.73x", "8xA100 | 4690 | 7.4x"),
+        "speedup-not-in-table",
+        "5.94x",
+        5.937,
+    ),
+    "hours": (
+        rows("Setup | Hours | Speedup", "1 GPU | 24.2 | 1.0x", "2 GPUs | 12.6 | 1.92x", "4 GPUs | 6.7 | 4.5x"),
+        "speedup-not-in-table",
+        "4.5x",
+        3.612,
+    ),
+    "a mean below two columns": (
+        rows("Run | Step time (ms)", "1 | 212.0", "2 | 214.5", "3 | 213.1", "mean | 231.2"),
+        "totals-disagree",
+        "the mean of 212.0",
+        213.2,
+    ),
+    "the peak of the other rows": (
+        rows("Model | TFLOP/s per GPU | MFU", "7B | 157.3 | 50.4%", "13B | 157.2 | 61.2%", "30B | 149.8 | 48.0%"),
+        "peak-of-another-device",
+        "the device of the other rows has 312",
+        50.4,
+    ),
+    "efficiencies over all devices": (
+        rows(f"{RATES} | Scaling Eff (%)", "2 | 8369 | 50.0", "4 | 12220 | 36.5"),
+        "baseline-below-one",
+        "1 / 2 over itself",
+        73.0,
+    ),
+    "energy": (
+        rows("Run | Power (W) | Time (s) | Energy (kJ)", "fp32 | 300 | 1000 | 300", "bf16 | 280 | 600 | 268"),
+        "totals-disagree",
+        "280 x 600",
+        None,
+    ),
+    "percentiles of nothing named": (
+        rows("Strategy | p50 (ms) | p95 (ms)", "DDP | 101 | 118", "FSDP | 122 | 117"),
+        "figure-impossible",
+        "p50 (ms) 122 is above",
+        None,
+    ),
+    "a step that is a time": (
+        rows("GPUs | it/s | step (ms)", "1 | 4.00 | 250", "2 | 3.85 | 260", "4 | 3.70 | 370"),
+        "totals-disagree",
+        "1.37 steps, not 1",
+        None,
+    ),
+    "a slowdown that is called a speed-up": (
+        rows(
+            "Method | Time/Epoch | Speedup",
+            "a | 0.041s | 1.0x",
+            "b | 0.090s | 2.2x",
+            "c | 0.213s | 5.2x",
+            "d | 0.361s | 8.8x",
+        ),
+        "row-stands-out",
+        "the inverse of what it is called",
+        None,
+    ),
+    "more tokens than the rate allows": (
+        rows("GPUs | Tokens | tokens/s (total) | Training time", "8 | 10B | 1.10M | 2.6 h", "8 | 10B | 400K | 2.6 h"),
+        "totals-disagree",
+        "given are 10B",
+        None,
+    ),
+    "shares of one whole": (
+        rows(
+            "GPUs | Compute (%) | Communication (%) | Other (%)", "2 | 88 | 9 | 3", "4 | 81 | 16 | 3", "8 | 78 | 29 | 3"
+        ),
+        "totals-disagree",
+        "78 + 29 + 3 is 110 %",
+        None,
+    ),
+    "more memory than there is": (
+        "Memory of 8x V100:\n\n" + rows("Strategy | Peak memory per GPU (GB)", "DDP | 24.1", "ZeRO-2 | 44.8"),
+        "figure-impossible",
+        "V100 has at most 32 GB",
+        None,
+    ),
 }
 
 
@@ -156,6 +242,46 @@ SOUND = {
     + rows("Strategy | GPUs | Tokens/s", "DDP | 1 | 10000", "DDP | 4 | 31000"),
     "accuracy in columns of devices": rows("Model | 1 GPU | 8 GPU | Scaling", "ResNet-50 | 76.1 | 76.3 | 95%"),
     "the rate of several runs of one size": rows(RATES, "1 | 9000", "1 | 14000", "2 | 26000"),
+    "one device without a strategy that is another program": rows(
+        "Method | GPUs | Tokens/s", "Single GPU | 1 | 1000", "DDP | 2 | 2500"
+    ),
+    "larger systems of another kind": rows(
+        "System | GPUs | Time to train (h)", "1 x DGX-1 With 16G | 8 | 153.16", "16 x DGX-2H With 32G | 16 | 3.94"
+    ),
+    "an efficiency near a ratio of times less one": rows(
+        "nodes | GPUs | s/step | speedup | scaling efficiency",
+        "1 | 8 | 33.7 | 1.00x | -",
+        "2 | 16 | 17.0 | 1.98x | 99%",
+        "8 | 64 | 4.5 | 7.49x | 94%",
+    ),
+    "an efficiency of two devices over one": rows(f"{RATES} | Efficiency", "2 | 8369 | 50%", "4 | 16100 | 48%"),
+    "energy of another time": rows(
+        "Run | Power (W) | Time (s) | Energy (kJ)", "fp32 | 300 | 10 | 300", "bf16 | 280 | 6 | 168"
+    ),
+    "percentiles of rates": rows(
+        "Batch | Avg (tok/s) | 50% (tok/s) | 99% (tok/s)", "1 | 985.5 | 990.1 | 855.8", "2 | 667.5 | 670.0 | 529.8"
+    ),
+    "means and percentiles of latencies": rows(
+        "Batch | Avg (ms) | 50% (ms) | 90% (ms)",
+        "1 | 58.35 | 53.92 | 96.43",
+        "4 | 91.62 | 89.44 | 126.05",
+        "8 | 106.57 | 106.08 | 137.45",
+        "16 | 137.1 | 136.5 | 160.1",
+        "32 | 190.2 | 189.3 | 218.4",
+        "64 | 271.0 | 269.8 | 305.5",
+    ),
+    "times and speed-ups of weak scaling": rows(
+        "GPUs | Time per epoch (s) | Speedup", "1 | 100 | 1.0", "2 | 104 | 1.92", "4 | 109 | 3.67", "8 | 118 | 6.78"
+    ),
+    "tokens at the rate of one device": rows(
+        "GPUs | Tokens | tokens/s | Training time", "8 | 10B | 1.10M | 2.6 h", "8 | 10B | 31K | 11.5 h"
+    ),
+    "shares of several wholes": rows(
+        "GPUs | GPU util (%) | Memory (%) | MFU (%)", "2 | 98 | 71 | 41", "4 | 97 | 62 | 40", "8 | 91 | 55 | 38"
+    ),
+    "memory of the largest device": "Memory of 8x A100:\n\n"
+    + rows("Strategy | Peak memory per GPU (GB)", "DDP | 79.1", "ZeRO-2 | 44.8"),
+    "another peak": rows("Model | TFLOP/s per GPU | MFU", "7B | 157.3 | 31.5%", "13B | 157.2 | 61.2%"),
 }
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sound_records import complete, on_gpus, random_set, sealed, write_complete, write_reference
+from sound_gpu_records import on_gpus
+from sound_records import complete, random_set, sealed, write_complete, write_reference
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.run_tables import runs_table

@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from sound_records import complete, on_gpus, sealed, write_reference
+from sound_gpu_records import on_gpus
+from sound_records import complete, sealed, write_reference
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import Pair

@@ -36,6 +36,7 @@ def folder(tmp_path_factory):
     project = tmp_path_factory.mktemp("project")
     shutil.copy(PROJECT / "Snakefile", project)
     shutil.copytree(PROJECT / "workflow/rules", project / "workflow/rules")
+    shutil.copy(PROJECT / "workflow/Snakefile", project / "workflow")
     (project / "config/campaigns").mkdir(parents=True)
     (project / "config/campaigns/synthetic.yaml").write_text(CAMPAIGN)
     return finished(project / "results/synthetic")
@@ -50,6 +51,7 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
     assert 'name: "Jane Doe"' in (out / "CITATION.cff").read_text()
     assert json.loads((out / "environment.json").read_text())["env.torch_version"] == "1"
     assert not list(out.rglob("*.png"))
+    assert (out / "workflow/Snakefile").is_file(), "Snakefile includes it"
     assert "node" in (out / "runs/ddp-n1x1/rep1/training_metrics.json").read_text()
     with pytest.raises(UserError, match="exists"):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")

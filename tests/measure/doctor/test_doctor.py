@@ -27,7 +27,7 @@ H100 = Gpu("NVIDIA H100 80GB HBM3", "GPU-h", 80 * 2**30, (9, 0))
 
 
 def sample(power=300.0, clock=1755.0):
-    return {"power_w_mean": power, "sm_clock_mhz_mean": clock, "utilization_mean": 0.9}
+    return {"power_w_mean": power, "sm_clock_mhz_mean": clock, "utilization_mean": 0.9, "throttled": {}}
 
 
 @pytest.mark.parametrize(
@@ -307,3 +307,18 @@ def test_a_lost_device_is_why_there_are_none():
     assert {entry.evidence.partition(" (")[0] for entry in report.checks} == {
         "none, because GPU 3 of this machine does not answer"
     }
+
+
+def test_ranks_have_come_and_gone_before_the_doctor_uses_a_device(tmp_path, monkeypatch):
+    """In an exclusive compute mode a device belongs to one process, and the doctor keeps what it has begun to use."""
+    listed = []
+    monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: [H100])
+    monkeypatch.setattr(
+        "scaleproof.measure.doctor.doctor.examine",
+        lambda looks, *_: listed.extend(looks) or SimpleNamespace(failed=[], checks=[]),
+    )
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=False))
+    names = [look.name for look in listed]
+    on_devices = [look.name for look in doctor_gpu.checks([H100])]
+    assert names.index("steps") < min(map(names.index, on_devices))

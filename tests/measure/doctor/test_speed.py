@@ -2,11 +2,13 @@
 
 import json
 import sys
+import tempfile
 
 import pytest
 
 from scaleproof.measure.doctor import speed
 from scaleproof.measure.doctor.speed import USUAL, Layer, MachineSpeed, this_machine
+from scaleproof.measure.launch.device_lock import device_lock, names_of
 
 TINY = Layer("cpu", "fp32", 64, 32)
 
@@ -50,6 +52,17 @@ def test_processor_time_is_measured_and_not_the_clock():
 def test_a_layer_is_trained_at_a_rate_that_a_core_can_have(monkeypatch):
     monkeypatch.setattr(speed, "PROBE_S", 0.05)
     assert 1e8 < speed._train(TINY) < 1e12
+
+
+def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
+    """A run of another campaign is timed while somebody asks how long theirs would take."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    on_gpu = Layer("cuda", "fp32", 64, 32)
+    monkeypatch.setattr(speed, "_train", lambda layer: 1e12)
+    assert speed._train_undisturbed(on_gpu) == 1e12
+    with device_lock(names_of([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
+        speed._train_undisturbed(on_gpu)
 
 
 def test_work_is_that_of_the_layer():

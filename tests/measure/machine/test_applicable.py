@@ -1,5 +1,6 @@
 """What cannot run here is known before anything starts, with the reason."""
 
+import os
 import re
 import sys
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.machine import gpus
+from scaleproof.measure.machine import applicable, gpus
 from scaleproof.measure.machine.applicable import LEGACY_INDEX, arch_problem, unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu
 
@@ -56,14 +57,18 @@ def test_reasons(execution, gpus, reason):
 
 
 @pytest.mark.parametrize(
-    ("line", "vendor"), [("hip = '6.3.4'", "AMD"), ("xpu = '20250101'", "Intel"), ("hip = None", None)]
+    ("line", "vendor", "why"),
+    [
+        ("hip = '6.3.4'", None, "built for AMD's, which amdsmi lists: pip install"),
+        ("xpu = '20250101'", "Intel", "built for GPUs of Intel, which are not supported"),
+        ("hip = None", None, "0 are visible"),
+    ],
 )
-def test_a_torch_for_other_gpus_says_so(tmp_path, monkeypatch, line, vendor):
+def test_a_torch_for_other_gpus_says_so(tmp_path, monkeypatch, line, vendor, why):
     (tmp_path / "version.py").write_text(f"cuda = None\n{line}\n")
     found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: found)
-    reason = unsupported_reason(cell(device="cuda"), [])
-    assert ("are not supported" in reason) == bool(vendor)
+    assert why in unsupported_reason(cell(device="cuda"), [])
     assert gpus.unsupported_vendor() == vendor
     assert gpus.cuda_devices() == []
 
@@ -117,6 +122,42 @@ def test_old_devices_and_drivers_name_the_index_to_use(monkeypatch, gpu, cuda, r
     monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: cuda)
     problem = unsupported_reason(cell(), [gpu])
     assert (problem is None) if reason is None else re.search(reason, problem)
+
+
+def test_a_driver_with_the_package_for_forward_compatibility_is_asked(monkeypatch):
+    """Libraries of a newer CUDA beside an older driver, as in NVIDIA's containers, work on devices of data centres."""
+    asked = []
+
+    def answers(command, **_):
+        asked.append(command[-1])
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: "13.0")
+    monkeypatch.setattr(applicable.subprocess, "run", answers)
+    applicable.torch_can_use_devices.cache_clear()
+    old, new = (Gpu("NVIDIA L4", "GPU-l", 1, (8, 9), driver) for driver in ("535.104.05", "580.65.06"))
+    assert unsupported_reason(cell(), [new]) is None
+    assert asked == [], "it takes seconds"
+    assert unsupported_reason(cell(), [old]) is None
+    assert "is_available()" in asked[0]
+    applicable.torch_can_use_devices.cache_clear()
+
+
+def test_devices_that_a_cell_does_not_use_do_not_keep_it_from_running(monkeypatch):
+    """A small card for the screen beside the one for work."""
+    monkeypatch.setattr("scaleproof.measure.machine.applicable.torch_cuda_version", lambda: "13.0")
+    screen = Gpu("NVIDIA GeForce GTX 1050", "GPU-s", 2**31, (6, 1))
+    assert unsupported_reason(cell(precision="bf16"), [H100, screen]) is None
+    assert "compute capability 6.1" in unsupported_reason(cell(precision="bf16", geometry="1x2"), [H100, screen])
+
+
+def test_ranks_count_devices_as_nvml_does(monkeypatch):
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")  # so that what is set below is undone
+    monkeypatch.delenv("CUDA_DEVICE_ORDER")
+    monkeypatch.setattr(gpus, "torch_cuda_version", lambda: "13.0")
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml())
+    gpus.cuda_devices()
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
 def test_documents_and_campaigns_for_old_devices_name_the_same_index(repository):
@@ -218,6 +259,32 @@ def test_a_part_of_a_device_is_a_device(monkeypatch, variable, expected):
     monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert gpus.cuda_devices() == expected
+
+
+class CutNvml(Nvml):
+    """The same device in MIG mode."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        return "whole" if uuid == "GPU-1" else super().nvmlDeviceGetHandleByUUID(uuid)
+
+    def nvmlDeviceGetMigMode(self, handle):
+        if handle != "whole":
+            raise self.NVMLError
+        return 1, 1
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, index):
+        return f"MIG-{7 + index}"
+
+
+@pytest.mark.parametrize("variable", [None, "0", "GPU-1", "MIG-7"])
+def test_of_a_device_that_is_cut_cuda_sees_the_first_part(monkeypatch, variable):
+    """What is planned and locked is what ranks will use, not the whole of its memory."""
+    monkeypatch.setitem(sys.modules, "pynvml", CutNvml())
+    monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert gpus.cuda_devices() == [Gpu("NVIDIA A100 MIG 3g.20gb", "MIG-7", None, (8, 0), "580.1")]
 
 
 class LostNvml(Nvml):

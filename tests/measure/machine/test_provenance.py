@@ -13,7 +13,6 @@ def test_provenance_is_complete(repository, monkeypatch):
     assert len(found["code_sha256"]) == 64
     assert found["env"]["torch_version"].startswith("2.")
     assert found["hardware"]["cpu_count"] >= found["hardware"]["cpu_allowed"] >= 1
-    assert 0 <= found["host"]["cpu_busy_before"] <= 1
     assert str(Path.home()) not in json.dumps(found)
 
 

@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.errors import UserError
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import dp, fsdp, zero
 from scaleproof.measure.strategy.optimizer import make_optimizer
@@ -63,8 +64,35 @@ def test_an_optimizer_that_cannot_clip_is_not_asked_to(execution):
     assert "grad_scale" not in vars(strategy.optimizer)
 
 
+def test_gradients_of_a_cuda_graph_are_added_to_tensors_that_stay():
+    """What the graph itself has made is overwritten when it runs again, with the next micro-batch."""
+    chosen = cell({"global_batch": 8, "micro_batch": 4}, compile="reduce-overhead")
+    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    places = [parameter.grad.data_ptr() for parameter in strategy.module.parameters()]
+    plain = Single(cell({"global_batch": 8, "micro_batch": 4}), build(chosen), torch.device("cpu"))
+    torch.manual_seed(1)
+    for step in range(3):
+        for boundary in (False, True):
+            tokens = torch.randint(300, (4, 17))
+            losses = [each.micro_step(tokens, boundary) for each in (strategy, plain)]
+            torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
+        for each in (strategy, plain):
+            each.update(step)
+    assert [parameter.grad.data_ptr() for parameter in strategy.module.parameters()] == places
+    assert not any(parameter.grad.any() for parameter in strategy.module.parameters())
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2"])
+def test_cuda_graphs_are_refused_where_tensors_move(strategy):
+    with pytest.raises(UserError, match="reduce-overhead is for strategy single"):
+        cell(strategy=strategy, compile="reduce-overhead")
+
+
 def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
-    """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it."""
+    """Without a mesh torch takes the accelerator of the machine, and moves a CPU cell's parameters to it.
+
+    It moves parts as they are sharded: the whole of a model need not fit on a device.
+    """
     meshes = []
 
     def sharded(module: nn.Module, mesh=None, **_: object) -> nn.Module:
@@ -72,6 +100,7 @@ def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
         return module
 
     monkeypatch.setattr(fsdp, "fully_shard", sharded)
+    monkeypatch.setattr(nn.Module, "to", None)
     monkeypatch.setattr(fsdp, "init_device_mesh", lambda device, shape: (device, shape))
     chosen = cell(strategy="fsdp")
     monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: chosen.sharing_devices)

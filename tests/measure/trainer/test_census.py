@@ -39,6 +39,7 @@ def test_nodes_of_a_graph_are_counted_by_thread():
         (True, "OptimizedModule"),
         ("loss", "LossHead"),
         ("max-autotune", "OptimizedModule with max_autotune"),
+        ("reduce-overhead", "OptimizedModule with triton.cudagraphs"),
     ],
 )
 def test_what_is_compiled_is_read_back(value, parts):

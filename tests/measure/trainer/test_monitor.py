@@ -79,6 +79,16 @@ def test_devices_are_named_by_uuid_and_sampled_at_both_ends(watched):
     assert found["throttled"] == {}
 
 
+def test_throttling_that_may_not_be_read_is_unknown_and_not_none(watched):
+    nvml = FakeNvml()
+
+    def refused(handle):
+        raise nvml.NVMLError("Insufficient Permissions")
+
+    nvml.nvmlDeviceGetCurrentClocksThrottleReasons = refused
+    assert watched(nvml)["throttled"] is None
+
+
 def test_energy_is_the_counters_where_the_integral_agrees(watched):
     nvml = FakeNvml()
     found = watched(nvml)

@@ -11,9 +11,8 @@ from torch.optim import AdamW
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.corpus.plan import held_out
+from scaleproof.measure.corpus.plan import SamplePlan, held_out
 from scaleproof.measure.corpus.reader import open_split
-from scaleproof.measure.launch import local
 from scaleproof.measure.machine import gpus
 from scaleproof.measure.model.build import build
 from scaleproof.measure.reference.samples import checksum
@@ -22,9 +21,10 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import classify
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
+from scaleproof.measure.trainer.first_look import losses_as_built
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _larger_side
-from scaleproof.measure.trainer.session import Session
+from scaleproof.measure.trainer.session import Session, nvml_uuid
 from scaleproof.measure.trainer.world import NotApplicable, WrongWorld
 
 
@@ -53,44 +53,6 @@ def test_memory_runs_out_in_many_words(text, kind):
 def test_a_rank_that_cannot_run_the_cell_says_so():
     assert classify(NotApplicable("no kernels")) == "not_applicable"
     assert classify(torch.OutOfMemoryError("x")) == "oom"
-
-
-@pytest.mark.parametrize(
-    ("execution", "devices", "threads"),
-    [
-        ({"strategy": "zero2-offload", "geometry": "1x4"}, 4, 4),
-        ({"strategy": "zero2-offload", "geometry": "1x1"}, 4, 16),
-        ({"strategy": "zero2-offload", "geometry": "1x1"}, 0, 1),
-        ({"strategy": "zero2-offload", "device": "cpu"}, 4, 1),
-        ({"strategy": "zero2", "geometry": "1x4"}, 4, 1),
-    ],
-)
-def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution, devices, threads):
-    chosen = cell(**execution)
-    assert local.threads_per_rank(chosen, 16, devices) == threads
-    assert local.environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
-
-
-@pytest.mark.parametrize(
-    ("execution", "cores", "gpus", "processes"),
-    [
-        ({"geometry": "1x8", "strategy": "ddp"}, 104, 8, "13"),
-        ({"geometry": "1x1"}, 104, 8, "32"),
-        ({"geometry": "1x8", "strategy": "dp"}, 16, 8, "16"),
-        ({"geometry": "1x8", "strategy": "ddp"}, 4, 8, "1"),
-        ({"geometry": "1x2", "strategy": "ddp"}, 4, 0, None),
-        ({"geometry": "1x2", "strategy": "ddp", "device": "cpu"}, 4, 8, None),
-    ],
-)
-def test_ranks_share_the_cores_that_compile(tmp_path, monkeypatch, execution, cores, gpus, processes):
-    """Each of eight would otherwise start 32 processes; a rank on a CPU is bound to its cores."""
-    monkeypatch.delenv(local.COMPILERS, raising=False)
-    assert local.environment(cell(**execution), tmp_path, cores, gpus).get("TORCHINDUCTOR_COMPILE_THREADS") == processes
-
-
-def test_a_users_number_of_compiling_processes_stays(tmp_path, monkeypatch):
-    monkeypatch.setenv(local.COMPILERS, "5")
-    assert local.environment(cell(), tmp_path, 16, 1)[local.COMPILERS] == "5"
 
 
 @pytest.fixture
@@ -136,6 +98,14 @@ def test_a_rank_is_bound_to_the_cores_of_its_devices_node(rank, monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append(cores))
     assert rank._device(cell(), gpus=1) == torch.device("cuda", 0)
     assert (asked, bound, rank.near_cores) == (["MIG-11-22"], [[2, 3]], [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("name", "uuid"), [("NVIDIA A100-SXM4-80GB", "GPU-7"), ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "MIG-7")]
+)
+def test_a_part_of_a_device_has_a_name_of_its_own(name, uuid):
+    """As NVML writes it; torch gives the number alone."""
+    assert nvml_uuid(SimpleNamespace(name=name, uuid="7")) == uuid
 
 
 def test_the_cores_of_a_node_are_read_from_nvmls_masks(monkeypatch):
@@ -342,6 +312,25 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
         measure._probed_step(SimpleNamespace(steps=steps, compiled=False), 3)
 
 
+def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkeypatch):
+    """It may fit in shards: that nobody could look at it before ends nothing."""
+    workload = {"model": {"layers": 1, "width": 32, "heads": 2, "context": 32}, "tokenizer": "bpe-512", "seq_len": 32}
+    (chosen,) = expand(Campaign.model_validate({"title": "x", "workload": workload}))
+    file = open_split(tokens, "train", chosen.workload)
+    model, device = build(chosen), torch.device("cpu")
+    moves = []
+
+    def too_large(to: torch.device) -> None:
+        moves.append(to)
+        if len(moves) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(model, "to", too_large)
+    plan = SamplePlan(file.samples, chosen.batch.global_, 1)
+    assert losses_as_built(model, plan, file, device) == []
+    assert len(moves) == 2, "back to where it was"
+
+
 def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
     chosen = expand(Campaign.model_validate({"title": "x", "workload": {"tokenizer": "bpe-512", "seq_len": 32}}))[0]
 
@@ -388,8 +377,3 @@ def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():
     small, large = [torch.zeros(2), torch.zeros(3)], [torch.zeros(8), torch.zeros(12)]
     assert _larger_side((large, small, "group")) == 80
     assert _larger_side((torch.zeros(5), torch.zeros(10), 1)) == 40
-
-
-def test_ranks_of_one_machine_meet_without_its_name(tmp_path):
-    """torchrun --standalone would otherwise use the host's full name, which isolated nodes cannot resolve."""
-    assert "--local-addr=127.0.0.1" in local.command(cell(), tmp_path / "request.json")

@@ -3,6 +3,7 @@
 from scaleproof.auditor.checks import (
     comparability,
     copies,
+    efficiencies,
     execution,
     feasibility,
     figures,
@@ -41,6 +42,7 @@ MODULES = (
     step_work,
     identities,
     ratios,
+    efficiencies,
     formulas,
     products,
     figures,

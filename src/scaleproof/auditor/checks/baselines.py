@@ -132,7 +132,7 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
         return False
     if base.tokens is not None and base.tokens == run.tokens:
         return True
-    if name_of_work(base.name) != name_of_work(run.name):
+    if name_of_work(base.name) != name_of_work(run.name):  # names of other work: the files must say that it is the same
         return all(getattr(run, name) is not None for name in ("model", "dataset"))
     return True
 

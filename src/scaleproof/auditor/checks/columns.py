@@ -123,7 +123,7 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
     if upright is not None:
         yield upright
-    if width > 2 and 0 < len(cells) <= MOST_COLUMNS:
+    if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]
         on_side = _table(["", *headings], [head, *at], turned[1:], [head] * (width - 1), on_side=True)

@@ -37,7 +37,6 @@ NO_NUMBERS = ("failed", "not_applicable")
     )
 )
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
-    """A baseline has the engine and the precision of the run: else a speed-up mixes these with scaling."""
     for base, run, different in _baseline_differences(context, PROGRAM):
         if different:
             published = context.is_published(base, run)
@@ -57,7 +56,6 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
-    """A baseline has the commit, launcher, device and versions of the run."""
     for base, run, different in _baseline_differences(context, ENVIRONMENT):
         for package in sorted(base.versions.keys() & run.versions.keys()):
             base_version, version = base.versions[package], run.versions[package]
@@ -99,7 +97,6 @@ def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differe
     )
 )
 def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
-    """Runs of equal work on equally many devices differ in one thing only: else their difference has several causes."""
     recorded = (
         run
         for run in context.runs
@@ -176,7 +173,6 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
-    """No two files have the same run id and rate: they are copies of one run, which counts once."""
     identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
     for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
         if len(copies) > 1:
@@ -245,7 +241,6 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
-    """A run whose optimizer is offloaded says so in its name: it measures the bus and the CPU's Adam."""
     for run in context.runs:
         if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
             yield Flag(
@@ -264,7 +259,6 @@ def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
-    """The micro-batch of the engine's configuration is the one that the loader feeds."""
     for run in context.runs:
         if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
             yield Flag(
@@ -285,7 +279,6 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
-    """Runs with one configuration hash have one batch: else it is a hash of the file, not of what ran."""
     hashed = (run for run in context.runs if run.config_sha256)
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}

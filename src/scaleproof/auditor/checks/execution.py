@@ -30,7 +30,6 @@ NOT_FINITE = Code(
     )
 )
 def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
-    """No profiler or debugging was on in a timed run. Runs with the same settings are one finding."""
     by_settings: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         if run.debug_settings:
@@ -51,7 +50,6 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def validation_was_made(context: AuditContext) -> Iterator[Flag]:
-    """No validation loss is exactly 0: that is a validation that did not happen."""
     for run in context.runs:
         zeros = ["best_val_loss"] if run.best_val_loss == 0 else []
         zeros += [f"epoch {span.index}" for span in run.timed_spans if span.val_loss == 0]

@@ -113,7 +113,6 @@ def _names_device(pattern: str, device: str) -> bool:
     )
 )
 def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
-    """Memory that a run reports is what its steps needed, not what is left after them."""
     for run in context.runs:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
         if reported and used and reported < min(AFTER * used, used - CONTEXT_BYTES):

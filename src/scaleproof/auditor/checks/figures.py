@@ -21,18 +21,24 @@ WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
 MOST_ROWS = 300  # of a table that are compared one by one
 MOST_TABLES = 60  # of a file, likewise
 ORDER: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
+ORDER_OF_RATES: tuple[Statistic, ...] = ("min", "median", "max")  # 99 % of a rate may be what 99 % of the steps reach
 MEAN_BETWEEN: tuple[Statistic, ...] = ("min", "mean", "max")
 DIGITS = 10  # significant digits that two rows do not share by chance
 SERIES = 3  # different figures that two series do not share by chance
 
 
+# GB of the largest device of a name, by the data sheets of NVIDIA.
+LARGEST_MEMORY = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
+GIGA = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
+OF_DEVICE = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
+
 FIGURE_IMPOSSIBLE = Code(
     "figure-impossible",
     "invalid",
     what="A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the "
-    "minimum.",
+    "minimum; more memory than the device has.",
     detected="Utilization, share of communication or of memory above 1, whatever the rounding; min, median, "
-    "percentiles and max of one figure that fall.",
+    "percentiles and max of one figure that fall; memory of one device above that of the largest of its name.",
     seen="",
     repair="Look at what the figure is a share or a statistic of.",
 )
@@ -57,13 +63,27 @@ def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
             if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
                 statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
                 statistics.setdefault(quantity.statistic, quantity)
-        for statistics in by_figure.values():
-            for order in (ORDER, MEAN_BETWEEN):
+        for (kind, *_), statistics in by_figure.items():
+            for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
                 present = [statistics[name] for name in order if name in statistics]
                 for low, high in pairwise(present):
                     if interval(low).low > interval(high).high * WHOLE:
                         evidence = f"{low.heading} {printed(low)} is above {high.heading} {printed(high)}"
                         yield Flag(f"{describe(row)}: {evidence}", [place(row)], severity="suspect")
+
+
+@of_evidence.check(FIGURE_IMPOSSIBLE)
+def memory_is_there(context: AuditContext) -> Iterator[Flag]:
+    """No device used more memory than the largest of its name has."""
+    for table in context.tables:
+        for row in (row for row in table.rows if row.measured):
+            device = row.words.get("device") or table.words.get("device") or ""
+            size = next((size for name, size in LARGEST_MEMORY.items() if name in device.replace("-", " ").split()), 0)
+            for used in row.all_of("memory_bytes"):
+                of_one = used.per_device or (row.devices == 1 and used.per_device is None)
+                if size and of_one and OF_DEVICE.search(used.heading) and interval(used).low > size * GIGA:
+                    evidence = f"{used.heading} {printed(used)}; {device} has at most {size} GB"
+                    yield Flag(f"{describe(row)}: {evidence}", [place(row)])
 
 
 def _is_share(quantity: Quantity) -> bool:
@@ -173,7 +193,6 @@ def _significant(quantity: Quantity) -> str:
     )
 )
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
-    """A table with measured rows has no rows that say of themselves that nobody measured them."""
     marks = {"projected", "theoretical", "estimated", "reference"}
     for table in context.tables:
         marked = [row for row in table.rows if row.remarks & marks]
@@ -195,7 +214,6 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
-    """Tables of measurements state a spread or how often they were repeated."""
     bare = []
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
@@ -244,7 +262,6 @@ def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
     )
 )
 def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
-    """Rates of several strategies are at one batch."""
     for table in context.tables:
         groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
         for row in table.rows:

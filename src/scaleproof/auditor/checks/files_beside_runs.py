@@ -75,7 +75,6 @@ def _inclusive_times(context: AuditContext, table: OperatorTable) -> Flag:
     )
 )
 def one_poller(context: AuditContext) -> Iterator[Flag]:
-    """In a log of a monitor the clock of a device never goes back: else a second poller writes into the same file."""
     for log in context.evidence.gpu_logs:
         # Two, or one in a hundred, may have another cause.
         if log.backwards > max(2, 0.01 * log.samples):
@@ -105,7 +104,6 @@ def files_were_read(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
-    """Runs that failed are named, in one finding: they have no numbers."""
     failed = [run for run in context.runs if run.details.get("status") == "failed"]
     if failed:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)

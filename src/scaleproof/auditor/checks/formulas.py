@@ -18,6 +18,7 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_foll
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -115,13 +116,16 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"
-            yield from _over_rows(source, rule, base, devices, is_meant)
+            yield from _over_rows(source, rule, base, devices, target.kind if is_meant else None)
 
 
 def _over_rows(
-    source: FigureColumn, rule: str, base: Rows, devices: Figures | None, is_meant: bool
+    source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """A column over that of the row `base` of each row, and the other way round; x and / devices, where known."""
+    """A column over that of the row `base` of each row, and the other way round; x and / devices, where known.
+
+    `meant`: the kind of the column that is to follow, where nothing else than this source can be meant.
+    """
     known = base >= 0
     there = source.figures[base]
     there = Figures(np.where(known, there.low, np.nan), np.where(known, there.high, np.nan))
@@ -131,12 +135,12 @@ def _over_rows(
     for upwards in (True, False):
         ratio = source.figures / there if upwards else there / source.figures
         both = (source.texts, cells) if upwards else (cells, source.texts)
-        expected = 2 if is_meant and upwards == (family(source) != "time") else usual
-        yield Formula(name, one, ratio, expected, *both)
+        expected = 2 if meant and upwards == (family(source) != "time") else usual
+        yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, *both)
         if devices is not None:
             more = devices / devices[base]
             yield Formula(f"{name}, x devices", one, ratio * more, 0, *both)
-            yield Formula(f"{name}, / devices", one, ratio / more, usual, *both)
+            yield Formula(f"{name}, / devices", one, ratio / more, expected if meant == "efficiency" else usual, *both)
 
 
 def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
@@ -197,6 +201,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     readings = {}
     for scale in scales:
         readings[f"{scale} of"] = figures.scaled(scale)
+        if column.kind == "efficiency":
+            continue
         readings[f"{scale} more"] = figures.scaled(scale, 1.0)
         readings[f"{scale} less"] = figures.scaled(-scale, 1.0)
     return readings
@@ -297,8 +303,11 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
+        value = float(usual.formula.values.middle[i])
+        plain = is_speedup and usual.stated is target.figures
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
+            corrected=Correction(value=round(value, 4), unit="x", derivation=usual.formula.name) if plain else None,
         )

@@ -8,18 +8,19 @@ from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_
 from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
 from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
-from scaleproof.ground.facts.peaks import TERA
+from scaleproof.ground.facts.peaks import DEVICES, TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, number
 
+CONSTANT = 0.01  # relative difference of two figures that are one peak
 APART = 0.03  # relative difference that printing, medians and means do not explain
-CONSTANT = 0.01  # products that are one number
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
 OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
-ROWS = 4  # rows that are needed to say that one of them stands out
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
 
+
+PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
 
 TOTALS_DISAGREE = Code(
     "totals-disagree",
@@ -43,8 +44,13 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
         for row in rows:
-            for evidence in filter(None, (*_sums(row), _steps_per_s(row), _energy(row), _tokens(row))):
+            products = (_steps_per_s(row), _energy(row, "total_time_s"), _tokens(row), _trained(row))
+            for evidence in filter(None, (*_sums(row), *products)):
                 yield Flag(f"{describe(row)}: {evidence}", [place(row)])
+        with_energy = [row for row in rows if _has_energy(row, "time_s")]
+        wrong = [(row, evidence) for row in with_energy if (evidence := _energy(row, "time_s"))]
+        if 2 * len(wrong) <= len(with_energy):  # else it is another time: of a step, of an epoch
+            yield from (Flag(f"{describe(row)}: {evidence}", [place(row)]) for row, evidence in wrong)
 
 
 def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
@@ -107,9 +113,13 @@ def _steps_per_s(row: ReportedRow) -> str:
     return f"{printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
 
 
-def _energy(row: ReportedRow) -> str:
+def _has_energy(row: ReportedRow, time: str) -> bool:
+    return all(known(row, kind) for kind in ("power_w", time, "energy_j"))
+
+
+def _energy(row: ReportedRow, time_kind: str) -> str:
     """A sentence where power x time is not the energy, whether the power is of all devices or of one; else ""."""
-    power, time, energy = (known(row, kind) for kind in ("power_w", "total_time_s", "energy_j"))
+    power, time, energy = (known(row, kind) for kind in ("power_w", time_kind, "energy_j"))
     if power is None or time is None or energy is None or not multiplies(power, time, energy):
         return ""
     product = interval(power) * interval(time)
@@ -133,13 +143,27 @@ def _tokens(row: ReportedRow) -> str:
     return f"{evidence}, given are {printed(tokens)}"
 
 
+def _trained(row: ReportedRow) -> str:
+    """A sentence where more tokens were trained on than the rate, even if it is of one device, allows in the time."""
+    tokens, rate, time = (known(row, kind) for kind in ("tokens", "tokens_per_s", "total_time_s"))
+    if tokens is None or rate is None or time is None or not multiplies(rate, time):
+        return ""
+    product = interval(rate) * interval(time)
+    most = product if rate.per_device is False else product * (row.devices or 1)
+    is_known = row.devices is not None or rate.per_device is False
+    if not is_known or interval(tokens).low <= most.high * (1 + SLOWEST_RANKS):
+        return ""
+    return f"{printed(rate)} x {printed(time)} = {integer(product.middle)} tokens, given are {printed(tokens)}"
+
+
 @of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
 def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
     """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
     for table in context.tables:
+        common_peaks = _peaks_of_rows(table.rows)
         for row in table.rows:
-            device = row.words.get("device") or table.words.get("device")
-            peaks = known_peaks(device)
+            named = row.words.get("device") or table.words.get("device")
+            peaks = known_peaks(named) if named else common_peaks
             share, flops = known(row, "mfu"), known(row, "flops_per_s")
             if not (row.measured and peaks and share and flops and multiplies(share, flops)):
                 continue
@@ -148,6 +172,7 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
                 continue
             highest = max(peaks)
             right_share = readings[0].middle / highest
+            device = named or "the device of the other rows"
             corrected = Correction(
                 value=round(100 * right_share, 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
             )
@@ -159,6 +184,19 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
                 severity="suspect",
                 corrected=corrected if len(readings) == 1 else None,
             )
+
+
+def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
+    """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
+    pairs = [(known(row, "mfu"), known(row, "flops_per_s"), row) for row in rows if row.measured]
+    implied = [
+        _flops_of_one(flops, row.devices or 1)[0] / interval(share) for share, flops, row in pairs if share and flops
+    ]
+    if any("device" in row.words for row in rows):
+        return set()
+    counts = {peak: sum(one.contains(peak, CONSTANT) for one in implied) for peak in PEAKS}
+    most = max(counts.values(), default=0)
+    return {peak for peak, count in counts.items() if count == most >= max(2, MOST * (len(implied) - count))}
 
 
 def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:

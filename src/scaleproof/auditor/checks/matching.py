@@ -167,8 +167,7 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
     index = runs_index(evidence.runs)
     for table in (table for table in evidence.tables if table.checked):
         for row in table.rows:
-            name = run_of(row, index) if row.devices and row.measured else None
-            if name in unknown and row.devices:
+            if row.devices and row.measured and (name := run_of(row, index)) in unknown:
                 yield unknown[name], row.devices
 
 

@@ -25,6 +25,9 @@ class PrintedInterval:
             return PrintedInterval(self.low * other.low, self.high * other.high)
         return PrintedInterval(self.low * other, self.high * other)
 
+    def __add__(self, other: float) -> "PrintedInterval":
+        return PrintedInterval(self.low + other, self.high + other)
+
     def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
         if isinstance(other, PrintedInterval):
             return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))

@@ -29,9 +29,16 @@ TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
 DEVICES = ("devices", "processes")
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
+CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
+CALLED = 2.5  # the same, where one is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
-INVERTED = ((TIMES, TIMES, 1), (RATES, TIMES, -1), (RATES, RATES, 1))
-CERTAIN = 6.0  # evidence that two columns are
+INVERTED = (
+    (TIMES, TIMES, 1, CERTAIN),
+    (RATES, TIMES, -1, CERTAIN),
+    (RATES, RATES, 1, CERTAIN),
+    (("speedup",), TIMES, -1, CALLED),
+    (("speedup",), RATES, 1, CALLED),
+)
 # Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
 IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
     (RATES, TIMES, 1, (DEVICES, BATCHES)),
@@ -158,7 +165,6 @@ class Agreement:
     )
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
-    """Products that are one number in most rows of a table are so in all."""
     for table in context.evidence.tables:
         for figures in figure_tables(table):
             yield from _outliers(figures)
@@ -167,11 +173,11 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
 
 def _inverted(figures: FigureTable) -> Iterator[Flag]:
     """Two times, or a time and a rate, of which one falls as the other rises, or the other way round."""
-    for first, second, exponent in INVERTED:
+    for first, second, exponent, certain in INVERTED:
         for one, other in product(_of(figures, first), _of(figures, second)):
             agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.places))))
             in_order = one is not other and figures.columns.index(one) < figures.columns.index(other)
-            if (in_order or first != second) and agreement.evidence >= CERTAIN and not agreement.odd.any():
+            if (in_order or first != second) and agreement.evidence >= certain and not agreement.odd.any():
                 sign = " x " if exponent == 1 else " / "
                 examples = [f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]]
                 yield Flag(
@@ -209,6 +215,8 @@ def _outliers(figures: FigureTable) -> Iterator[Flag]:
 def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
     """Whether two columns are of one quantity, of two programs or variants: their ratio is no constant."""
     a, b = one.meaning, other.meaning
+    if "latency_s" in (a.kind, b.kind):
+        return True  # of what, nothing says
     return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
 
 

@@ -90,7 +90,6 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
-    """A claimed change is between arms of several runs: two single runs always differ."""
     for claim in context.claims("change"):
         arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
         if all(arms) and any(len(arm) == 1 for arm in arms):
@@ -113,7 +112,6 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
-    """A published communication time is not below zero: such a one is a difference of two runs, and no time."""
     for claim in context.claims("communication_time"):
         if claim.values["value"] < 0:
             how = f" ({claim.values['how']})" if "how" in claim.values else ""
@@ -132,7 +130,6 @@ def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
-    """P = (1 - 1/S) / (1 - 1/N) is a fraction only where S is 1 or more."""
     for claim in context.claims("amdahl"):
         fraction, speedup = recomputed(context, claim), claim.values["speedup"]
         if fraction is None:
@@ -219,7 +216,6 @@ def _of_one_total(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[s
     )
 )
 def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
-    """Computing and communicating take no longer than the step that they are parts of."""
     for claim in context.claims("step_parts"):
         step_s = recomputed(context, claim)
         compute_s, communication_s = claim.values["compute"], claim.values["communication"]
@@ -245,7 +241,6 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
-    """Claimed parameters of a GPT-2 are those of its shape, with the head tied to the token table or not."""
     for claim in context.claims("parameters"):
         values = claim.values
         if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
@@ -305,7 +300,6 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
-    """Each claim names runs or profiles whose files are here: it could not be checked otherwise."""
     profiles = [table.name for table in context.evidence.operator_tables]
     claims = context.evidence.published_claims
     names = {claim.values[key] for claim in claims for key in ("of", "over") if key in claim.values}
@@ -329,7 +323,6 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
-    """Figures of sentences are found in the tables and runs beside them."""
     evidence = context.evidence
     measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
     index = evidence_index(evidence) if measured else FigureIndex([])

@@ -1,4 +1,4 @@
-"""Speed-ups and efficiencies, printed or implied by rates and times: of tables, of reports and of runs."""
+"""Speed-ups, printed or implied by rates and times: of tables, of reports and of runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from scaleproof.auditor.checks.rows import (
     describe,
     figure,
     place,
-    places,
     printed,
     series_of,
 )
@@ -31,7 +30,6 @@ ONE = PrintedInterval(0.995, 1.005)
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 SLOWER = 0.98
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
-NEAR = 0.3  # relative difference within which a ratio without a marked baseline is of the same figures
 PERCENT = 100.0
 
 SPEEDUP_NOT_IN_TABLE = Code(
@@ -50,11 +48,11 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for table in context.tables:
         for series in series_of(table):
-            if _is_over_fewest(series, "speedup") and not unequal_work(series.rows):
+            if is_over_fewest(series, "speedup") and not unequal_work(series.rows):
                 yield from _speedups(series)
 
 
-def _is_over_fewest(series: RowSeries, kind: str) -> bool:
+def is_over_fewest(series: RowSeries, kind: str) -> bool:
     """Whether printed ratios ("speedup" or "efficiency") are over the rows with the fewest devices, all marked 1.
 
     A second speed-up of 1 means that each number of devices has a baseline of its own, another strategy.
@@ -72,11 +70,12 @@ def _speedups(series: RowSeries) -> Iterator[Flag]:
         ratios = series.ratios(row, devices)
         if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
             continue
-        follows = ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in ratios)
-        if any(ratio.gives(interval(stated) / PERCENT, APART) for ratio in ratios):
+        follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
+        in_percent = interval(stated) / PERCENT
+        if any(ratio.gives(in_percent, APART) or ratio.gives(in_percent + 1, APART) for ratio in ratios):
             follows += "; the figure is in percent"
         yield Flag(
-            f"{describe(row)}: speed-up {printed(stated)} over {_over(series)}, but the table gives {follows}",
+            f"{describe(row)}: speed-up {printed(stated)} over {base_of(series)}, but the table gives {follows}",
             [place(row)],
             corrected=_speedup_of(row, series, devices),
         )
@@ -87,11 +86,11 @@ def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correcti
     for kinds in (RATES, STEADY, MEASURED):
         ratios = series.ratios(row, devices, kinds)
         if ratios:
-            return _one_figure(ratios, f"against {_over(series)}")
+            return one_figure(ratios, f"against {base_of(series)}")
     return None
 
 
-def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
+def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
     """The most precise ratio (over `devices`, for an efficiency) as a correction; None where ratios do not agree."""
     values = [ratio.readings[0] for ratio in ratios]
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
@@ -102,157 +101,19 @@ def _one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit
     return Correction(value=rounded, unit=unit, derivation=f"{best.heading} {derivation}")
 
 
-def _over(series: RowSeries) -> str:
+def base_of(series: RowSeries) -> str:
     """The baseline of a series, for people."""
     more = len(series.bases) - 1
     return describe(series.bases[0]) + (f" and {more} more of its size" if more else "")
 
 
-def _printed(ratio: Ratio) -> str:
+def in_words(ratio: Ratio) -> str:
     return " or ".join(times(reading.middle) for reading in ratio.readings)
 
 
 def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
     """Whether the rows state different epochs or steps: a ratio of their total times is then no speed-up."""
     return any(len({row.value(kind) for row in rows}) > 1 for kind in ("epochs", "steps"))
-
-
-@of_evidence.check(
-    Code(
-        "efficiency-not-in-table",
-        "suspect",
-        what="A scaling efficiency is not the speed-up beside it divided by the devices.",
-        detected="speed-up / (devices / devices of the baseline) differs from the printed efficiency by more than its "
-        "rounding and 2 %.",
-        seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
-        repair="Divide by how many times the devices of the baseline there are.",
-    ),
-    Code(
-        "baseline-below-one",
-        "invalid",
-        what="The baseline of a table has a speed-up or an efficiency other than 1 over itself: everything is divided "
-        "by a wrong number of devices.",
-        detected="The row with speed-up 1 has the printed efficiency 1 / (its devices), and so the others.",
-        seen="a table whose smallest row, on two devices, has an efficiency of 50 %.",
-        repair="Divide by devices / devices of the baseline.",
-    ),
-)
-def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
-    """efficiency = speed-up / (devices / devices of the baseline), by the printed speed-up or by any rate or time."""
-    for table in context.tables:
-        efficiencies = []
-        for series in series_of(table):
-            of_series = _efficiencies(series)
-            flag = _by_all_devices(of_series, series)
-            if flag is not None:
-                yield flag
-            else:
-                efficiencies += of_series
-        wrong = [efficiency for efficiency in efficiencies if not efficiency.follows]
-        # Where most are wrong, the table has another definition.
-        if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
-            yield from map(_wrong_efficiency, wrong)
-
-
-@dataclass(frozen=True)
-class _Efficiency:
-    """A printed efficiency beside what it may follow from."""
-
-    row: ReportedRow
-    series: RowSeries
-    stated: Quantity
-    devices: float  # over the baseline's
-    speedup: Quantity | None  # that the row prints, where it is right itself
-    measured: list[Ratio]  # by the rates and times of the row
-
-    @property
-    def follows(self) -> bool:
-        """Whether it is the printed speed-up over the devices, else a measured ratio over them."""
-        stated = interval(self.stated) * self.devices
-        if self.speedup is not None:
-            return stated.meets(interval(self.speedup))
-        return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it is of the size of what the measured figures give: otherwise it may be of something else."""
-        stated = interval(self.stated) * self.devices
-        return any(ratio.gives(stated, NEAR) for ratio in self.measured)
-
-    @property
-    def by_all_devices(self) -> bool:
-        """Whether the speed-up was divided by all devices, though the baseline has several."""
-        speedup = interval(self.speedup) if self.speedup else ONE
-        return interval(self.stated).meets(speedup / (self.row.devices or 1))
-
-    @property
-    def corrected(self) -> Correction | None:
-        """The efficiency by the printed speed-up, else by the measured ratios where these agree."""
-        if self.speedup is None:
-            return _one_figure(self.measured, f"against {_over(self.series)}, / {self.devices:g}", self.devices, "%")
-        value = PERCENT * interval(self.speedup).middle / self.devices
-        derivation = f"{printed(self.speedup)} / {self.devices:g}"
-        return Correction(value=round(value, 1), unit="%", derivation=derivation)
-
-
-def _efficiencies(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of a series that can be held against something; [] where its baseline is not 100 %."""
-    by_speedup = _is_over_fewest(series, "speedup")
-    unmarked = not any(figure(base, kind) for base in series.bases for kind in ("speedup", "efficiency"))
-    if not (by_speedup or unmarked or _is_over_fewest(series, "efficiency")):
-        return []
-    rows = [(base, 1.0) for base in series.bases] + list(series.larger())
-    efficiencies = []
-    for row, devices in rows:
-        stated = figure(row, "efficiency")
-        measured = [] if unequal_work(series.rows) else series.ratios(row, devices)
-        speedup = figure(row, "speedup") if by_speedup else None
-        if speedup is not None and measured and not any(r.gives(interval(speedup), APART) for r in measured):
-            speedup = None  # it is wrong itself
-        if stated is not None and (speedup is not None or measured):
-            one = _Efficiency(row, series, stated, devices, speedup, measured)
-            if not unmarked or one.is_near:
-                efficiencies.append(one)
-    return efficiencies
-
-
-def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """The finding that all speed-ups are divided by all devices, though the baseline has several; else None."""
-    size = series.bases[0].devices or 1
-    stated = [row for row in rows if row.speedup is not None]
-    larger = [row for row in stated if row.devices > 1 and row.by_all_devices and not row.follows]
-    if size == 1 or not larger or len(larger) < sum(row.devices > 1 for row in stated):
-        return None
-    corrected = larger[-1].corrected
-    below_one = [row for row in stated if row.devices == 1 and row.by_all_devices]
-    if below_one:
-        return Flag(
-            f"{_over(series)}: speed-up 1 and efficiency {printed(below_one[0].stated)}; the speed-ups are divided by "
-            f"all devices, the baseline has {size}",
-            places(row.row for row in stated),
-            "baseline-below-one",
-            corrected=corrected,
-        )
-    if len(larger) == 1:
-        return None
-    return Flag(
-        f"{_over(series)}: speed-up 1 on {size} devices; the efficiencies of all others are their speed-ups over all "
-        f"devices, not over how many times {size} they have",
-        places(row.row for row in larger),
-        "efficiency-not-in-table",
-        corrected=corrected,
-    )
-
-
-def _wrong_efficiency(wrong: _Efficiency) -> Flag:
-    """The finding on an efficiency that does not follow."""
-    if wrong.speedup is not None:
-        follows = f"its speed-up is {printed(wrong.speedup)}"
-    else:
-        follows = "the table gives " + ", ".join(f"{ratio.heading}: {_printed(ratio)}" for ratio in wrong.measured)
-    name, stated = describe(wrong.row), printed(wrong.stated)
-    evidence = f"{name}: efficiency {stated}, but {follows} with {wrong.devices:g} times the devices"
-    return Flag(evidence, [place(wrong.row)], "efficiency-not-in-table", corrected=wrong.corrected)
 
 
 @dataclass(frozen=True)
@@ -270,7 +131,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     """The speed-up of each larger row: as stated, if the table does not contradict it, else by its rates and times."""
     for table in context.tables:
         for series in series_of(table):
-            by_speedup = _is_over_fewest(series, "speedup")
+            by_speedup = is_over_fewest(series, "speedup")
             if not by_speedup and any(figure(base, "speedup") for base in series.bases):
                 continue  # they are over another baseline
             for row, devices in series.larger():
@@ -279,13 +140,13 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
                     ratio = interval(stated)
                     slower, text = ratio.high < SLOWER, _with_sign(stated)
-                elif ratios and all(comparable(row, base, devices) for base in series.bases):
+                elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                     ratio = hull(r.hull for r in ratios)
                     slower = _takes_longer(row, series, devices)
                     text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
                 else:
                     continue
-                evidence = f"{describe(row)}: {text} over {_over(series)} with {devices:g} times the devices"
+                evidence = f"{describe(row)}: {text} over {base_of(series)} with {devices:g} times the devices"
                 yield _Speedup(ratio, devices, slower, evidence, [place(row)])
 
 
@@ -356,7 +217,6 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     )
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
-    """Rows of a series did equal work; a printed speed-up is no ratio of total times of unequal work."""
     for table in context.tables:
         for series in series_of(table):
             yield from _unequal(series)

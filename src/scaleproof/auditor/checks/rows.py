@@ -24,8 +24,11 @@ WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend")
 WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
 # Words that only say how large a configuration is; figures with their units.
 SIZE_WORD = re.compile(
-    r"[\d.]+[a-z%]{0,4}|x|\d*x?gpus?\d*|\d*x?(?:devices?|nodes?|workers?|ranks?|processes|accelerators?|cards?)\d*|"
+    r"[\d.]+(?:%|x|k|m?s)?|x|\d*x?gpus?\d*|\d*x?(?:devices?|nodes?|workers?|ranks?|processes|accelerators?|cards?)\d*|"
     r"single|multi|one|two|four|eight|sixteen|s|ms|sec|seconds|with|on|and|the|per|total|n|np|ws"
+)
+STRATEGY_WORDS = frozenset(
+    ("baseline", "data", "ddp", "deepspeed", "distributed", "dp", "fsdp", "fsdp2", "horovod", "parallel", "pytorch")
 )
 SETTING = re.compile(r"(?<![\d.])\d+(?![\d.])")  # a whole number; results have decimals
 
@@ -42,6 +45,11 @@ class RowSeries:
         """The rows with the fewest devices; several where a size was measured several times."""
         fewest = self.rows[0].devices
         return tuple(row for row in self.rows if row.devices == fewest)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the smallest rows have no strategy, and the others one: a program of their own, perhaps."""
+        return self.bases[0].words.get("strategy") != self.rows[-1].words.get("strategy")
 
     @property
     def baseline(self) -> ReportedRow | None:
@@ -79,8 +87,26 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
     for row in table.rows:
         if row.measured and row.devices:
             groups[work_of(row, table)].append(row)
+    _lend_single_devices(groups)
     series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
     return [s for s in series if len(s.bases) < len(s.rows)]
+
+
+def _lend_single_devices(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
+    """Put rows of one device without a strategy below each strategy that has none: it has nothing to divide."""
+    alone = {
+        _without_strategy(key): rows
+        for key, rows in groups.items()
+        if key[0] in (None, "single") and all(row.devices == 1 for row in rows)
+    }
+    for key, rows in groups.items():
+        if all(row.devices != 1 for row in rows):
+            groups[key] = [*alone.get(_without_strategy(key), []), *rows]
+
+
+def _without_strategy(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    _, *others, text = key
+    return (*others, text - STRATEGY_WORDS)
 
 
 def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
@@ -91,11 +117,12 @@ def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
 
 
 def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
-    """Words that say something about the row beyond its figures and its size: notes, variants, names."""
+    """Words that say something about the row beyond its figures, its size and its device: notes, variants, names."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
-    words = re.split(r"[^a-z0-9.]+", " ".join(texts).lower())
-    return frozenset(word for word in words if word and not SIZE_WORD.fullmatch(word))
+    words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", " ".join(texts).lower()))
+    device = row.words.get("device", "").lower().split()
+    return frozenset(word for word in words if word and word not in device and not SIZE_WORD.fullmatch(word))
 
 
 def figure(row: ReportedRow, kind: str) -> Quantity | None:

@@ -71,7 +71,6 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def identical_losses(context: AuditContext) -> Iterator[Flag]:
-    """Ranks print losses of their own, as they have samples of their own."""
     single: dict[int, list[float]] = defaultdict(list)  # step -> losses of runs with one device
     for run in context.runs:
         if run.world_size == 1:
@@ -179,7 +178,6 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
-    """Under nn.DataParallel the loader's batch is counted once, as the total, and not once a device."""
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
@@ -226,7 +224,6 @@ def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     )
 )
 def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
-    """Only one configuration can be the baseline of a run; where several can, none is taken."""
     for run, candidates in context.baselines.ambiguous:
         settling = listed(fields_that_settle(run, candidates)) or "a claims file that names it"
         names = listed(candidate.name for candidate in candidates)
@@ -244,7 +241,6 @@ def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
-    """The number of devices is known for each run that says how fast it was, where there are several runs."""
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
@@ -266,7 +262,6 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
-    """An epoch is in a file once, and epochs are in order: otherwise two runs wrote to one file."""
     for run in context.runs:
         indices = [span.index for span in run.timed_spans if span.index is not None]
         twice = [epoch for epoch, count in Counter(indices).items() if count > 1]

@@ -1,5 +1,6 @@
 """Rows and columns that sum up others: a mean lies between its parts, a total is no less than its largest part."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ NEAR = 3.0  # factor beyond which a figure is of something else
 ROUNDING = 0.005
 APART = 0.02  # from every mean that there is
 FEWEST = 2
+FEWEST_SHARES = 3
+WHOLE = 100.0  # %
 FIRST = 6  # of the figures that a sentence lists
 NEVER_SUMMED = (
     "_per_s",
@@ -90,8 +93,28 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
     for table in context.evidence.tables:
         for figures in figure_tables(table) if not table.cut_off else ():
+            yield from () if figures.on_side else _shares(figures)
             for k, column in enumerate(figures.columns):
                 yield from _of_column(figures, k, column)
+
+
+def _shares(figures: FigureTable) -> Iterator[Flag]:
+    """The rows whose shares of a whole do not sum up to 100 %, where those of most rows do."""
+    shares = [c for c in figures.columns if c.is_in_percent and c.kind not in ("speedup", "efficiency", "change")]
+    sums = [sum(_printed(c.texts[i]) for c in shares) for i in range(len(figures.places))]
+    whole = [abs(total - WHOLE) <= len(shares) / 2 for total in sums]
+    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or sum(whole) < 2 * (len(whole) - sum(whole)):
+        return
+    for i, total in enumerate(sums):
+        if abs(total - WHOLE) > APART * WHOLE + len(shares) / 2:
+            parts = " + ".join(c.texts[i] for c in shares)
+            yield Flag(f"{figures.names[i]}: {parts} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
+
+
+def _printed(text: str) -> float:
+    """The one figure of a cell as it is printed; NaN where there is none."""
+    figures = figures_of(text)
+    return figures[0].value if len(figures) == 1 else math.nan
 
 
 def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
@@ -110,7 +133,7 @@ def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[F
     for one in summaries:
         wrong = not one.is_any and exemplary and len(one.parts) + exemplary > FEWEST + 1
         if (one.is_impossible and (exemplary or figures.on_side)) or wrong:
-            yield _flag(figures, one, corrected=bool(exemplary))
+            yield _flag(figures, one, corrected=bool(exemplary) or not one.is_total)
 
 
 def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
@@ -137,7 +160,7 @@ def _can_be(summary: Summary, figures: FigureTable) -> bool:
 
 
 def _flag(figures: FigureTable, one: Summary, corrected: bool) -> Flag:
-    """The finding on one figure. `corrected`: whether other figures show which mean or total is meant."""
+    """The finding on one figure. `corrected`: whether it is known which mean or total is meant."""
     what = "the total" if one.is_total else "the mean"
     parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])
     more = ", ..." if len(one.parts) > FIRST else ""

@@ -37,7 +37,6 @@ FIRST = 1.15  # ratio of the first epoch's time to the others'
     )
 )
 def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
-    """Step times are not 1, 2, ... p times a base time, repeatedly: else the clock restarts every p-th step only."""
     for run in context.runs:
         steps = run.logged_steps.having("seconds")
         times = steps.values("seconds")
@@ -223,7 +222,6 @@ def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
     )
 )
 def sampled_steps(context: AuditContext) -> Iterator[Flag]:
-    """Where only every n-th micro-step is timed, some of these update the weights. One finding for each run."""
     for run in context.runs:
         flags = (flag for span in run.timed_spans if (flag := _missed_updates(run, span)))
         first = next(flags, None)
@@ -265,7 +263,6 @@ def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
-    """A 95th percentile is of twenty sampled steps or more. One finding for each run."""
     for run in context.runs:
         for span in run.timed_spans:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):
@@ -294,7 +291,6 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
-    """A rate leaves out the first epoch or steps, which allocate, connect and compile. One finding for each run."""
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")

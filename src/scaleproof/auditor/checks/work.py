@@ -227,7 +227,6 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     )
 )
 def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
-    """optimizer steps = micro-steps / accumulation, rounded either way."""
     for run in context.runs:
         for span in run.timed_spans:
             if span.optimizer_steps is None or not (span.micro_steps and run.accumulation):
@@ -283,7 +282,6 @@ def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 )
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
-    """Flag the stated mean rate of several epochs, in tokens/s, that is not all their tokens over all their time."""
     for run in context.runs:
         stated = run.details.get("mean_rate")
         seconds = run.seconds

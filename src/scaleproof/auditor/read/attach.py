@@ -15,7 +15,6 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_names import complete_from_name
 
-CHUNK = 1 << 20
 SHARED = 0.6  # of the headings that pieces of one table have in common
 
 

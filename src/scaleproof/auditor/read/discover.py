@@ -163,7 +163,6 @@ def _read(reading: Reading, path: Path, name: str) -> None:
     """Read one file by what it begins with; ignore what has no results. Raises UnreadableFile."""
     evidence = reading.evidence
     start = text_files.head(path)
-    evidence.bytes_read += path.stat().st_size
     named = path.name in GENERIC or path in evidence.named_files
     if not start.strip(b"\0 \t\r\n"):
         if named:

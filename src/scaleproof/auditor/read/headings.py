@@ -89,8 +89,15 @@ def column_of(heading: str) -> TableColumn:
     kind = _KIND_OF.get(remaining)
     if kind not in SCOPED_KINDS:
         kind = _KIND_OF.get(phrase) or kind
-    if kind is None and (unit is not None or column.statistic is not None):
-        kind, unit = _by_unit(phrase, unit)
+    if unit is not None and (kind is None or kind in _TIMES):  # "step (ms)" is a time, though a step is none
+        kind, unit = _by_unit(phrase, unit) if unit.dimension == "time" or kind is None else (kind, unit)
+    if kind is None and unit is not None and unit.dimension in ("time", "rate"):  # "p95 (ms)"
+        statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")  # "95% (ms)"
+        if statistic is not None and remaining == "figure":
+            column.statistic = statistic
+            kind = "latency_s" if unit.dimension == "time" else "rate"
+    if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
+        kind, unit = "time_s", unit_of(printed)
     if kind is None and (whole := rate_of(printed)):
         kind, unit = "rate", whole
         column.per_device = whole.per_device

@@ -18,7 +18,6 @@ from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, t
 MARKS = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
 ENGINE = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
-NOTEBOOK = ("cells", "nbformat")
 
 
 def read_json(

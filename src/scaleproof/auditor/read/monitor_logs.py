@@ -15,7 +15,6 @@ MILLISECOND = 1e-3
 MICROSECOND = 1e-6
 UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
 SELF_TIME = ("self device time total", "self cuda time total")
-MIB = 2.0**20
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
 # A line of `nvidia-smi --query-gpu=... --format=csv,noheader`: a time stamp, and at least a percentage or an amount of
 # memory.
@@ -63,15 +62,11 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
     stamp = columns.index("timestamp") if "timestamp" in columns else None
     samples = DeviceSamples()
     for record in csv.reader(line.replace("\0", "") for line in lines):
-        used = _cell(record, utilization)
-        held = _cell(record, memory)
-        if used is None and held is None:
+        if _cell(record, utilization) is None and _cell(record, memory) is None:
             continue
         device = record[index].strip() if index is not None and index < len(record) else "0"
         at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
-        samples.add(
-            device, None if used is None else used / 100, None if held is None else held * MIB, at, index is not None
-        )
+        samples.add(device, at if index is not None else None)
     return samples.log(name)
 
 
@@ -110,24 +105,16 @@ class DeviceSamples:
         self._devices: Counter[str] = Counter()
         self._last: dict[str, float] = {}
         self._backwards = 0
-        self._busy: list[float] = []
-        self._memory = 0.0
 
-    def add(self, device: str, used: float | None, held: float | None, at: float | None, separate: bool) -> None:
-        """Count one sample: `used` is the busy share (0 to 1), `held` the memory in bytes, `at` the time in seconds.
-        `separate`: samples name their devices, so that times of one device can run backwards.
-        """
+    def add(self, device: str, at: float | None) -> None:
+        """Count one sample. `at`: its time in seconds, where samples name their devices and have one."""
         self._devices[device] += 1
-        if used is not None:
-            self._busy.append(used)
-        self._memory = max(self._memory, held or 0.0)
-        if at is not None and separate:
+        if at is not None:
             self._backwards += at < self._last.get(device, at)
             self._last[device] = at
 
     def log(self, name: str) -> GpuLog:
-        mean = sum(self._busy) / len(self._busy) if self._busy else None
-        return GpuLog(name, self._devices.total(), len(self._devices), self._backwards, mean, self._memory or None)
+        return GpuLog(name, self._devices.total(), len(self._devices), self._backwards)
 
 
 def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
@@ -138,9 +125,7 @@ def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
         parts = line.split()
         if not parts or line.lstrip().startswith("#") or len(parts) != len(columns):
             continue
-        row = dict(zip(columns, parts, strict=True))
-        used, held = figure(row.get("sm")), figure(row.get("fb"))
-        samples.add(row["gpu"], None if used is None else used / 100, None if held is None else held * MIB, None, True)
+        samples.add(dict(zip(columns, parts, strict=True))["gpu"], None)
     return samples.log(name)
 
 

@@ -154,7 +154,6 @@ class OperatorTable:
     inclusive_s: float  # device time, nested operators counted again and again
     self_s: float  # device time of the kernels alone; annotations and operators that only launch them left out
     steps: int | None  # that were profiled
-    stated_self_s: float | None = None  # "Self CUDA time total" printed below it
 
 
 @dataclass(slots=True)
@@ -165,8 +164,6 @@ class GpuLog:
     samples: int
     devices: int
     backwards: int  # times at which the clock of one device's samples went backwards
-    mean_utilization: float | None = None  # 1 is busy all the time
-    peak_memory_bytes: float | None = None
 
 
 @dataclass(slots=True)
@@ -195,8 +192,7 @@ StatedKind = Literal["speedup", "change", "efficiency", "mfu", "rate", "time", "
 class StatedFigure:
     """A figure that a sentence of a README, a report or a caption states. What it is about is matched by the audit.
 
-    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster, more, or as `wording`
-    says),
+    `value` is in base units: a ratio for `speedup`, a fraction for `change` (positive: faster or more),
     `efficiency`, `mfu` and `share`; per second for `rate`; seconds for `time`; bytes for `memory`.
     """
 
@@ -207,7 +203,6 @@ class StatedFigure:
     sentence: str
     file: str
     line: int
-    wording: str = ""  # "faster", "slower", "reduction", "higher", ...: which way a change goes
     devices: int | None = None  # "on 4 GPUs"
     over_devices: int | None = None  # "than on 1", "1 to 4 GPUs", "vs. a single GPU"
     words: dict[str, str] = field(default_factory=dict)  # strategy, precision, model, device that the sentence names
@@ -267,7 +262,6 @@ class Evidence:
     traces: list[str] = field(default_factory=list)  # of Nsight Systems or torch.profiler: another command's
     traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
     named_files: set[Path] = field(default_factory=set)  # files that were named one by one
-    bytes_read: int = 0
 
     @property
     def anything(self) -> bool:

@@ -219,7 +219,6 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
             return None
         resolution += (value - low) / 2
         value = (low + value) / 2  # of a range the middle
-    wording = (groups.get("way") or "").lower()
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
     figure = StatedFigure(
         kind,
@@ -229,7 +228,6 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         sentence.strip()[:400],
         file="",  # set by the caller, as its line
         line=0,
-        wording=wording,
     )
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
     for pattern, bound in BOUNDS:

@@ -22,7 +22,7 @@ from scaleproof.auditor.read.row_figures import (
 )
 from scaleproof.auditor.read.spreads import states_spread
 from scaleproof.auditor.read.units import unit_of
-from scaleproof.auditor.read.words import Description, described
+from scaleproof.auditor.read.words import Description, described, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
@@ -115,6 +115,8 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     """Add to a table what its section and caption say of all rows."""
     around = described(" . ".join([*grid.section[-1:], grid.caption]))
     table.words = around.words
+    if device := only_device(grid.above):
+        table.words.setdefault("device", device)
     table.figures = [
         Quantity(kind, float(number), str(number), grid.caption or table.heading)
         for kind, number in around.numbers.items()

@@ -153,6 +153,12 @@ def described(text: str) -> Description:
     return result
 
 
+def only_device(text: str) -> str | None:
+    """Return the one device that a text names; None where it names none or several."""
+    names = {" ".join(m[1].split()).upper() for m in _DEVICE.finditer(text)}
+    return names.pop() if len(names) == 1 else None
+
+
 def _count_devices(text: str, result: Description) -> None:
     """Add the number of devices that a text states, or that it states several; "single" and a chip of Apple are one."""
     if m := _NODES_BY_DEVICES.search(text):

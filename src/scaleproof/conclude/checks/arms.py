@@ -31,7 +31,6 @@ of_arms: Register[Arms] = Register(lambda arms: [arms.name], lambda arms: [arms.
     )
 )
 def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
-    """Flag a comparison unless A and B differ in every pair, A and A in none, and all pairs have the same two arms."""
     alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
     apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
     problems = []

@@ -14,6 +14,8 @@ from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.machine.network import short_host
 
+# What a census says was compiled, by `execution.compile`.
+COMPILED = {"loss": "LossHead", "max-autotune": "with max_autotune", "reduce-overhead": "with triton.cudagraphs"}
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
 
 
@@ -67,7 +69,6 @@ def parameters_of(run: MeasuredRun) -> int:
     )
 )
 def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless every rank's model has as many parameters as the configured shape, and trains all of them."""
     expected = parameters_of(run)
     counted = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
@@ -97,7 +98,6 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that makes other operations than configured, or than rank 0, in probed steps or window."""
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):
@@ -305,7 +305,7 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
-    expected = {"loss": "LossHead", "max-autotune": "with max_autotune"}.get(str(execution["compile"]))
+    expected = COMPILED.get(str(execution["compile"]))
     if expected and expected not in census.compiled:
         compiled = census.compiled or "none of these parts"
         yield f"compiled was {compiled}, though execution.compile is {execution['compile']}"

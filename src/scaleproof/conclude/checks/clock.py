@@ -187,7 +187,6 @@ def window_of_budget(run: MeasuredRun) -> float | None:
     )
 )
 def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank whose window has another length by the time of day than by the monotonic clock."""
     for rank in run.metrics.ranks:
         if "window_start_monotonic_s" in rank:
             length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
@@ -211,7 +210,6 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each host whose ranks did not begin the window at the same time."""
     starts: dict[str, list[float]] = defaultdict(list)
     for rank in run.metrics.ranks:
         if "window_start_epoch_s" in rank:

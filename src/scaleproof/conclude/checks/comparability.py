@@ -83,7 +83,6 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag a campaign whose runs differ in code, versions, environment variables or hardware: the fields that do."""
     recorded = [dict(provenance(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
     for fields in recorded:
@@ -110,7 +109,6 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag each run whose rate is far from the median of its cell's repeats: it is shown, never dropped silently."""
     for repeats in _groups(runs, lambda run: run.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)

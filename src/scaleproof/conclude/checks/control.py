@@ -31,7 +31,6 @@ STEPS = 4  # that make a habit
     )
 )
 def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose steps do more, or take longer, than a bare loop and the exchange of gradients explain."""
     habit = _habit(run)
     if habit:
         yield Flag(f"{habit}{_beside_the_bare_loop(run)}")

@@ -26,7 +26,6 @@ TOLERANCE = {"fp32": 2e-3, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
     )
 )
 def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose ranks scored other held-out samples than those of the configuration, each of them once."""
     validation = run.metrics.validation
     if validation is None:
         return
@@ -52,7 +51,6 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run whose last validation loss differs from that of the reference run of the same training."""
     for group in same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later

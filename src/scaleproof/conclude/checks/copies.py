@@ -121,7 +121,6 @@ def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
     )
 )
 def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each pair of runs that used the same device at the same time."""
     spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
     for place, (start, end, first) in enumerate(spans):
         for later_start, _, second in islice(spans, place + 1, None):
@@ -227,7 +226,6 @@ def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag the first cell whose last run began hours before the first of another: cells are to be measured in turns."""
     times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
     for run in runs:
         times[run.metrics.cell].append(started(run))
@@ -256,7 +254,6 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose metrics, launcher's record and RUN_COMPLETE.txt do not belong together."""
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
     seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none

@@ -26,7 +26,6 @@ LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
     )
 )
 def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each corpus whose second reading gave other tokens than the runs have."""
     for reading, readers in _readings(runs):
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
@@ -47,7 +46,6 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
     )
 )
 def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each corpus that has many of its documents several times, or whose tokens have hardly any entropy."""
     for reading, readers in _readings(runs):
         shared = reading.validation_in_training or 0.0
         if shared > MOST_SHARED:

@@ -45,7 +45,6 @@ def sampling_error(cpu_s: float) -> float:
     )
 )
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each host on which other programs took much CPU time in the window; of older records, just before it."""
     if all("machine_busy_s" in rank for rank in run.metrics.ranks):
         yield from _busy_in_window(run)
         return
@@ -88,7 +87,6 @@ def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first CPU rank whose cores others took while it wanted them; not of ranks that share cores."""
     ranks = _on_cores(run)
     if _shared(ranks):
         return
@@ -114,7 +112,6 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run on one host whose CPU ranks all left their cores idle for much of the window."""
     ranks = _on_cores(run)
     is_one_host = len({rank["host"] for rank in ranks}) == 1
     all_watched = len(ranks) == len(run.metrics.ranks)
@@ -144,7 +141,6 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that slept for a noticeable part of a step in both probed steps."""
     if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
@@ -174,7 +170,6 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run on CPUs where one rank took far more processor time than the others, in probed steps as well."""
     ranks, window = run.metrics.ranks, run.metrics.window
     all_watched = len(_on_cores(run)) == len(ranks)
     if len(ranks) < 2 or not all_watched or window.wall_time_s < LONG_ENOUGH_S:

@@ -25,7 +25,6 @@ LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
     )
 )
 def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first GPU whose counted energy is not the integral of its power, or not its mean power x the window."""
     wall = run.metrics.window.wall_time_s
     for rank in run.metrics.ranks:
         for gpu in rank.get("gpus") or []:

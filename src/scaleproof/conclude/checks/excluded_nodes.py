@@ -21,7 +21,6 @@ of_excluded_node: Register[ExcludedNode] = Register(lambda excluded: [excluded.n
     )
 )
 def nodes_were_left_out(excluded: ExcludedNode) -> Iterator[Flag]:
-    """Flag a node that the driver left out, with the jobs that failed there and why."""
     in_order = sorted(excluded.jobs, key=lambda job: (len(job), job))  # numbers as text: by length, they are in order
     jobs = ", ".join(f"{job} {excluded.jobs[job]}" for job in in_order)
     yield Flag(f"the driver left this node out after {plural(len(excluded.jobs), 'job')} had failed there ({jobs})")

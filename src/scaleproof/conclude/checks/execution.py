@@ -23,7 +23,6 @@ LOW = {"bf16": "bfloat16", "fp16": "float16"}
     )
 )
 def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each kind of collective whose logical bytes in a probed step are not those of the strategy's formula."""
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
@@ -75,7 +74,6 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     )
 )
 def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose matrix products, or whose stored weights or optimizer state, are of another precision."""
     precision = run.metrics.training_config.precision
     dtypes = run.metrics.dtypes
     expected = LOW.get(precision, "float32")
@@ -115,7 +113,6 @@ def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     )
 )
 def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless the optimizer updated the weights once in each step of the window; fp16 may skip some."""
     window = run.metrics.window
     missing = window.skipped_optimizer_steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
@@ -139,7 +136,6 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose model FLOPs exceed the peak of its devices."""
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12

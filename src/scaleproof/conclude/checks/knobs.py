@@ -77,7 +77,6 @@ MATTERS_TO: dict[str, tuple[str, ...]] = {
     )
 )
 def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag pairs of cells that differ in one key of `execution` alone, and not in what the census saw of it."""
     first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
     for key, trace in TRACES.items():
         groups: dict[str, list[MeasuredRun]] = defaultdict(list)

@@ -55,7 +55,6 @@ def device_bytes(text: str) -> float:
     )
 )
 def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose weights, gradients and optimizer state take far less or more memory than the formula says."""
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
     is_offloaded = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step

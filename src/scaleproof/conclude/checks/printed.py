@@ -88,7 +88,6 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     )
 )
 def loss_moves(run: TimedRun) -> Iterator[Flag]:
-    """Flag a run whose printed loss is one number throughout, with enough digits to show a change."""
     losses = run.window["loss"]
     if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all():
         return
@@ -112,7 +111,6 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
     )
 )
 def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag the cells whose printed times cover the least and the most of the launcher's time, where these differ."""
     shares: dict[str, list[float]] = defaultdict(list)  # cell -> part of the launcher's time, of each run
     for run in runs:
         if window_s := _window_by_two_clocks(run):
@@ -143,6 +141,5 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def start_up_is_left_out(run: TimedRun) -> Iterator[Flag]:
-    """Flag a run that was timed as a whole, its start-up included."""
     if run.metrics.unit == "runs":
         yield Flag(f"the whole run of {seconds(run.metrics.window.wall_time_s)} was timed, its start-up with it")

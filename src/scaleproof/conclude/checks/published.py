@@ -34,7 +34,6 @@ MOST_QUOTED = 4  # figures in the evidence of a flag
     )
 )
 def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run with figures that their inputs do not give, or settings that it states differently in two places."""
     wrong = [
         f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
         for name, recorded, computed in figures(run)

@@ -102,7 +102,6 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag a campaign whose runs lie in two groups of rates, relative to the best of their cell, with none between."""
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
@@ -138,7 +137,6 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     )
 )
 def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag a campaign whose repeats resemble the one before: their mean rates, relative to their cells', correlate."""
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return
@@ -160,7 +158,6 @@ def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Fla
     )
 )
 def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose step times correlate with the step before them."""
     times = run.step_times
     if len(times) < FEWEST_STEPS:
         return

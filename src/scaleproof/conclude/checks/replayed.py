@@ -254,7 +254,6 @@ def _sum(checksums: list[str]) -> str:
     )
 )
 def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose validation loss is not that of the replay."""
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
@@ -284,7 +283,6 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag runs of which fewer steps are compared with the replay than usual, once for each reason."""
     runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for reason in _not_compared(run):

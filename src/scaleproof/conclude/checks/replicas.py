@@ -23,7 +23,6 @@ from scaleproof.measure.machine.network import short_host
     )
 )
 def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag ranks whose weights are not, bit by bit, those of the first rank with the same kind of device."""
     by_device: dict[str, dict[int, str]] = defaultdict(dict)
     for rank, census in enumerate(run.metrics.census or []):
         if census.weights is not None:

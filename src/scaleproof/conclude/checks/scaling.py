@@ -66,7 +66,6 @@ def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
     )
 )
 def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
-    """Flag each size whose provenance differs from the baseline's, with the fields that do."""
     for point in series.points:
         fields = point.incomparable
         if fields:

@@ -29,7 +29,6 @@ SEPARATE = 0.05  # part of the steps of either side that may be out of its place
     )
 )
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank that does not have each configured step once, those of the warm-up first."""
     if _is_as_written(run):
         return
     work = run.metrics.config["work"]
@@ -74,7 +73,6 @@ def _is_as_written(run: MeasuredRun) -> bool:
     )
 )
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run with a step that is far too short: all do the same work, none can in a tenth of the time."""
     times, median_s = run.step_times, run.median_step_s
     shortest_s = float(times.min())
     # What a step cannot do without: on CPUs its processor time, where a busy machine made most steps longer than that.
@@ -99,7 +97,6 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run with a step from which on all others take a different time."""
     times = run.step_times
     place = shift_of(times)
     if place is not None:

@@ -49,7 +49,6 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless the steps of its slowest rank add up to the window's wall time: none missing, none twice."""
     wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall:
@@ -70,7 +69,6 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose ranks are slow by turns: the slowest rank's time of each step, added up, exceeds the window."""
     wall = run.metrics.window.wall_time_s
     total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall:
@@ -88,7 +86,6 @@ def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose window is too short."""
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {seconds(wall, 2)}")
@@ -105,7 +102,6 @@ def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose ranks wait for their tokens, from request to arrival, for more than a small part of a step."""
     window = run.metrics.window
     share = window.data_wait_mean_s / window.step_time_mean_s
     most = WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING
@@ -129,7 +125,6 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
     ),
 )
 def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run of which two ranks share a core."""
     cores = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
     if len(cores) != len(set(cores)):
         yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")
@@ -154,7 +149,7 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for run in runs:
         for rank in run.metrics.ranks:
             for gpu in rank.get("gpus") or []:
-                slowed = {name: share for name, share in gpu["throttled"].items() if share > THROTTLED}
+                slowed = {name: share for name, share in (gpu["throttled"] or {}).items() if share > THROTTLED}
                 if set(slowed) == {"power_cap"}:
                     capped[run.name] = run
                 elif slowed:

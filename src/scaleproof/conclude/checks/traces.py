@@ -54,7 +54,6 @@ def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
     )
 )
 def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
-    """Flag a cell whose trace was not taken."""
     if traced.profile.status != "ok":
         yield Flag(f"there is no trace: {traced.profile.reason}")
 
@@ -112,7 +111,6 @@ def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
-    """Flag a trace with more or fewer collectives in a step than the dispatcher counted in a probed one of the run."""
     profile = traced.profile
     if profile.status != "ok" or not profile.expected_calls or not profile.steps:
         return
@@ -146,7 +144,6 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
-    """Flag a trace whose steps are not as many, or not as long, as the trainer's own clock says."""
     profile = traced.profile
     if profile.status != "ok" or not profile.per_step or not profile.step_time_ms:
         return
@@ -174,7 +171,6 @@ def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
     )
 )
 def profiler_was_light(traced: TracedCell) -> Iterator[Flag]:
-    """Flag a trace whose steps take much longer under the profiler than in the timed runs of the cell."""
     profile = traced.profile
     if profile.status != "ok" or not traced.timed_ms or not profile.step_time_ms:
         return

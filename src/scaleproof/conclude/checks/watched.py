@@ -61,7 +61,6 @@ of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: 
     )
 )
 def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank that trains no parameter, or on which no update that was looked at changed the weights."""
     for rank in run.ranks:
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
@@ -87,7 +86,6 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run whose ranks have different weights after the last step; not where weights are sharded."""
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
     if len(checksums) > 1:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
@@ -104,7 +102,6 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run with fewer records than ranks in its world, or whose ranks made different numbers of steps."""
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
         return
@@ -125,7 +122,6 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank that trained on one batch several steps in a row."""
     for rank in run.ranks:
         longest = _longest_repetition(rank.batches)
         if longest >= FEWEST_STEPS:
@@ -158,7 +154,6 @@ def _longest_repetition(batches: Sequence[list[int]]) -> int:
     )
 )
 def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first two ranks that take the same batches throughout."""
     first_rank_with: dict[str, int] = {}
     for rank in run.ranks:
         if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):  # too few, or some are unknown
@@ -180,7 +175,6 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank whose steps add up to more than the time that passed."""
     for rank in run.ranks:
         total = sum(rank.step_s)
         # What follows the last step, such as an evaluation, is in the host's time alone.

@@ -25,7 +25,6 @@ PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make 
     )
 )
 def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run with a step that is far longer than the others and takes a noticeable part of the window."""
     times, median_s = run.step_times, run.median_step_s
     lost = float(times.max()) - median_s
     wall = run.metrics.window.wall_time_s
@@ -49,7 +48,6 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run in which every n-th step is slow, and these take a noticeable part of the window."""
     times = run.step_times
     period = period_of(times)
     if period is None:

@@ -33,7 +33,6 @@ from scaleproof.ground.records.run import MeasuredRun
     )
 )
 def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run whose steps are not those of the witness of its cell."""
     runs_of_cell: dict[str, list[MeasuredRun]] = defaultdict(list)  # by the cell's fingerprint
     for run in runs:
         runs_of_cell[run.metrics.fingerprint].append(run)

@@ -25,7 +25,6 @@ from scaleproof.measure.trainer.world import world_mismatch
     )
 )
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose ranks did not consume the samples of the plan, which is made again from the configuration."""
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
@@ -112,7 +111,6 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
     )
 )
 def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag runs whose corpus was not UTF-8 throughout."""
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if damaged:
         data = damaged[0].metrics.data
@@ -132,7 +130,6 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     )
 )
 def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run unless its ranks ran on as many nodes and devices as the cell has, each device once."""
     execution = run.metrics.config["execution"]
     nodes, per_node = geometry_of(run)
     ranks_per_node = 1 if execution["strategy"] == "dp" else per_node

@@ -123,8 +123,8 @@ def interval_score(interval: Interval, measured: float) -> float:
 
     In logarithms, so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
-    low, high, log_measured = math.log(interval.low), math.log(interval.high), math.log(measured)
-    outside = max(0.0, low - log_measured, log_measured - high)  # below, above, or 0 within
+    low, high = math.log(interval.low), math.log(interval.high)
+    outside = max(0.0, low - math.log(measured), math.log(measured) - high)  # below, above, or 0 within
     return high - low + 2 / (1 - interval.level) * outside
 
 

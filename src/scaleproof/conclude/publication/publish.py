@@ -147,7 +147,8 @@ def _copy_workflow(folder: Path, out: Path) -> None:
     if not (project / "Snakefile").is_file():
         return
     origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}  # name in `out` -> file
-    origins |= {f"workflow/rules/{rule.name}": rule for rule in (project / "workflow/rules").glob("*.smk")}
+    included = [project / "workflow/Snakefile", *(project / "workflow/rules").glob("*.smk")]
+    origins |= {str(file.relative_to(project)): file for file in included}
     for name, origin in origins.items():
         if origin.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)

@@ -308,7 +308,11 @@ def _grouped(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
         groups.setdefault((finding.code, finding.severity), []).append(finding)
     return [
         FindingGroup(
-            *(code, severity, _where(group), list(dict.fromkeys(f.advice for f in group)), _occurrences(group)),
+            code=code,
+            severity=severity,
+            where=_where(group),
+            advice=list(dict.fromkeys(finding.advice for finding in group)),
+            occurrences=_occurrences(group),
             in_rows=any(slugs & set(finding.cells) for finding in group),
         )
         for (code, severity), group in groups.items()

@@ -73,6 +73,12 @@ def check(cell: Checked) -> None:
             f"e.g. {bucket + 1}",
             ("execution", "bucket_elements"),
         )
+    if cell.execution.compile == "reduce-overhead" and strategy != "single":
+        raise UserError(
+            f"execution.compile: reduce-overhead is for strategy single; {strategy} moves parameters or gradients that "
+            "a CUDA graph would have to find where they were",
+            ("execution", "compile"),
+        )
     if cell.execution.reduce_dtype == "bf16" and cell.execution.precision != "bf16":
         raise UserError(
             f"execution.reduce_dtype bf16 is for precision bf16, and the cell's is {cell.execution.precision}",

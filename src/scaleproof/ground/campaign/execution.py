@@ -56,10 +56,11 @@ class Execution(Section):
         "none",
         axis="",
     )
-    compile: bool | Literal["loss", "max-autotune"] = key(
+    compile: bool | Literal["loss", "max-autotune", "reduce-overhead"] = key(
         False,
         "torch.compile; its time is in the warm-up. loss: of the loss alone, which is most of the memory traffic "
-        "beside the blocks. max-autotune: with the kernels of products chosen by timing them, in minutes.",
+        "beside the blocks. max-autotune: with the kernels of products chosen by timing them, in minutes. "
+        "reduce-overhead: with CUDA graphs, for short steps of single.",
         "none",
         axis="compile",
     )

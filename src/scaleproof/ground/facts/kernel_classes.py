@@ -41,11 +41,13 @@ CLASSES = {
     ),
     "attention": (
         r"flash|fmha|attention|sdpa|mem_eff|cudnn_generated_fort_native_sdpa",
+        r"^attn_fwd|^bwd_kernel_d[kq]",  # AOTriton's, on AMD's devices
         # cuDNN's attention, which torch prefers on compute capability 9.0, around its flash kernels
         r"cudnn::fusion::(?:compute_dot_do_o|convert_dq)",
     ),
     "gemm": (
         r"gemm|gemv|cutlass|cublas|nvjet|wgmma|xmma|splitK",
+        r"^Cijk_",  # rocBLAS and hipBLASLt
         r"^aten::(?:mm|addmm|bmm|baddbmm|addmv|mv|dot|linear|matmul)$",
     ),
     "norm and loss": (r"layer_?norm|softmax|GammaBeta|rms_?norm|nll_loss|cross_entropy",),

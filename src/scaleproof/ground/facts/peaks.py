@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from scaleproof.ground.errors import UserError
+
 TERA = 1e12
 
 
@@ -71,8 +73,10 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
 def peak(device_name: str, precision: str) -> DevicePeak | None:
     """Dense peak of a device for a precision of FORMATS; None where the device is not listed or has no such format.
 
-    `device_name`: as the driver gives it. Raises ValueError for another precision.
+    `device_name`: as the driver gives it. Raises UserError for another precision.
     """
+    if precision not in FORMATS:
+        raise UserError(f'no peak for precision "{precision}"; allowed: {", ".join(FORMATS)}')
     if PARTS.search(device_name):
         return None
     for pattern, figures, source in DEVICES:

@@ -85,10 +85,6 @@ class Findings(BaseModel):
         """Findings about the figures of a cell: its runs and its place in a scaling series."""
         return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
 
-    def of_trace(self, cell: str) -> list[Finding]:
-        """Findings about the trace of a cell."""
-        return self._by_place.get(("trace", cell), [])
-
     def of_comparison(self, name: str) -> list[Finding]:
         """Findings about an A/B comparison."""
         return self._by_place.get(("comparison", name), [])

@@ -11,7 +11,6 @@
         )
     )
     def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
-        \"\"\"The window takes long enough.\"\"\"
         if run.metrics.window.wall_time_s < SHORTEST_S:
             yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 

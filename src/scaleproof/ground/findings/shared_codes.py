@@ -61,12 +61,3 @@ RUN_COPIED = Code(
     seen="Repeats that were filled up with copies.",
     repair="Remove the copies and run the missing repeats.",
 )
-
-SHARED = (
-    RATE_TIMES_TIME,
-    TOKENS_DIFFER_FROM_BATCHES,
-    SUPER_LINEAR,
-    SLOWER_WITH_MORE,
-    SINGLE_RUN,
-    RUN_COPIED,
-)

@@ -1,10 +1,7 @@
 """`claims.json`, schema 1.0: what the answer of a campaign claims, and the sentences that are written from it."""
 
-from pathlib import Path
-
 from pydantic import Field
 
-from scaleproof.ground.files import read_record
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
 SCHEMA_VERSION = "1.0"
@@ -54,8 +51,3 @@ def word_of(ratio: Estimated) -> str:
     if ratio.spans():
         return "undecided"
     return "faster" if ratio.value > 1 else "slower"
-
-
-def read_claims(path: Path) -> ClaimsReport:
-    """The claims in the file at `path`. Raises UserError where it is missing or damaged."""
-    return read_record(path, ClaimsReport.model_validate_json)

@@ -60,7 +60,7 @@ class RankGpu(TypedDict):
     sm_clock_mhz_mean: NotRequired[SkipValidation[float | None]]
     sm_clock_mhz_min: NotRequired[SkipValidation[float | None]]
     power_w_mean: NotRequired[SkipValidation[float | None]]
-    throttled: NotRequired[SkipValidation[dict[str, float]]]
+    throttled: NotRequired[SkipValidation[dict[str, float] | None]]
     energy_j: NotRequired[SkipValidation[float | None]]
     energy_counter_j: NotRequired[SkipValidation[float | None]]
     energy_integral_j: NotRequired[SkipValidation[float | None]]
@@ -127,7 +127,7 @@ class Host(TypedDict):
 
     hostname: str
     os: str
-    cpu_busy_before: NotRequired[float | None]
+    cpu_busy_before: NotRequired[float | None]  # of older files: ranks count over the window since
 
 
 @with_config(OPEN)

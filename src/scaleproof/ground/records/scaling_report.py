@@ -113,11 +113,6 @@ class RankedCell(ResultPart):
         assert self.relative_to_fastest is not None, self.cell
         return self.relative_to_fastest
 
-    @property
-    def may_be_as_fast(self) -> bool:
-        """Whether the interval of `ratio` allows that it is as fast as the fastest; never without an interval."""
-        return self.ratio.high is not None and self.ratio.high >= 1
-
 
 class Recommendation(ResultPart):
     """Which cell to use, or why none is recommended. Parts: 0.05 is 5 %."""

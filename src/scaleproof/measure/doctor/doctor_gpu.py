@@ -14,7 +14,7 @@ from scaleproof.ground.verdict import Verdict, judged, not_here
 from scaleproof.measure.doctor.doctor import Look
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
-from scaleproof.measure.machine.gpus import Gpu
+from scaleproof.measure.machine.gpus import Gpu, driver_library
 
 MOST_CLOCKS_APART = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
 MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ
@@ -82,18 +82,18 @@ def architecture() -> Verdict:
 
 def uuids() -> Verdict:
     """Whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
-    import pynvml
     import torch
 
     from scaleproof.measure.trainer.session import nvml_uuid
 
-    pynvml.nvmlInit()
+    nvml = driver_library()
+    nvml.nvmlInit()
     names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count())]
     unknown, modes = [], []
     for uuid in names:
         try:
-            modes.append(_compute_mode(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)))
-        except pynvml.NVMLError:
+            modes.append(_compute_mode(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)))
+        except nvml.NVMLError:
             unknown.append(uuid)
     return judge_uuids(names, unknown, modes)
 
@@ -102,7 +102,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
     """How many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
     try:
         return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
-    except (nvml.NVMLError, IndexError):  # a part of a device has none of its own
+    except (nvml.NVMLError, IndexError, AttributeError):  # neither a part of a device nor one of AMD's has one
         return "unknown"
 
 
@@ -118,14 +118,14 @@ def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ())
 
 
 def readable() -> Verdict:
-    """Whether power, clock and utilization can be read, by a sample of the monitor that watches every window."""
+    """Whether power, clock, load and throttling can be read, by a sample of the monitor that watches every window."""
     return judge_readable(_monitored(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
-    """Whether `sample`, what the monitor says of a device, has a value for power, clock and utilization."""
+    """Whether `sample`, what the monitor says of a device, has a value for power, clock, load and throttling."""
     names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
-    missing = [name for name, key in names.items() if sample[key] is None]
+    missing = [name for name, key in (names | {"throttling": "throttled"}).items() if sample[key] is None]
     text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
     advice = "runs are measured, but throttling and energy stay unknown"
     evidence = f"not readable: {', '.join(missing)}" if missing else text
@@ -275,8 +275,8 @@ def pairs() -> Verdict:
     buffers = [torch.empty(COPIED, dtype=torch.uint8, device=torch.device("cuda", index)) for index in range(count)]
     rates = {}
     for first, second in combinations(range(count), 2):
-        source, target = buffers[first], buffers[second]
-        rates[first, second] = _copy_rate(partial(target.copy_, source))
+        with torch.cuda.device(first):  # whose stream copies: the events of another would not wait for it
+            rates[first, second] = _copy_rate(partial(buffers[second].copy_, buffers[first]))
     names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(count)]
     return judge_pairs(rates, links_between(names))
 

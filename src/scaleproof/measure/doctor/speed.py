@@ -162,10 +162,24 @@ def _train(layer: Layer) -> float:
     return token * SAMPLES * layer.seq_len * steps / (clock() - began)
 
 
+def _train_undisturbed(layer: Layer) -> float:
+    """As `_train`; ends this program where a run, which it would disturb, uses the GPU."""
+    if layer.device == "cpu":
+        return _train(layer)
+    from scaleproof.measure.launch.device_lock import device_lock, names_of
+    from scaleproof.measure.machine.gpus import cuda_devices
+
+    def give_up(_: float) -> None:
+        raise SystemExit("a run uses the GPU")
+
+    with device_lock(names_of(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
+        return _train(layer)
+
+
 if __name__ == "__main__":
     question, *words = sys.argv[1:]
     if question == "train":
-        print(f"speed {_train(Layer(**json.loads(words[0]))):.4g}")
+        print(f"speed {_train_undisturbed(Layer(**json.loads(words[0]))):.4g}")
     elif question == "engine":
         print(f"speed {_import(engine=True):.4g}")
     else:

@@ -62,6 +62,8 @@ def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Con
     """In the other process: replay `plan` and send the result. Ends with the first process, when `parent` closes."""
     alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is imported
     from scaleproof.measure.reference.replay import replayed
 
     results.send(replayed(plan, limit_s))

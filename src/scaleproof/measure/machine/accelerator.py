@@ -20,6 +20,12 @@ def backend(device: torch.device) -> str:
     return torch.distributed.get_default_backend_for_device(device)
 
 
+def use(device: torch.device) -> None:
+    """Make this device the one that this thread works on."""
+    if is_accelerator(device):
+        accelerator.set_device_index(device)
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has done all that it was given."""
     if is_accelerator(device):

@@ -4,13 +4,16 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
+import sys
 import sysconfig
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.cores import available_cores
-from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version, unsupported_vendor
+from scaleproof.measure.machine.gpus import Gpu, torch_cuda_version, torch_has_rocm, unsupported_vendor
 
 LEAST_FOR_BF16 = (8, 0)  # compute capability from which TF32 and bf16 exist (Ampere)
 LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates code for
@@ -18,7 +21,9 @@ LEAST_FOR_TRITON = (7, 5)  # the least compute capability that Triton generates 
 CUDA_SUPPORT = {13: ((7, 5), 580), 12: ((5, 0), 525)}
 LEGACY_INDEX = "https://download.pytorch.org/whl/cu126"  # torch for CUDA 12.6: sm_50 to sm_90, drivers from 525
 INSTALL_LEGACY = f"install torch from {LEGACY_INDEX} (PIP_EXTRA_INDEX_URL; docs/gpu.md)"
+INSTALL_AMDSMI = "pip install /opt/rocm/share/amd_smi"
 COMPILERS = ("cc", "gcc", "clang")
+ASKING_S = 120.0  # seconds in which torch must have said whether it can use a device
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
@@ -32,6 +37,8 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
         needed = f"{geometry.devices_per_node} on each node"
         vendor = unsupported_vendor()
         why = f"; this torch is built for GPUs of {vendor}, which are not supported" if vendor else ""
+        if torch_has_rocm():
+            why = f"; this torch is built for AMD's, which amdsmi lists: {INSTALL_AMDSMI}"
         return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible{why}"
     if cell.command is not None:  # what else it needs, its program knows
         return None
@@ -74,11 +81,14 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Why `cell` cannot run on `gpus`, by the oldest of them and the installed torch; None where it can."""
-    execution, oldest = cell.execution, min(gpus, key=lambda gpu: gpu.capability)
+    """Why `cell` cannot run on `gpus`, by the oldest that it uses and the installed torch; None where it can."""
+    execution = cell.execution
+    oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
     if reason:
         return reason
+    if (execution.precision == "tf32" or execution.attention == "cudnn") and torch_has_rocm():
+        return f"{oldest.name} is AMD's, for which torch has neither tf32 nor cuDNN"
     if execution.precision in ("bf16", "tf32") and oldest.capability < LEAST_FOR_BF16:
         return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.precision} needs 8.0"
     if execution.attention in ("flash", "cudnn"):
@@ -101,12 +111,22 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
             f"which starts at {dotted(least)}: {INSTALL_LEGACY}"
         )
     driver = re.match(r"\d+", gpu.driver)
-    if driver and int(driver[0]) < least_driver:
+    if driver and int(driver[0]) < least_driver and not torch_can_use_devices():
         return (
             f"the NVIDIA driver is {gpu.driver}; this torch is built with CUDA {cuda}, which needs {least_driver} or "
-            f"newer: update the driver or {INSTALL_LEGACY}"
+            f"newer, or NVIDIA's package for forward compatibility: update the driver or {INSTALL_LEGACY}"
         )
     return None
+
+
+@cache
+def torch_can_use_devices() -> bool:
+    """Whether torch itself, in a process of its own, finds a device: a driver may be older than its libraries."""
+    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    try:
+        return subprocess.run([sys.executable, "-c", question], capture_output=True, timeout=ASKING_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
@@ -117,6 +137,9 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
     unless it is for one capability (compute_90a) or its family (compute_100f).
     """
     for entry in architectures:
+        amds = re.fullmatch(r"gfx(\d+)([0-9a-f])[0-9a-f]", entry)
+        if amds and (int(amds[1]), int(amds[2], 16)) == capability:
+            return None
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", entry)
         if not match:
             continue

@@ -1,4 +1,4 @@
-"""The CUDA devices of this machine as NVML sees them, before any rank has started. Imports no torch."""
+"""The GPUs of this machine as NVML (or amdsmi) sees them, before any rank has started. Imports no torch."""
 
 import importlib.util
 import math
@@ -13,7 +13,8 @@ from typing import Any
 from scaleproof.ground.errors import UserError
 
 MIG = "MIG-"  # how the UUID of a part of a device begins
-UNSUPPORTED = {"hip": "AMD", "xpu": "Intel"}
+# Variables that hide devices, each from those that the one before has left; of the last two the first that is set.
+AMD_MASKS = (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,24 @@ def cuda_devices() -> list[Gpu]:
     """
     if not torch_has_cuda():
         return []
-    import pynvml
-
+    # Of different devices CUDA puts the fastest first, NVML that on the first bus: ranks shall count as NVML does.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    nvml = driver_library()
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
         return []
     try:
-        devices = [_by_index(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
-        visible = _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"), lambda uuid: _instance(pynvml, uuid))
-    except pynvml.NVMLError as error:
+        visible = [_by_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        for names in AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),):
+            mask = next((os.environ[name] for name in names if name in os.environ), None)
+            visible = _visible(visible, mask, lambda uuid: _instance(nvml, uuid))
+        visible = [_first_part(nvml, gpu) for gpu in visible]
+    except nvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
     finally:
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
     if lost := [gpu.name for gpu in visible if not gpu.uuid]:
         advice = "nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out"
         raise LostDevice(f"{', '.join(lost)}; {advice}")
@@ -96,6 +101,18 @@ def _instance(nvml: Any, uuid: str) -> Gpu | None:
         return None
 
 
+def _first_part(nvml: Any, gpu: Gpu) -> Gpu:
+    """The first instance of a device that is cut into some, which CUDA takes in its place; else the device itself."""
+    if gpu.uuid.startswith(MIG):
+        return gpu
+    with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
+        handle = nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
+        is_cut, _ = nvml.nvmlDeviceGetMigMode(handle)  # now, and after the next reset
+        if is_cut:
+            return _describe(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0), handle)
+    return gpu
+
+
 def _visible(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
@@ -126,23 +143,38 @@ def cores_near(uuid: str) -> list[int]:
     """Logical CPUs of a device's NUMA node that this process may use; empty where NVML or the system does not say."""
     if not hasattr(os, "sched_getaffinity"):
         return []
-    import pynvml
-
+    nvml = driver_library()
     try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         # A bit for each CPU of the machine, in words of 64 bits.
         word_count = math.ceil((os.cpu_count() or 1) / 64)
-        words = list(pynvml.nvmlDeviceGetCpuAffinity(handle, word_count))
-    except pynvml.NVMLError:
+        words = list(nvml.nvmlDeviceGetCpuAffinity(handle, word_count))
+    except nvml.NVMLError:
         return []
     on_node = {64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1}
     return sorted(on_node & os.sched_getaffinity(0))
 
 
+def driver_library() -> Any:
+    """pynvml, or what answers as it does about AMD's devices, where torch was built for those."""
+    if torch_has_rocm():
+        from scaleproof.measure.machine import amd
+
+        return amd
+    import pynvml
+
+    return pynvml
+
+
 def torch_has_cuda() -> bool:
-    """Whether the installed torch was built with CUDA."""
-    return torch_cuda_version() is not None
+    """Whether the installed torch was built with CUDA, or with what calls itself so (ROCm)."""
+    return torch_cuda_version() is not None or torch_has_rocm()
+
+
+def torch_has_rocm() -> bool:
+    """Whether the installed torch was built for AMD's devices."""
+    return _torch_built_for("hip") is not None
 
 
 def torch_cuda_version() -> str | None:
@@ -151,8 +183,8 @@ def torch_cuda_version() -> str | None:
 
 
 def unsupported_vendor() -> str | None:
-    """Whose GPUs torch was built for, where this program does not measure them; None for CUDA and for a CPU."""
-    return next((vendor for name, vendor in UNSUPPORTED.items() if _torch_built_for(name)), None)
+    """Whose GPUs torch was built for, where this program does not measure them; None for all others, and a CPU."""
+    return "Intel" if _torch_built_for("xpu") else None
 
 
 def _torch_built_for(name: str) -> str | None:

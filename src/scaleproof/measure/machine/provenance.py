@@ -47,11 +47,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
         "code_sha256": code_sha256(*MEASURING),
         "command_line": scrub(command_line),
         "env": {"python_version": platform.python_version(), **_versions(), **variables()},
-        "host": {
-            "hostname": socket.gethostname(),
-            "os": platform.platform(),
-            "cpu_busy_before": psutil.cpu_percent(interval=0.3) / 100,  # by others: nothing of this run has started
-        },
+        "host": {"hostname": socket.gethostname(), "os": platform.platform()},
         "hardware": hardware(),
         "scheduler": scheduler_record(job or {}),
     }

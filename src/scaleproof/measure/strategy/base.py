@@ -75,14 +75,19 @@ class Native(Strategy):
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
-        """Move the model to the device, wrap it, and make the optimizer."""
+        """Wrap the model, which moves it to the device, and make the optimizer."""
         self.precision = Precision(self.cell.execution.precision, self.device)
-        self.module = self.wrap(model.to(self.device))
+        self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
+        # A CUDA graph's gradients are overwritten when it runs again: they are added to tensors that are not its own.
+        self.keeps_gradients = self.cell.execution.compile == "reduce-overhead"
+        if self.keeps_gradients:
+            for parameter in self.module.parameters():
+                parameter.grad = torch.zeros_like(parameter)
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The module that the trainer calls; its parameters are those that the optimizer gets."""
+        """The module that the trainer calls, on the device; its parameters are those that the optimizer gets."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         """The context for forward and backward of a micro-batch, in which gradients are exchanged at the `boundary`.
@@ -112,7 +117,7 @@ class Native(Strategy):
             self._clip(work.optimizer.max_grad_norm)
         scaler.step(self.optimizer)
         scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
 
     def _clip(self, max_norm: float) -> None:
         """Clip the global norm of the gradients to `max_norm`, within the update where the fused AdamW can do so.
@@ -142,10 +147,7 @@ def compiled(module: nn.Module, cell: Cell) -> nn.Module:
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Arguments of torch.compile for the model or its blocks; None where they run as they are written.
-
-    Without CUDA graphs: in them a step would overwrite the losses of the one before it.
-    """
-    if cell.execution.compile == "max-autotune":
-        return {"mode": "max-autotune-no-cudagraphs"}
-    return {} if cell.execution.compile is True else None
+    """Arguments of torch.compile for the model or its blocks; None where they run as they are written."""
+    modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
+    mode = modes.get(str(cell.execution.compile))
+    return {"mode": mode} if mode else {} if cell.execution.compile is True else None

@@ -16,7 +16,7 @@ class DDP(Native):
         """The model in DDP, compiled around it where the cell says so."""
         elements = self.cell.execution.bucket_elements
         self.replica = DistributedDataParallel(
-            model,
+            model.to(self.device),
             device_ids=[self.device] if self.device.type == "cuda" else None,
             bucket_cap_mb=None if elements == "auto" else elements * 4 / 2**20,
             broadcast_buffers=False,  # all of them are constants, such as the frequencies of rotary positions

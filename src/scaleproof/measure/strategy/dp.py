@@ -15,8 +15,9 @@ class DP(Native):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with a replica on each of the cell's devices, all of one node."""
-        indices = range(self.cell.execution.geometry.devices_per_node)
-        return Replicas(model, [torch.device("cuda", index) for index in indices], self.precision.autocast)
+        count = self.cell.execution.geometry.devices_per_node
+        devices = [torch.device("cuda", index) for index in range(count)]
+        return Replicas(model.to(self.device), devices, self.precision.autocast)
 
 
 class Replicas(nn.DataParallel):

@@ -26,7 +26,10 @@ class FSDP(Native):
     folds_clipping = False
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with each block sharded by itself, and what is left of it (embeddings, head) as a whole."""
+        """The model with each block sharded by itself, and what is left of it (embeddings, head) as a whole.
+
+        Each part is moved to the device as it is sharded: the whole of the model need not fit there.
+        """
         name = self.cell.execution.precision
         # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; of gradients a key says it.
         self.precision = Precision(name, self.device, autocast=False)

@@ -8,4 +8,4 @@ from scaleproof.measure.strategy.base import Native, compiled
 class Single(Native):
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model itself, compiled where the cell says so."""
-        return compiled(model, self.cell)
+        return compiled(model.to(self.device), self.cell)

@@ -1,7 +1,6 @@
 """Micro-batches for one rank, read ahead beside a GPU, and a note of every sample that was taken."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 import torch
@@ -33,11 +32,8 @@ class Batches:
 
     def read_ahead(self) -> None:
         """From now on, read one micro-batch ahead, in a thread of its own."""
-        initializer = None
-        if accelerator.is_accelerator(self.device):
-            # A thread begins on the first device, which may be another rank's.
-            initializer = partial(torch.accelerator.set_device_index, self.device)
-        self._reader = ThreadPoolExecutor(1, "reader", initializer)
+        # A thread begins on the first device, which may be another rank's.
+        self._reader = ThreadPoolExecutor(1, "reader", accelerator.use, (self.device,))
 
     def take(self, step: int, micro: int) -> Tensor:
         """Samples of micro-batch `micro` of step `step`, both counted from 0, on the device.

@@ -221,15 +221,16 @@ def compiled_graphs() -> int:
 def compiled_parts(model: nn.Module) -> str:
     """Kinds of the modules in `model` that torch.compile has compiled, wholly or in a method: "LossHead".
 
-    "Block with max_autotune" where torch says that it was given this option.
+    "Block with max_autotune", or "with triton.cudagraphs", where torch says that it was given this option.
     """
     parts = set()
     for module in model.modules():
         for part in (module, *vars(module).values()):
             read_options = getattr(part, "get_compiler_config", None)
             if read_options:
-                tuned = (read_options() or {}).get("max_autotune")
-                parts.add(f"{type(module).__name__}{' with max_autotune' if tuned else ''}")
+                options = read_options() or {}
+                given = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
+                parts.add(" with ".join([type(module).__name__, *given]))
     return ", ".join(sorted(parts))
 
 

@@ -9,6 +9,7 @@ import psutil
 import torch
 
 from scaleproof.measure.machine.accelerator import is_accelerator
+from scaleproof.measure.machine.gpus import driver_library
 
 PERIOD = 0.1  # seconds between samples; each takes about a millisecond of the host, outside of the GIL
 POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT, in milliwatts
@@ -25,7 +26,7 @@ class GpuSamples:
     power: list[float] = field(default_factory=list)
     clock: list[float] = field(default_factory=list)
     load: list[float] = field(default_factory=list)
-    reasons: list[int] = field(default_factory=list)
+    reasons: list[float] = field(default_factory=list)  # bits; NaN where it does not say
 
 
 class GpuMonitor:
@@ -65,14 +66,14 @@ class GpuMonitor:
             samples.power.append(self._power(handle))
             samples.clock.append(self._ask("nvmlDeviceGetClockInfo", handle, 1))  # 1: streaming multiprocessors
             samples.load.append(self._utilization(handle))
-            samples.reasons.append(int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle, missing=0)))
+            samples.reasons.append(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
-    def _ask(self, name: str, *arguments: Any, missing: float = float("nan")) -> float:
-        """The answer of the NVML function `name`; `missing` where the device has none."""
+    def _ask(self, name: str, *arguments: Any) -> float:
+        """The answer of the NVML function `name`; NaN where the device has none, or may not give it."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
-            return missing
+            return float("nan")
 
     def _power(self, handle: Any) -> float:
         """Watts that the device draws now; NaN where it does not say.
@@ -115,14 +116,15 @@ class GpuMonitor:
         )
         agree = counter is not None and abs(counter - integral) <= AGREEMENT * max(counter, integral)
         count = len(samples.times)
-        throttled = {name: sum(1 for bits in samples.reasons if bits & bit) / count for bit, name in REASONS.items()}
+        reasons = [int(bits) for bits in samples.reasons if bits == bits]
+        throttled = {name: sum(1 for bits in reasons if bits & bit) / count for bit, name in REASONS.items()}
         return {
             "samples": count,
             "utilization_mean": _mean(samples.load),
             "sm_clock_mhz_mean": _mean(samples.clock),
             "sm_clock_mhz_min": _finite(min(samples.clock)),
             "power_w_mean": _mean(samples.power),
-            "throttled": {name: share for name, share in throttled.items() if share},
+            "throttled": {name: share for name, share in throttled.items() if share} if reasons else None,
             "energy_j": counter if agree else None,
             "energy_counter_j": counter,
             "energy_integral_j": _finite(integral),
@@ -158,12 +160,11 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
     """A monitor of this rank's GPUs; None on a CPU and where NVML does not answer."""
     if not is_accelerator(device):
         return None
-    import pynvml
-
+    nvml = driver_library()
     try:
-        pynvml.nvmlInit()
-        return GpuMonitor(pynvml, uuids)
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+        return GpuMonitor(nvml, uuids)
+    except nvml.NVMLError:
         return None
 
 

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.machine import accelerator
+from scaleproof.measure.machine import accelerator, amd
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import cores_near
 from scaleproof.measure.trainer import START_VARIABLE
@@ -60,7 +60,8 @@ class Session:
         Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
         """
         device = cell.execution.device
-        has_cuda = torch.version.hip is None and torch.cuda.is_available()  # AMD's GPUs call themselves cuda, too
+        # AMD's devices call themselves cuda, too; without amdsmi the launcher does not know of them, and locks none.
+        has_cuda = torch.cuda.is_available() and (torch.version.hip is None or gpus > 0)
         # Of this rank: one, all of the machine under dp.
         self.devices_here = cell.execution.geometry.devices_per_node // self.local_world
         if device != "cpu" and gpus and not has_cuda:
@@ -133,6 +134,7 @@ class Session:
 
         def leave_group() -> None:
             """Leave the process group once rank 0 has written the results."""
+            accelerator.use(self.device)  # a thread begins on the first one, which may be another rank's
             if self.rank == 0:
                 self.store.set("results-written", "yes")
             else:
@@ -151,7 +153,8 @@ class Session:
 
 def nvml_uuid(properties: Any) -> str:
     """The UUID of a device, or of a part of one (MIG), as NVML writes it; `properties` are torch's."""
-    return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{properties.uuid}"
+    uuid = amd.serial(str(properties.uuid)) if torch.version.hip else properties.uuid
+    return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
 
 def bind_near(uuid: str) -> list[int]:

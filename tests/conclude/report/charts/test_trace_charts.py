@@ -115,7 +115,8 @@ def test_the_page_tells_of_traces_and_their_findings(traced, results):
     assert "Inside a step" not in page
     profiles = [read_profile(traced / "traces" / t.cell / PROFILE) for t in report.traces]
     results.findings = campaign_findings("synthetic", results.runs, profiles)
-    assert results.findings.of_trace(report.traces[1].cell)
+    of_traces = [finding for finding in results.findings.findings if finding.concerns == "trace"]
+    assert any(report.traces[1].cell in finding.cells for finding in of_traces)
     page = results.page(traces=report, profiles=profiles).read_text()
     assert "Inside a step" in page
     assert "Rank 1 comes last in 4 of 4 steps" in page

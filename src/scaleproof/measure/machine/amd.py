@@ -1,0 +1,135 @@
+"""AMD's devices in the words of pynvml, answered by amdsmi: who asks need not know whose devices they are.
+
+Which devices there are, how one does at the moment, and which cores are near it. What amdsmi does not know is an
+NVMLError, as with NVIDIA's devices; what AMD's do not have (a compute mode) has no function here. Tried with
+stand-ins of amdsmi 7.0 alone. Imports no torch, which loads a library of its own below the same module: in a rank
+torch comes first.
+"""
+
+import re
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+NODES = Path("/sys/devices/system/node")
+# Violations of limits (amdsmi_get_violation_status) -> NVML's bits of what slows a device down.
+VIOLATIONS = {"ppt_pwr": 0x4, "prochot_thrm": 0x8, "socket_thrm": 0x40, "vr_thrm": 0x40, "hbm_thrm": 0x40}
+
+
+class NVMLError(Exception):
+    """amdsmi is not there, or does not say."""
+
+
+def _library() -> ModuleType:
+    try:
+        import amdsmi
+    except Exception as error:  # it is installed with ROCm, and looks for its libraries when it is imported
+        raise NVMLError(f"amdsmi cannot be imported ({error})") from None
+    return amdsmi
+
+
+def _ask(name: str, *arguments: Any) -> Any:
+    """The answer of a function of amdsmi."""
+    library = _library()
+    try:
+        return getattr(library, f"amdsmi_{name}")(*arguments)
+    except (library.AmdSmiException, AttributeError) as error:  # no function of that name in another version
+        raise NVMLError(f"{name}: {error}") from None
+
+
+def _number(answer: dict[str, Any], *names: str) -> float:
+    """The first of these fields that is a number: unknown ones are missing, or text."""
+    for name in names:
+        if isinstance(answer.get(name), int | float):
+            return answer[name]
+    raise NVMLError(f"no {names[0]}")
+
+
+def serial(uuid: str) -> str:
+    """A device's number as amdsmi has it. `uuid`: torch's, the codes of its characters in hexadecimal digits."""
+    codes = bytes.fromhex(uuid.replace("-", ""))
+    return codes.decode().lower() if re.fullmatch(rb"[0-9A-Fa-f]{16}", codes) else uuid
+
+
+def nvmlInit() -> None:
+    _ask("init")
+
+
+def nvmlShutdown() -> None:
+    """torch uses the same session."""
+
+
+def nvmlDeviceGetCount() -> int:
+    return len(_ask("get_processor_handles"))
+
+
+def nvmlDeviceGetHandleByIndex(index: int) -> Any:
+    return _ask("get_processor_handles")[index]
+
+
+def nvmlDeviceGetHandleByUUID(uuid: str) -> Any:
+    handles = [handle for handle in _ask("get_processor_handles") if nvmlDeviceGetUUID(handle) == uuid]
+    if not handles:
+        raise NVMLError(f"no device {uuid}")
+    return handles[0]
+
+
+def nvmlDeviceGetUUID(handle: Any) -> str:
+    return f"GPU-{_ask('get_gpu_asic_info', handle)['asic_serial'].removeprefix('0x').lower()}"
+
+
+def nvmlDeviceGetName(handle: Any) -> str:
+    return str(_ask("get_gpu_asic_info", handle)["market_name"])
+
+
+def nvmlDeviceGetCudaComputeCapability(handle: Any) -> tuple[int, int]:
+    """As torch has it: gfx942 is (9, 4)."""
+    version = re.match(r"gfx(\d+)([0-9a-f])[0-9a-f]$", _ask("get_gpu_asic_info", handle)["target_graphics_version"])
+    if not version:
+        raise NVMLError("no version of its instructions")
+    return int(version[1]), int(version[2], 16)
+
+
+def nvmlDeviceGetMemoryInfo(handle: Any) -> SimpleNamespace:
+    return SimpleNamespace(total=_ask("get_gpu_memory_total", handle, _library().AmdSmiMemoryType.VRAM))
+
+
+def nvmlSystemGetDriverVersion() -> str:
+    return str(_ask("get_gpu_driver_info", nvmlDeviceGetHandleByIndex(0))["driver_version"])
+
+
+def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
+    """A bit for each core of the device's NUMA node, in words of 64."""
+    try:
+        listed = (NODES / f"node{_ask('topo_get_numa_node_number', handle)}/cpumap").read_text()
+    except OSError as error:
+        raise NVMLError(str(error)) from None
+    mask = int(listed.replace(",", ""), 16)  # in groups of 32 bits, the highest first
+    return [mask >> 64 * word & (1 << 64) - 1 for word in range(words)]
+
+
+def nvmlDeviceGetPowerUsage(handle: Any) -> float:
+    power = _ask("get_power_info", handle)
+    return 1e3 * _number(power, "socket_power", "current_socket_power", "average_socket_power")
+
+
+def nvmlDeviceGetTotalEnergyConsumption(handle: Any) -> float:
+    """Millijoules; the counter's unit is so many microjoules."""
+    count = _ask("get_energy_count", handle)
+    return _number(count, "energy_accumulator") * _number(count, "counter_resolution") / 1e3
+
+
+def nvmlDeviceGetClockInfo(handle: Any, kind: int) -> float:
+    return _number(_ask("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
+
+
+def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
+    return SimpleNamespace(gpu=_number(_ask("get_gpu_activity", handle), "gfx_activity"))
+
+
+def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:
+    status = _ask("get_violation_status", handle)
+    active = {name: status.get(f"active_{name}") for name in VIOLATIONS}
+    if not any(isinstance(value, bool) for value in active.values()):
+        raise NVMLError("it does not say what slows it down")
+    return sum({VIOLATIONS[name] for name, value in active.items() if value is True})

@@ -21,7 +21,7 @@ PUBLISHED = sorted((ROOT / "results/published").glob("demo_*"))[-1]
 OTHERS = {
     *("cell", "value", "low", "high"),  # groups of a pattern
     "warmup",  # a phase of steps.csv
-    *("class", "data-cell", "data-file", "data-id", "data-sha", "title", "href", "id", "nth"),
+    *("class", "data-cell", "data-file", "data-id", "data-order", "data-sha", "title", "href", "id", "nth"),
     *("d", "x", "y"),  # of a drawing
     *("Processor", "Devices"),  # rows of the page
     *(

@@ -274,9 +274,9 @@ def _states(printed: str, claim: Claim) -> bool:
     for value in claim["figure"] or ():
         if value is None:
             continue
-        forms = (value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value)
+        forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
         if claim["kind"] == "ratio" and value:
-            forms += (1 / value,)  # the fastest over the cell
+            forms.append(1 / value)  # the fastest over the cell
         if any(stands_for(printed, form) for form in forms):
             return True
         if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:

@@ -11,16 +11,7 @@ from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
 from scaleproof.ground.campaign.cell_checks import check, check_command
-from scaleproof.ground.campaign.command import (
-    BUILT_IN,
-    Scalar,
-    Setting,
-    check_axes,
-    filled,
-    placeholders,
-    product,
-    words_of,
-)
+from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, filled, placeholders, product, words_of
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
@@ -228,9 +219,6 @@ def expand(campaign: Campaign) -> list[Cell]:
     there would be too many.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
-    if campaign.workload.command is not None:
-        for name in axes.keys() - {"geometry", *BUILT_IN}:
-            raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
     axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
@@ -379,7 +367,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         sections[name] = getattr(campaign, name).model_copy(update=changes)
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     if campaign.workload.command is not None:
-        check_axes(campaign.workload.command, settings)
+        check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
     tokens = [_token("", setting.label).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():

@@ -199,8 +199,7 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:
         return f' Did you mean "{here}"?'
-    depth = 1 if place[0] in OF_CELLS[1:] else 2  # of cells no section inside of a section is known
-    return _elsewhere(name, schema, depth) or nearest(name, known)
+    return _elsewhere(name, schema, 1 if place[0] in OF_CELLS[1:] else 2) or nearest(name, known)
 
 
 def _elsewhere(name: str, schema: Schema, depth: int) -> str:

@@ -237,12 +237,7 @@ def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
     wide = all(_too_wide(claim.ratio) for claim in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
     texts = [_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
-    return _listed_or_ends(texts), f"{level}, n={n}, {_corrected(group)}"
-
-
-def _corrected(group: SizeRanking) -> str:
-    """Return for how many comparisons the intervals of a group hold together."""
-    return f"corrected for {group.claims} comparisons"
+    return _listed_or_ends(texts), f"{level}, n={n}, corrected for {group.claims} comparisons"
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
@@ -299,7 +294,7 @@ def _one_device(of_group: GroupClaims) -> list[Bullet]:
     efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)
-    basis = f"95 % CIs, n={n}, {_corrected(group)}"
+    basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
     text = "; ".join(parts) + efficiency
     return [Bullet("one-device", "Against one device", text, basis, cells, (*known, *claims_of_efficiency))]
 

@@ -24,6 +24,14 @@ for step in range(options.steps):
     print(f"iter {step}: loss {loss:.4f}, time {1e3 * seconds:.2f}ms, mfu 1.00%")
 raise SystemExit(options.end)
 """
+# Counts its steps as pytorch/examples does, and prints no time; `sys.argv`: steps, milliseconds of one.
+COUNTING = """
+import sys, time
+steps, ms = map(int, sys.argv[1:])
+for step in range(steps):
+    print(f"Train Epoch: 1 [{step}/{steps} (0%)]\\tLoss: {4 - step / 100:.6f}")
+    time.sleep(ms / 1e3)
+"""
 # Prints nothing that a reader knows.
 SILENT = """
 import sys, time
@@ -33,7 +41,8 @@ print("done")
 
 
 def write(folder: Path) -> Path:
-    """Both programs in `folder`, which is returned."""
+    """All programs in `folder`, which is returned."""
     (folder / "nanogpt.py").write_text(NANOGPT)
+    (folder / "counting.py").write_text(COUNTING)
     (folder / "silent.py").write_text(SILENT)
     return folder

@@ -108,14 +108,10 @@ def census_of(
             "modes_in_window": 0,
             "slowed_by": [],
             "nodes_in_window": NODES * work["steps"],
-            "updates_in_window": {
-                "calls": work["steps"],
-                "weighted_rate": _weighted_rate(work),
-                "decays": 1,
-                "settings": [
-                    [decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])
-                ],
-            },
+            "collectives_of_step": 3,
+            "collectives_in_window": 3 * work["steps"],
+            "coarse": 1.5e-5,
+            "updates_in_window": _updates(work),
             "tokens_in_window": CHAIN if rank["rank"] == 0 else "0",
             "first_losses": first,
             "env": {},
@@ -123,6 +119,12 @@ def census_of(
         }
         for rank in run.metrics.ranks
     ]
+
+
+def _updates(work: dict) -> dict:
+    optimizer = work["optimizer"]
+    settings = [[decay, *optimizer["betas"], optimizer["eps"]] for decay in (0.0, optimizer["weight_decay"])]
+    return {"calls": work["steps"], "weighted_rate": _weighted_rate(work), "decays": 1, "settings": settings}
 
 
 def _weighted_rate(work: dict[str, Any]) -> float:

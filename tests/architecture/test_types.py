@@ -35,7 +35,7 @@ UNTYPED = {
     "measure.trainer.request.Request.description": OF_REQUEST,
     "measure.trainer.request.Request.known": OF_REQUEST,
     "measure.trainer.request.Request.of": OF_REQUEST,
-    "measure.trainer.world.world_mismatch": "places of ranks before there is a record",
+    "verify.stated.environment_of": "sections of records, each with keys of its own",
 }
 
 

@@ -150,8 +150,19 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
         Finding(code=code, severity="invalid", cells=["b-n1x1"], runs=[], evidence="the loss is 3.1", advice="")
         for code in mismatches
     ]
-    findings = Findings(campaign="ab", checks=[], findings=evidence)
-    return ab_verdict(made, findings, report.get("failures", {}), 0.02)
+    work = [
+        Finding(code="watched-work-differs", severity="suspect", cells=[], runs=[], evidence=text, advice="")
+        for text in report.get("work", [])
+    ]
+    findings = Findings(campaign="ab", checks=[], findings=evidence + work)
+    return ab_verdict(made, findings, report.get("failures", {}), 0.02, report.get("accept_differences", False))
+
+
+def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
+    made = verdict("yes", work=["parameters: 9 in a, 8 in b"])
+    assert (made.word, made.sentence[:42]) == ("not-comparable", "not comparable: parameters: 9 in a, 8 in b")
+    accepted = verdict("yes", work=["parameters: 9 in a, 8 in b"], accept_differences=True)
+    assert (accepted.word, accepted.sentence[-36:]) == ("faster", "; differs: parameters: 9 in a, 8 in b"[-36:])
 
 
 @pytest.mark.parametrize(

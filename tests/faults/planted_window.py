@@ -12,6 +12,7 @@ from faults.planted import ACCUMULATING, BF16, ONE, TWO, ZERO2, fault, replaced
 WITNESS, OTHER_LOSSES, SETTINGS = "window-differs-from-witness", "losses-differ-from-reference", "settings-differ"
 OPERATIONS, BESIDE = "operations-differ", "step-unexplained"
 window = {"open": False}
+FSDP_TWO = {"execution": {"geometry": "1x2", "strategy": "fsdp"}}
 TWO_BF16 = {"execution": {"geometry": "1x2", "precision": "bf16"}}
 
 
@@ -262,6 +263,77 @@ def evaluates_inside() -> None:
 
 
 fault("evaluation behind the front door (T14c)", TWO, OPERATIONS, large=True)(evaluates_inside)
+
+
+def last_block_without_gradient(original: Any) -> Any:
+    def update(self: Any, step: int) -> None:
+        for name, parameter in self.module.named_parameters():
+            if ".h.1." in name and parameter.grad is not None:
+                parameter.grad.zero_()
+        original(self, step)
+
+    return update
+
+
+def rounded_after(original: Any) -> Any:
+    def update(self: Any, step: int) -> None:
+        import torch
+
+        original(self, step)
+        with torch.no_grad():
+            for parameter in self.module.parameters():
+                parameter.copy_(parameter.bfloat16())
+
+    return update
+
+
+fault("the last block gets no gradient in the window, bf16", BF16, WITNESS, large=True)(
+    in_window("strategy.base", "Native.update", last_block_without_gradient)
+)
+fault("weights are rounded in the window, bf16", BF16, "precision-differs", fast=True, large=True)(
+    in_window("strategy.base", "Native.update", rounded_after)
+)
+
+
+def never_resharding() -> None:
+    """FSDP keeps its blocks whole between forward and backward, in the window."""
+    from scaleproof.measure.strategy.fsdp import FSDP
+
+    wrap, blocks = FSDP.wrap, []
+
+    def wrapped(self: Any, model: Any) -> Any:
+        module = wrap(self, model)
+        blocks[:] = self.sharded
+        return module
+
+    def reshard(after_forward: bool) -> None:
+        for block in blocks:
+            block.set_reshard_after_forward(after_forward)
+
+    FSDP.wrap = wrapped
+    watch_the_window(lambda: reshard(False), lambda: reshard(True))
+
+
+fault("fsdp does not reshard in the window", FSDP_TWO, OPERATIONS, fast=True, large=True)(never_resharding)
+
+
+def kept_to_itself() -> None:
+    """FSDP's ranks take their own part of their own gradients in the window."""
+    import torch.distributed as dist
+
+    reduce_scatter = dist.reduce_scatter_single
+
+    def own_part(output: Any, input: Any, *arguments: Any, **keywords: Any) -> Any:
+        if not window["open"]:
+            return reduce_scatter(output, input, *arguments, **keywords)
+        output.copy_(input.flatten()[dist.get_rank() * output.numel() :][: output.numel()].view_as(output))
+        return None
+
+    dist.reduce_scatter_single = own_part
+    watch_the_window()
+
+
+fault("fsdp exchanges no gradients in the window", FSDP_TWO, OPERATIONS, large=True)(kept_to_itself)
 
 
 def beside(action: Callable[[], None], always: bool = True, strategy: str = "base", name: str = "Native") -> Any:

@@ -13,7 +13,7 @@ from faults import (  # noqa: F401  (they register)
     ranks,
 )
 
-from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.checks.all_checks import ALSO, audit
 
 FAST = [fault for fault in planted.FAULTS if fault.fast]
 # Right about every run here: tiny models, short windows, one run of each cell.
@@ -49,7 +49,10 @@ def named(results: Path, tokens: Path, name: str, keys: dict, patch, large=False
     steps = cell.work.warmup_steps + cell.work.steps if large else 0
     with ranks.OtherLoad() as others:
         run = ranks.run(cell, tokens, results / "runs" / name.replace(" ", "-") / "rep1", patch, steps)
-    codes = {finding.code: finding.evidence for finding in audit("faults", [run]).findings}
+    codes = {}
+    for finding in audit("faults", [run]).findings:
+        with_it = finding.evidence.partition(ALSO)[2].split(", ")  # what the finding explains, too
+        codes |= {code: finding.evidence for code in (finding.code, *with_it) if code}
     return codes, BY_DESIGN | (OF_A_BUSY_MACHINE if others.share > QUIET else set())
 
 

@@ -74,6 +74,7 @@ def test_a_damaged_note_or_record_is_passed_over(folder, text):
         ("a b", "slurm", "--profile 'a b'"),
         (str(Path.home() / "mine"), "lsf", "--profile ~/mine"),
         (None, "slurm", "--profile slurm"),
+        (None, "scaleproof", "--profile slurm"),
         (None, "lsf", "--executor lsf --jobs 20"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from conclude.report.conftest import Results
 from synthetic import cells, write_run
 
+from scaleproof.conclude.analysis import ranking
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import Family
 from scaleproof.conclude.report.page import write_page
@@ -50,6 +51,8 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "near": {"times": NEAR, "repeats": 5},
     "slower than one device": {"times": SLOWER, "spread": 0.005},
     "repeats that do not match": {"times": STRATEGIES, "repeats": 5, "missing": 2},
+    "one device short of runs": {"times": STRATEGIES, "missing": 1},
+    "one cell short of runs": {"times": NEAR, "missing": 1},
     "two runs": {"times": STRATEGIES, "repeats": 2},
     "one run": {"times": SIZES, "repeats": 1},
     "one cell": {"times": ONE},
@@ -75,3 +78,12 @@ def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch
     finished(tmp_path, NEAR, spread=0.05)
     named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
     assert any("recommendation, worst" in text for text in named), named
+
+
+def test_a_cell_that_is_left_out_although_it_has_three_runs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "_short_of_repeats", lambda members: {"zero3-n1x2"})
+    finished(tmp_path, NEAR)
+    named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
+    assert any("zero3-n1x2: is left out for its repeats" in text for text in named), named

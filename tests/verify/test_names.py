@@ -21,9 +21,11 @@ PUBLISHED = sorted((ROOT / "results/published").glob("demo_*"))[-1]
 OTHERS = {
     *("cell", "value", "low", "high"),  # groups of a pattern
     "warmup",  # a phase of steps.csv
-    *("class", "data-cell", "data-file", "data-id", "data-order", "data-sha", "title", "href", "id", "nth"),
+    *("class", "data-cell", "data-file", "data-id", "data-sha", "title", "href", "id", "nth"),
+    "data-order",
     *("d", "x", "y"),  # of a drawing
-    *("Processor", "Devices"),  # rows of the page
+    *("Processor", "Devices", "Commit"),  # rows of the page
+    *("A", "B", "scaling"),  # headings of tables for people
     *(
         "work.global_batch",
         "",
@@ -31,6 +33,7 @@ OTHERS = {
         "efficiency",
         "speed-up",
         "one-device",
+        "rate",
         "name",
         "part",
     ),  # names that verify itself gives

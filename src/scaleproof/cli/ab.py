@@ -52,6 +52,7 @@ def ab(args: argparse.Namespace) -> None:
         geometry=args.geometry,
         difference=args.difference / 100,
         minutes=args.minutes,
+        accept_differences=args.accept_differences,
     )
     campaign, verdict = compare(request, args.name, args.series)
     page = RESULTS / campaign.stem / "report.html"
@@ -129,6 +130,9 @@ def add(commands: Group) -> None:
         default=10.0,
         metavar="M",
         help="all that it may take, the page with it (default: 10)",
+    )
+    sub.add_argument(
+        "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
     sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     sub.add_argument(

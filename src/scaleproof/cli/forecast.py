@@ -70,7 +70,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
         _forecast_table(args)
         return
     if args.campaign is None:
-        raise UserError("forecast needs a campaign file, or --from TABLE.csv")
+        raise UserError("forecast needs a campaign file, or --from TABLE")
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
@@ -91,11 +91,13 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
 def _forecast_table(args: argparse.Namespace) -> None:
     """Print forecasts from a table. Raises UserError where a campaign is given as well."""
-    from scaleproof.conclude.forecast.table_forecast import forecast_table, table_text
+    from scaleproof.auditor.read.rates_by_size import rates_by_size
+    from scaleproof.conclude.forecast.table_forecast import forecast_rates, table_text
 
     if args.campaign is not None:
         raise UserError("a forecast is made from a campaign or from a table (--from), not from both")
-    print(table_text(forecast_table(args.table, args.devices or (), args.devices_per_node)))
+    series = rates_by_size(args.table, args.devices_per_node)
+    print(table_text(forecast_rates(series, args.devices or (), args.devices_per_node)))
 
 
 def forecast(args: argparse.Namespace) -> None:
@@ -309,8 +311,8 @@ def add(commands: Group) -> None:
     )
     ahead = command(commands, "forecast", forecast_cells, doc, example)
     ahead.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
-    words = "instead: a CSV file with a column of devices and one of rates; its other columns tell series apart"
-    ahead.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE.csv", help=words)
+    words = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
+    ahead.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=words)
     words = "with --from: forecast so many devices (default: twice and four times the largest)"
     ahead.add_argument("--devices", type=count, nargs="+", metavar="N", help=words)
     words = "with --from: where links between nodes begin (default: 8)"

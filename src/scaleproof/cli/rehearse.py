@@ -13,7 +13,7 @@ def rehearse(args: argparse.Namespace) -> None:
     Raises SystemExit(1) where a run failed, UserError where a stage did.
     """
     from scaleproof.driver import rehearse as rehearsal
-    from scaleproof.driver.snakemake_run import HERE
+    from scaleproof.driver.snakemake_view import HERE
     from scaleproof.ground.campaign.loaded import RESULTS
     from scaleproof.ground.errors import plural
     from scaleproof.ground.records.failed_runs import failed_runs_text

@@ -9,7 +9,7 @@ __all__ = [
     "new_project",
     "planned_work",
     "rehearse",
-    "snakemake_run",
+    "snakemake_view",
     "stale",
     "surroundings",
     "targets",

@@ -13,13 +13,14 @@ import yaml
 
 from scaleproof.conclude.analysis.error_budget import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
-from scaleproof.driver.snakemake_run import run_snakemake
+from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import percent
+from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
@@ -47,6 +48,7 @@ class AbRequest:
     geometry: str = "1x1"
     difference: float = 0.02  # the smallest that matters, as a part
     minutes: float = 10.0  # from the first start to the page
+    accept_differences: bool = False  # of what watched programs do
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,9 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     runs = [read_run(place).metrics for place in loaded.runs(results) if (place / METRICS).is_file()]
     failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
-    verdict = ab_verdict(report, findings, failures, request.difference)
+    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences)
+    if any(isinstance(run, Printed) and run.unit == "steps" and run.reading.per_step is None for run in runs):
+        verdict = replace(verdict, sentence=f"{verdict.sentence}; a step of A is taken for as much work as one of B")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
         room = f"{request.minutes:g} min had room for {plural(rounds, 'round')} (--minutes)"

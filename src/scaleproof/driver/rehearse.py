@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from scaleproof.driver.snakemake_run import run_snakemake
+from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, in_small
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS

@@ -1,16 +1,19 @@
-"""What Snakemake sees of results: asked of Snakemake itself, by its own options, in the folder of the Snakefile."""
+"""Snakemake, started by a command of ours: for files, or for what it sees of results."""
 
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
+SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()  # of this package, used by no other
+HERE = ("--cores", "all")
 LAST_LINES = 15  # of what Snakemake says when it cannot
 
 
@@ -48,14 +51,20 @@ def record(targets: Collection[Path]) -> None:
 
 def build(targets: Collection[Path]) -> None:
     """Let Snakemake make of `targets` what is missing or out of date. Raises UserError."""
-    _demand("--cores", "all", "--", *map(str, targets))
+    _demand(*HERE, "--", *map(str, targets))
 
 
-def _demand(*words: str) -> None:
+def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
+    """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails."""
+    words = ("--snakefile", str(SNAKEFILE), *options, "--quiet", "all", "--", *map(str, targets))
+    _demand(*words, of=f"{campaign}: ")
+
+
+def _demand(*words: str, of: str = "") -> None:
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
         last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
-        raise UserError(f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n{last}")
+        raise UserError(f"{of}snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n{last}")
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:

@@ -38,7 +38,7 @@ def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> No
     """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
     if profile:
         options = f"--profile {_quoted(scrub(profile))}"
-    elif executor == "slurm":
+    elif executor in (PROFILE, "scaleproof"):  # that of the profile
         options = SLURM
     else:
         options = f"--executor {executor} --jobs {jobs}"

@@ -1,3 +1,3 @@
 """Recomputes a campaign's figures from its raw files, with code that shares nothing with the analysis or the report."""
 
-__all__ = ["campaign", "campaign_file", "manifest", "raw", "recompute", "reports", "signature"]
+__all__ = ["campaign", "campaign_file", "manifest", "printed", "raw", "recompute", "reports", "signature", "stated"]

@@ -194,6 +194,10 @@ def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> It
     for key, computed in facts.items():
         if ranking[key] != computed:
             yield _differs(f"{where}, {key}", ranking[key], computed)
+    for name, entry in stated.items():
+        runs = len(answer.cells[name].runs) if name in answer.cells else 0
+        if "repeats" in entry["incomparable"] and runs >= intervals.FEWEST:
+            yield Difference(REPORT, f"{where}, {name}", f"is left out for its repeats, of which it has {runs}")
     if family is None:
         return
     for a, b in combinations(names, 2):
@@ -253,7 +257,7 @@ def _beats_one(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
     best = point["best_single"]
     if best in (None, point["cell"]) or point["speedup_vs_best_single"] is None:
         return True
-    return family.bounds(point["cell"], best)[0] > 1
+    return best in family.cells and family.bounds(point["cell"], best)[0] > 1
 
 
 def _simplicity(strategy: str) -> tuple[int, bool]:

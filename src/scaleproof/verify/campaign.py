@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify import charts, claims, derived, page, pairs, reports, tables
+from scaleproof.verify import charts, claims, derived, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
@@ -143,17 +144,27 @@ def _checks(
         return [row["cell"] for row in rows(name)]
 
     def cells_table(name: str) -> Iterator[Difference]:
-        return tables.check_cells_table(folder, name, runs, quantities, at_fault)
+        yield from tables.check_cells_table(folder, name, runs, quantities, at_fault)
+        yield from stated.check_settings(name, rows(name), runs)
+
+    def runs_table() -> Iterator[Difference]:
+        yield from tables.check_runs_table(folder, runs, quantities, at_fault)
+        yield from stated.check_settings("runs.csv", rows("runs.csv"), runs)
+
+    def scaling_table(name: str) -> Iterator[Difference]:
+        yield from cells_table(name)
+        yield from stated.check_table_of_points(folder, name, data(REPORT))
 
     checks: dict[str, Callable[[], Iterator[Difference]]] = {
-        "runs.csv": lambda: tables.check_runs_table(folder, runs, quantities, at_fault),
+        "runs.csv": runs_table,
         "cells.csv": lambda: cells_table("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
         "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
         "charts": lambda: charts.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
-        "tables/scaling.csv": lambda: cells_table("tables/scaling.csv"),
+        "campaign": lambda: reports.check_campaign_name(folder),
+        "tables/scaling.csv": lambda: scaling_table("tables/scaling.csv"),
         "tables/scaling.md": lambda: tables.check_markdown(
             folder, "scaling", cells_of("tables/scaling.csv"), quantities
         ),
@@ -161,11 +172,17 @@ def _checks(
     }
     for kind in ("strong", "weak"):
         if (folder / f"tables/{kind}.csv").exists() and (folder / f"tables/{kind}.md").exists():
-            checks |= _series(folder, kind, runs, quantities, cells_of)
+            checks[f"tables/{kind}.csv"] = partial(scaling_table, f"tables/{kind}.csv")
+            checks |= _series(folder, kind, quantities, cells_of)
     if (folder / CAMPAIGN).exists():  # of a publication
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: pairs.check_comparison(folder)
+        if (folder / "tables/comparison.csv").exists():
+            checks["tables/comparison.csv"] = lambda: stated.check_comparison_table(folder)
+            checks["tables/comparison.tex"] = lambda: tables.check_latex(folder, "comparison")
+    if (folder / stated.ENVIRONMENT).exists() and not at_fault:
+        checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder)
     return checks if at_fault else checks | _of_all_cells(folder, runs, quantities)
@@ -189,6 +206,9 @@ def _of_all_cells(
         checks["claims.json"] = check_claims
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
+        if (folder / "tables/waterfall.csv").exists():
+            checks["tables/waterfall.csv"] = lambda: stated.check_waterfall_table(folder)
+            checks["tables/waterfall.tex"] = lambda: tables.check_latex(folder, "waterfall")
     return checks
 
 
@@ -198,6 +218,7 @@ def _report_differences(
     """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
     report = json_of(folder / REPORT)
     yield from reports.check_scaling_report(report, quantities, at_fault)
+    yield from stated.check_report_settings(report, runs)
     if _version(report) >= INTERVALS_OF_ALL_CELLS:
         yield from check_answer(report, runs, reports.codes_above_note(folder), at_fault)
 
@@ -208,12 +229,11 @@ def _version(content: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _series(
-    folder: Path, kind: str, runs: list[RawRun], quantities: Quantities, cells_of: Callable[[str], list[str]]
+    folder: Path, kind: str, quantities: Quantities, cells_of: Callable[[str], list[str]]
 ) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """Return file -> its check for the table of one `kind` of scaling, strong or weak, in all its forms."""
+    """Return file -> its check for the forms of the table of one `kind` of scaling, strong or weak, for people."""
     file = f"tables/{kind}.csv"
     return {
-        file: lambda: tables.check_cells_table(folder, file, runs, quantities),
         f"tables/{kind}.md": lambda: tables.check_markdown(folder, kind, cells_of(file), quantities),
         f"tables/{kind}.tex": lambda: tables.check_latex(folder, kind),
     }

@@ -17,7 +17,7 @@ from scaleproof.verify.recompute import Quantities
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS = "tokens|samples|steps|runs"
 # "(95 % CI 14,130-17,397, n=3)"; in charts of earlier versions ", 95 % CI 14,130 to 17,397, n=3".
-BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=)?"
+BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=(?P<n>\d+))?"
 FIGURE = r"(?P<value>[\d,.]+(?:e[+-]?\d+)?)"
 CELL = r"^(?P<cell>[a-z0-9.-]+)"
 RATE = re.compile(rf"{CELL}: {FIGURE} (?:{UNITS})/s{BOUNDS}")
@@ -42,6 +42,7 @@ TIPS = {
     ],
 }
 RUN = re.compile(rf"{CELL}, run (?P<nth>\d+) of \d+: {FIGURE} (?:{UNITS})/s")
+BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
 NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
 
 Point = tuple[float, float]
@@ -74,6 +75,8 @@ def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
         for axes in drawing.iter(f"{SVG}g"):
             if axes.get("id", "").startswith("axes_"):
                 yield from _check_places(file, axes)
+                if path.stem in BY_DEVICES:
+                    yield from _check_devices(file, axes, quantities)
 
 
 def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Iterator[Difference]:
@@ -84,10 +87,12 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
         if not match or not quantity:
             continue
         stated = match.groupdict()
-        for name in ("value", "low", "high"):
-            computed = getattr(quantity, name)
-            if stated.get(name) and computed is not None and not stands_for(stated[name], computed * factor):
-                gives = significant(computed * factor, 6, grouped=True)
+        figures = {"n": float(quantity.n)}
+        figures |= {name: getattr(quantity, name) for name in ("value", "low", "high")}
+        for name, computed in figures.items():
+            over = 1.0 if name == "n" else factor
+            if stated.get(name) and computed is not None and not stands_for(stated[name], computed * over):
+                gives = significant(computed * over, 6, grouped=True)
                 yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
     match = RUN.match(tip)
     if chart == "ranking" and match:
@@ -98,9 +103,22 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
             yield Difference(file, match["cell"], f"shows {match['value']} for run {nth}, which no raw file gives")
 
 
+def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
+    """Yield the numbers at the axis of devices that no cell has."""
+    sizes = {match.groups() for name in quantities if (match := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name))}
+    known = {float(nodes) * float(per_node) for nodes, per_node in sizes}
+    for _, number in _ticks(axes, "x"):
+        if known and number not in known:
+            yield Difference(file, "", f"has {number:g} at its axis of devices, and no cell has so many")
+
+
 def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
     """Yield marks, and intervals at them, that stand elsewhere than at the figures which they state on hover."""
-    axis = _axis(axes)
+    try:
+        axis = _axis(axes)
+    except ValueError as error:
+        yield Difference(file, "", str(error))
+        return
     if axis is None:
         return
     paths = [_points(path) for path in axes.iter(f"{SVG}path")]
@@ -137,24 +155,38 @@ def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
 
 
 def _axis(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: that of y where it has numbers, else that of x; None where they are not even."""
+    """Return the axis of values: that of y where it has numbers, else that of x; None where there is none.
+
+    An axis by a logarithm has no `Axis`. Raises ValueError where its numbers stand neither evenly nor by a logarithm.
+    """
     for letter, coordinate in (("y", 1), ("x", 0)):
-        marks = []  # of the axis: place in the drawing, number beside it
-        for tick in axes.iter(f"{SVG}g"):
-            if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
-                continue
-            text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
-            place = next(tick.iter(f"{SVG}use"), None)
-            if place is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
-                marks.append((float(place.get("xy"[coordinate], "nan")), float(text)))
-        if len(marks) < 2:
+        ticks = _ticks(axes, letter)
+        if len(ticks) < 2:
             continue
-        places, values = np.array(marks).T
-        scale, start = np.polyfit(places, values, 1)
+        places, values = np.array(ticks).T
         length = float(values.max() - values.min())
-        even = np.abs(scale * places + start - values).max() <= NEAR * length
-        return Axis(coordinate, float(scale), float(start), length) if even else None
+        scale, start = np.polyfit(places, values, 1)
+        if np.abs(scale * places + start - values).max() <= NEAR * length:
+            return Axis(coordinate, float(scale), float(start), length)
+        logs = np.log(np.maximum(values, 1e-30))
+        by_logarithm = np.polyval(np.polyfit(places, logs, 1), places)
+        if np.abs(by_logarithm - logs).max() > NEAR * (logs.max() - logs.min()):
+            raise ValueError(f"the numbers at its {letter} axis do not stand where they belong")
+        return None
     return None
+
+
+def _ticks(axes: ET.Element, letter: str) -> list[Point]:
+    """Return the marks of an axis that have a number beside them: the place in the drawing, and the number."""
+    ticks = []
+    for tick in axes.iter(f"{SVG}g"):
+        if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
+            continue
+        text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
+        place = next(tick.iter(f"{SVG}use"), None)
+        if place is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
+            ticks.append((float(place.get(letter, "nan")), float(text)))
+    return ticks
 
 
 def _places(mark: ET.Element) -> list[Point]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import significant
+from scaleproof.verify.claim_words import Claim, wrong_word
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, close
@@ -17,7 +18,13 @@ from scaleproof.verify.recompute import Quantities
 FILE = "claims.json"
 EXACT = 1e-6
 # Kind of claim -> column of the figure.
-COLUMN_OF = {"rate": "tokens_per_s", "one-device": "speedup_vs_best_single", "ratio": "relative_to_fastest"}
+COLUMN_OF = {
+    "rate": "tokens_per_s",
+    "speed-up": "speedup",
+    "efficiency": "scaling_efficiency",
+    "one-device": "speedup_vs_best_single",
+    "ratio": "relative_to_fastest",
+}
 READ = {
     "verdict",
     "question",
@@ -32,7 +39,6 @@ READ = {
 }
 LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
 
-Claim = Mapping[str, Any]
 Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
 
@@ -51,6 +57,10 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     for identity, claim in claims.items():
         if identity in expected:
             yield from _differences(claim, expected[identity])
+            quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
+            if quantity and claim["figure"] and claim["figure"]["n"] != quantity.n:
+                problem = f"is {claim['figure']['n']}, the raw files give {quantity.n}"
+                yield Difference(FILE, f"{identity}, n", problem)
         elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
     extras = _extras(report, comparisons, lost)
@@ -114,13 +124,13 @@ def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
 def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on a size of a series."""
     cell, best = point["cell"], point["best_single"]
-    yield _claim("rate", cell, None, _quantity(quantities, cell, "tokens_per_s"), None)
+    yield _claim("rate", cell, None, _quantity(quantities, cell, COLUMN_OF["rate"]), None)
     if point["speedup_in_answer"]:
-        speedup = _quantity(quantities, cell, "speedup")
+        speedup = _quantity(quantities, cell, COLUMN_OF["speed-up"])
         stated = point["speedup_in_answer"]
         yield _ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
     if point["scaling_efficiency"]:
-        efficiency = _quantity(quantities, cell, "scaling_efficiency")
+        efficiency = _quantity(quantities, cell, COLUMN_OF["efficiency"])
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")
     if point["speedup_vs_best_single"]:
         yield _ratio("one-device", cell, best, _quantity(quantities, cell, COLUMN_OF["one-device"]))
@@ -253,7 +263,7 @@ def _read(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
-    problem = _wrong_word(topic, text, claims)
+    problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)
 
@@ -301,88 +311,6 @@ def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
         if printed and (value is None or not stands_for(printed, value)):
             gives = "none" if value is None else significant(value, 4)
             yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")
-
-
-def _wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
-    """Return what a sentence says that its claims do not support; "" where it says what they do."""
-    if not claims:
-        return ""
-    first = claims[0]
-    subject, word = first["subject"], first["word"]
-    if topic == "verdict":
-        return "" if re.match(_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
-    if topic == "fastest":
-        says = ", the next" if word == "shown" else "has the highest rate"
-        sound = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
-        return "" if sound and says in text else f'does not say "{subject} ... {says}"'
-    if topic == "slower":
-        all_slower = all(claim["word"] == "slower" for claim in claims)
-        sound = text.startswith(f"Slower than {first['baseline']}:") and all_slower
-        return "" if sound else "names cells that are not shown to be slower"
-    if topic == "one-device":
-        return _wrong_against_one_device(text, claims)
-    if topic == "recommended":
-        patterns = {
-            "recommended": rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)",
-            "undecided": ".*(not confirmed|none yet)",
-        }
-        return "" if re.match(patterns.get(word, ".*none;"), text) else f"is not what {first['id']} ({word}) supports"
-    phrases = {
-        "faster": "is faster",
-        "slower": "is slower",
-        "undecided": "cannot be told apart",
-        "unclaimed": "nothing is claimed",
-        "within-noise": "within the noise: nothing is claimed",
-    }
-    if topic in ("scaling", "pairs", "comparison") and phrases.get(word, "") not in text:
-        return f"does not say that {subject} {phrases[word]}"
-    return ""
-
-
-def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
-    """Return which cells are wrongly called faster, slower or undecided; "" where none is.
-
-    The sentence is as "Against one device: a at 1.5x (1.4-1.6) is faster; b at 0.9x (0.8-1.1) is undecided".
-    """
-    for part in text.partition(": ")[2].split("; "):
-        verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
-        if verb is None:
-            continue
-        wrong = [claim["subject"] for claim in claims if _names(claim, part) and claim["word"] != verb[1]]
-        if wrong:
-            return f"says {verb[1]} of {', '.join(wrong)}"
-    return ""
-
-
-def _names(claim: Claim, text: str) -> bool:
-    """Return whether a text states the ratio to one device that a claim is about."""
-    subject = re.escape(claim["subject"])
-    return claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){subject} at ", text) is not None
-
-
-def _verdict(claim: Claim) -> str:
-    """Return the pattern of the verdicts that a claim supports."""
-    subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
-    word = claim["word"]
-    kind = claim["kind"]
-    if kind == "recommended" and word == "recommended":
-        return rf"{subject}(?: pays off|: the fastest|: as fast as)"
-    if kind == "recommended":
-        return r"No(?: clear winner yet)?:"
-    if kind == "fastest":
-        return rf"No clear winner yet: {subject} "
-    if kind == "one-device":
-        return rf"{subject} pays off: "
-    if kind == "question":
-        patterns = {
-            "yes": rf"Yes: {subject} is .*than {base}",
-            "no": rf"No: {subject} is (?:not faster|more than)",
-            "near": rf"Too near to call: {subject} |No: {subject} is as fast as {base} ",
-        }
-        return patterns.get(word, "No clear ")
-    if kind == "pairs":
-        return rf"{subject} is {word} than {base}: " if word in ("faster", "slower") else "No clear winner yet: "
-    return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")
 
 
 def _not_said(

@@ -26,6 +26,7 @@ OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in t
 SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
 # What the page says of the environment -> where a run has it.
 ENVIRONMENT = {
+    "Machine": ("host", "hostname"),
     "Operating system": ("host", "os"),
     "Python": ("env", "python_version"),
     "torch": ("env", "torch_version"),
@@ -152,6 +153,10 @@ def _check_row(row: Element) -> Iterator[Difference]:
 def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
     """Yield the rows of the table of files that name another cell, another file or another hash."""
     hashes = {run.path: (run.cell, run.sha256[:12]) for run in runs}
+    listed = {row.attributes.get("data-file", "").split("runs/", 1)[-1] for row in page.all("tr")}
+    for run in runs:
+        if run.path.removeprefix("runs/") not in listed:
+            yield Difference(FILE, run.name, "is not in the table of runs")
     for row in page.all("tr"):
         cell, path = row.attributes.get("data-cell", ""), row.attributes.get("data-file", "")
         if "data-sha" not in row.attributes or cell in at_fault:
@@ -262,13 +267,12 @@ def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Differ
         cells = [*row.all("th"), *row.all("td")]
         if len(cells) == 2:
             stated[cells[0].text] = cells[1].text
-    expected = {
-        name: [run.metrics[section].get(key) for run in runs]
-        for name, (section, key) in ENVIRONMENT.items()
-        if name in stated
-    }
+    expected = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
     hardware = [run.metrics["hardware"] for run in runs]
     expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
+    commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
+    if not commits <= _words(stated.get("Commit", "")):
+        yield Difference(FILE, "Commit", "is not that of all runs")
     if "Devices" in stated:
         devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]
         expected["Devices"] = devices or ["none came up"]
@@ -280,6 +284,11 @@ def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Differ
     head = next((element.text for element in page.all("dd") if "logical CPUs" in element.text), "")
     if runs and not any(text in head for text in expected["Processor"]):
         yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text, without the marks behind them."""
+    return {word.strip(";,") for word in text.split()}
 
 
 def _check_rates(page: Element, quantities: Quantities) -> Iterator[Difference]:

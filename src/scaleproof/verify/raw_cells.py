@@ -117,10 +117,13 @@ class Answer:
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
     def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
-        """Return what the cell of a point is held against: the best single device, else `baseline`; None if neither."""
-        if point["devices"] < 2:
+        """Return what the cell of a point is held against: the best single device, else `baseline`; None if neither has
+        enough runs.
+        """
+        reference = point["best_single"] or (baseline if point["speedup"] else None)
+        if point["devices"] < 2 or reference is None or len(self.cells[reference].runs) < intervals.FEWEST:
             return None
-        return point["best_single"] or (baseline if point["speedup"] else None)
+        return str(reference)
 
     def family_with(self, cell: str) -> CellFamily | None:
         """Return the family of the largest size that has a cell in it; None without one."""

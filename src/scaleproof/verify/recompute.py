@@ -139,7 +139,8 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
     rate = tokens / seconds
-    below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])
+    rates = [window["tokens_processed_global"] / window["wall_time_sec"] for window in windows]
+    below, above = log_interval(rates)
     times = [step.seconds for run in runs for step in run.window]
 
     def quantity(value: float, formula: str) -> RecomputedQuantity:
@@ -158,6 +159,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
             samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"
         ),
         "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
+        "tokens_per_s_median": quantity(statistics.median(rates), "median of the rates of the runs"),
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
         "n": quantity(n, "runs with status ok"),
@@ -346,6 +348,7 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
         sources = sources_of([run])
         figures = {
             "tokens_per_s": (window["tokens_per_sec_global"], "tokens / wall time of the window"),
+            "step_time_p95_s": (window["step_time_p95_sec"], "95 % quantile of the step times"),
             "wall_time_s": (window["wall_time_sec"], "wall time of the window"),
             "tokens": (window["tokens_processed_global"], "tokens of the ledger in the window"),
             "loss_last": (window["train_loss_last"], "loss of the last timed step"),
@@ -354,8 +357,11 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "step_time_p50_s": (window["step_time_p50_sec"], "median step time"),
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
+        # What a cell states of all its runs, of this one; in the table of runs a bound is none, and n is 1.
+        of_run = {name: replace(one, low=None, high=None) for name, one in _figures_of_cell([run]).items()}
         for name, (value, formula) in figures.items():
-            if value is None or (name.startswith("step") and not _has_steps(run)):
-                continue
-            quantities[f"runs/{run.name}/{name}"] = RecomputedQuantity(value, 1, formula, sources)
+            of_run.pop(name, None)
+            if value is not None and (_has_steps(run) or not name.startswith("step")):
+                of_run[name] = RecomputedQuantity(value, 1, formula, sources)
+        quantities |= {f"runs/{run.name}/{name}": figure for name, figure in of_run.items() if name != "n"}
     return quantities

@@ -38,8 +38,9 @@ def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[
                 quantity = quantities.get(f"cells/{point['cell']}/{COLUMNS[name].figure or name}")
                 yield from _estimate_differences(file, f"{point['cell']}, {name}", point[name], quantity)
     for ranking in report["ranking"]:
-        rates = [entry["tokens_per_sec_global"]["value"] for entry in ranking["cells"]]
-        if rates != sorted(rates, reverse=True):
+        # Cells that are short of repeats come last.
+        order = [("repeats" in e["incomparable"], -e["tokens_per_sec_global"]["value"]) for e in ranking["cells"]]
+        if order != sorted(order):
             yield Difference(file, f"ranking on {ranking['devices']} devices", "is not in the order of its rates")
         for entry in ranking["cells"]:
             where = f"ranking, {entry['cell']}"
@@ -67,6 +68,8 @@ def _estimate_differences(
         return
     if not close(stated["value"], quantity.value):
         yield Difference(file, where, f"is {stated['value']}, the raw files give {significant(quantity.value, 10)}")
+    if stated.get("n", quantity.n) != quantity.n:
+        yield Difference(file, f"{where}, n", f"is {stated['n']}, the raw files give {quantity.n}")
     for bound in ("low", "high"):
         expected = getattr(quantity, bound)
         if expected is not None and not close(stated[bound], expected, 1e-6):
@@ -104,6 +107,15 @@ def codes_above_note(folder: Path) -> dict[str, set[str]]:
 def _of_pairs(finding: dict[str, Any]) -> bool:
     """Return whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
     return finding.get("concerns", "runs") not in ("runs", "scaling")
+
+
+def check_campaign_name(folder: Path) -> Iterator[Difference]:
+    """Yield which file of results is of another campaign than scaling_report.json."""
+    expected = json_of(folder / "scaling_report.json")["campaign"]
+    for path in sorted(folder.glob("*.json")):
+        stated = json_of(path)
+        if isinstance(stated, dict) and stated.get("campaign", expected) != expected:
+            yield Difference(path.name, "campaign", f"is {stated['campaign']}, not {expected}")
 
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:

@@ -74,13 +74,27 @@ def check_cells_table(
 def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quantities) -> Iterator[Difference]:
     """Yield where figures in tables/<name>.md are not the recomputed ones, rounded. `cells`: of its rows."""
     file = f"tables/{name}.md"
-    header, rows = _markdown(text_of(folder / file))
+    header, rows = markdown_table(text_of(folder / file))
     if len(rows) != len(cells):
         yield Difference(file, "", f"{len(rows)} rows for {len(cells)} cells")
         return
     for cell, row in zip(cells, rows, strict=True):
         for heading, text in zip(header, row, strict=True):
             yield from check_printed(file, cell, heading, text, quantities)
+    yield from _check_common(folder, name)
+
+
+def _check_common(folder: Path, name: str) -> Iterator[Difference]:
+    """Yield where the sentence on what all rows have in common states a figure that a row of the CSV file has not."""
+    sentence = re.search(r"^In all rows: (.*)\.$", text_of(folder / f"tables/{name}.md"), re.MULTILINE)
+    for part in sentence[1].split(", ") if sentence else ():
+        heading, _, text = part.rpartition(" ")
+        column = HEADINGS.get(heading)
+        for row in csv_of(folder / f"tables/{name}.csv") if column and numbers(text) == [text] else ():
+            stated = row.get(column.name, "") if column else ""
+            if stated and numbers(stated) == [stated] and not stands_for(text, float(stated)):
+                problem = f"is {text}, {row['cell']} has {stated}"
+                yield Difference(f"tables/{name}.md", f"In all rows, {heading}", problem)
 
 
 def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
@@ -111,14 +125,20 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
     text = text_of(folder / file)
     if r"\midrule" not in text:
         return
-    header, rows = _markdown(text_of(folder / f"tables/{name}.md"))
-    head, body = text.split(r"\toprule")[1].split(r"\bottomrule")[0].split(r"\midrule")
+    markdown = text_of(folder / f"tables/{name}.md")
+    header, rows = markdown_table(markdown)
+    table, below = text.split(r"\toprule")[1].split(r"\bottomrule")
+    head, body = table.split(r"\midrule")
+    settings, has_settings, _ = below.partition("Intervals are")
+    for number in numbers(settings) if has_settings else ():
+        if number not in numbers(markdown):
+            yield Difference(file, "below the table", f"has {number}, which {name}.md does not have")
     headings = _cells(head)
     lines = [line for line in body.strip().split("\n") if line.strip()]
     for row, line in zip(rows, lines, strict=False):
         expected = dict(zip(header, row, strict=True))
         for heading, entry in zip(headings, _cells(line), strict=True):
-            if _plain(expected.get(heading, entry)) != _plain(entry):
+            if heading in expected and _plain(expected[heading]) != _plain(entry):
                 yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
     if len(rows) != len(lines):
         yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
@@ -144,7 +164,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
 
 
-def _markdown(text: str) -> tuple[list[str], list[list[str]]]:
+def markdown_table(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the rows of the table in a Markdown text. Raises ValueError where rows are cut off."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]

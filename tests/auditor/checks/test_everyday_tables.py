@@ -50,6 +50,37 @@ FAULTS = {
         "130%",
         None,
     ),
+    "efficiency of devices that names state": (
+        rows(
+            "Setup | images/sec | Scaling efficiency",
+            *("1x V100 | 385 | 100%", "4x V100 | 1,502 | 97.5%", "8x V100 | 2,940 | 98.7%", "16x V100 | 5,610 | 91.1%"),
+        ),
+        "speedup-not-in-table",
+        "0.9545",
+        None,
+    ),
+    "nodes x GPUs": (
+        rows(
+            "Nodes x GPUs | tok/s/GPU | Total tok/s",
+            "2x8 | 3,832 | 61,312",
+            "4x8 | 3,723 | 119,136",
+            "8x8 | 3,561 | 127,904",
+        ),
+        "totals-disagree",
+        "227,904",
+        None,
+    ),
+    "overhead": (
+        rows(
+            "Strategy | Time per step (ms) | Overhead vs DDP",
+            "DDP | 182 | 0%",
+            "FSDP | 203 | +11.5%",
+            "ZeRO-3 | 240 | +21.9%",
+        ),
+        "speedup-not-in-table",
+        "1.319",
+        None,
+    ),
     "efficiency beside rates": (
         rows(f"{RATES} | Efficiency", "1 | 10000 | 100%", "2 | 19500 | 98%", "4 | 39200 | 50%"),
         "efficiency-not-in-table",
@@ -213,6 +244,7 @@ def test_a_fault_is_named_with_the_right_figure(tmp_path, name):
 
 
 SOUND = {
+    "overhead": rows("Strategy | Step (ms) | Overhead vs DDP", "DDP | 182 | 0%", "FSDP | 203 | +11.5%"),
     "weak scaling": rows(
         "GPUs | Batch per GPU | Step time (ms) | Speedup | Efficiency",
         "1 | 64 | 100 | 1.0x | 100%",

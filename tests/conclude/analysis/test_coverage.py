@@ -57,6 +57,13 @@ def test_the_arrays_say_what_pages_say(coverage, random, noise):
     assert 0.7 <= coverage._coverage_at_once(random, draw, 5, 3, 20)["speed-up"] <= 1
 
 
+@pytest.mark.parametrize(("k", "n"), [(2, 3), (5, 3), (2, 8)])
+def test_where_a_run_in_ten_is_slow_a_rate_is_that_of_the_usual_run(coverage, random, k, n):
+    """No interval of nine runs, of which none was slow, can say how slow one may be."""
+    row = coverage._coverage_at_once(random, coverage.NOISE[coverage.SLOW_RUNS], k, n, 400)
+    assert row["usual run"] >= 0.95
+
+
 def test_arrays_that_say_something_else_end_the_benchmark(coverage, random, monkeypatch):
     monkeypatch.setattr(coverage, "speed_up_halves", lambda logs: np.full(len(logs), 0.5))
     with pytest.raises(SystemExit, match="does not have the intervals of the arrays"):

@@ -79,6 +79,11 @@ def test_runs_that_all_diverge_have_a_target(runs):
     assert all(t.target and t.target > 7 for t in times(rising).values())
 
 
+def test_losses_that_become_no_number_have_no_target(runs):
+    broken = [rewrite(run, None, lambda f: f.assign(loss=f["loss"].where(f["step"] < 20))) for run in runs[:3]]
+    assert {(t.target, t.why) for t in times([*broken, *runs[3:]]).values()} == {(None, "a loss is no number any more")}
+
+
 def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):
     reached = times(runs, 6.99)["ddp-n1x1"]
     assert (reached.seconds, reached.why) == (None, "reached in the warm-up of 3 of 3 runs")

@@ -208,26 +208,6 @@ def test_the_gravest_come_first(sound):
     assert severities == sorted(severities, key=["invalid", "suspect", "note"].index)
 
 
-def test_a_world_of_another_geometry_is_found(tmp_path):
-    """Two ranks of a cell of two nodes that both ran on one."""
-    from synthetic import cells, rewrite, write_run
-
-    from scaleproof.conclude.checks.work import world_is_the_geometry
-
-    def on_nodes(*hosts):
-        def change(data):
-            for rank, host in zip(data["ranks"], hosts, strict=True):
-                rank["host"] = host
-
-        return change
-
-    run = write_run(tmp_path, cells(vary={"geometry": ["2x1"]})[0])
-    assert world_is_the_geometry(rewrite(run, on_nodes("n1", "n2"))) == []
-    (finding,) = world_is_the_geometry(rewrite(run, on_nodes("n1", "n1")))
-    assert (finding.code, finding.severity) == ("wrong-world", "invalid")
-    assert "2 nodes were asked for, the ranks are on 1: n1" in finding.evidence
-
-
 def test_figures_of_long_windows_are_computed_again_as_well(tmp_path):
     """A figure that is missing is named, too: runs of these tests have no 99 % quantile."""
     cell = cells(work={"global_batch": 16, "steps": 2100, "warmup_steps": 5}, vary={"geometry": ["1x1"]})[0]

@@ -16,7 +16,14 @@ from scaleproof.ground.records.run import TimedRun, read_run
 from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.trainer.request import PlannedRun
 
-OWN = {"printed-time-too-long", "printed-time-incomplete", "did-not-train", "clocks-rank-differently", "start-up-timed"}
+OWN = {
+    "printed-time-too-long",
+    "printed-time-incomplete",
+    "did-not-train",
+    "clocks-rank-differently",
+    "counts-differ",
+    "start-up-timed",
+}
 ARGUMENTS = {
     "sound": "--ms 30",
     "hidden": "--ms 16 --hidden-ms 16",
@@ -71,9 +78,57 @@ def test_a_loss_that_does_not_move(runs):
     assert "did-not-train" not in codes(runs["coarse"])  # small steps may be rounded away
 
 
+@pytest.mark.parametrize(("per_step", "found"), [({}, {"counts-differ"}), ({"per_step": {"steps": 1}}, set())])
+def test_programs_that_count_to_different_numbers(tmp_path, per_step, found):
+    """A larger batch is counted less often; unless somebody says what a step is, their rates do not compare."""
+    folder = small_programs.write(tmp_path)
+    command = f"{shlex.quote(sys.executable)} {folder}/counting.py {{count}} 20"
+    vary = {"count": {"batch_8": "60", "batch_16": "50", "same_batch": "60"}}
+    campaign = Campaign.model_validate({"title": "x", "workload": {"command": command} | per_step, "vary": vary})
+    first, other, alike = (_run(cell, folder) for cell in expand(campaign))
+    assert codes(first, other) == found
+    assert codes(first, alike) == set()
+
+
 def test_programs_that_changed_between_runs_are_named(runs):
     program = runs["sound"].metrics.program
     other = program.model_copy(update={"files": dict.fromkeys(program.files, "0" * 64)})
     edited = TimedRun(runs["sound"].folder, runs["sound"].metrics.model_copy(update={"program": other, "repeat": 2}))
     found_codes = {f.code: f.evidence for f in audit("mine", [runs["sound"], edited]).findings}
     assert "nanogpt.py" in found_codes["provenance-differs"]
+
+
+WATCHED = """
+import sys, torch
+from torch import nn
+import scaleproof
+
+network = nn.Linear(64, 64, bias="bias" in sys.argv)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in sys.argv):
+    for batch in scaleproof.watch(list(torch.randn(9 if "short" in sys.argv else 12, 4, 64)), network, optimizer):
+        network(batch).float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+DIFFERENCES = {
+    "again": None,
+    "bf16": "dtypes of matrix products: float32 in plain-n1x1, bfloat16 in bf16-n1x1",
+    "bias": "parameters: 4096 in plain-n1x1, 4160 in bias-n1x1",
+    "short": "optimizer steps: 12 in plain-n1x1, 9 in short-n1x1",
+}
+
+
+def test_watched_programs_that_do_other_work_are_named(tmp_path):
+    """A way to be faster than an honest program that no printed figure shows."""
+    (tmp_path / "train.py").write_text(WATCHED)
+    command = f"{shlex.quote(sys.executable)} {tmp_path}/train.py {{kind}}"
+    campaign = {"title": "x", "workload": {"command": command}, "work": {"warmup_steps": 3}}
+    vary = {"kind": ["plain", *DIFFERENCES]}
+    cells = expand(Campaign.model_validate(campaign | {"vary": vary}))
+    plain, *others = (_run(cell, tmp_path) for cell in cells)
+    for other, evidence in zip(others, DIFFERENCES.values(), strict=True):
+        differing = [f for f in audit("mine", [plain, other]).findings if f.code == "watched-work-differs"]
+        assert [finding.evidence.startswith(evidence or "-") for finding in differing] == [True] * (
+            evidence is not None
+        )

@@ -181,7 +181,7 @@ def test_cells_of_one_configuration_are_named(sound):
     searched["cell"] = "ddp-n1x2-mblargest"
     (runs[1].folder / METRICS).write_text(json.dumps(searched))
     assert "cells-alike" not in codes([runs[0], read_run(runs[1].folder)]), "trials came to the same micro-batch"
-    assert codes([*sound[:-1], sealed(sound[-1], as_the_other)])["cell-misnamed"] == "invalid"
+    assert codes([*sound[:-1], sealed(sound[-1], as_the_other)])["cells-alike"] == "suspect"
 
 
 def test_a_repeat_that_is_not_there_is_noted(sound):

@@ -1,15 +1,14 @@
-"""Repeats that are no sample: drift, two states of the machine, correlation; steps that come in stretches."""
+"""Repeats that are no sample: drift, two states of the machine, correlation."""
 
 import numpy as np
 import pytest
-from synthetic import cells, rewrite, write_run
+from synthetic import cells, write_run
 
 from scaleproof.conclude.checks.repeats import (
     lag_one,
     machine_did_not_drift,
     machine_has_one_state,
     repeats_do_not_resemble_the_one_before,
-    steps_do_not_come_in_stretches,
 )
 
 
@@ -84,34 +83,3 @@ def test_correlation_by_chance_is_rare():
     random = np.random.default_rng(4)
     seen = [lag_one(random.standard_normal(12)) * np.sqrt(12) > 3 for _ in range(2000)]
     assert np.mean(seen) < 0.002
-
-
-@pytest.fixture
-def steps_with(tmp_path):
-    """A run of 200 steps with these step times."""
-
-    def make(times):
-        work = {"global_batch": 16, "steps": 200, "warmup_steps": 5}
-        (cell,) = cells(work=work, vary={"geometry": ["1x1"]})
-
-        def change(frame):
-            frame.loc[frame["phase"] == "window", "step_time_s"] = times
-            return frame
-
-        return rewrite(write_run(tmp_path, cell, 1, 0.05, spread=0), None, change)
-
-    return make
-
-
-def test_steps_that_come_in_stretches_are_a_note(steps_with):
-    times = np.where(np.arange(200) // 50 % 2, 0.06, 0.05) * np.random.default_rng(2).lognormal(0, 0.01, 200)
-    (finding,) = steps_do_not_come_in_stretches(steps_with(times))
-    assert (finding.code, finding.severity) == ("steps-correlated", "note")
-    assert "its 200 steps correlate with the step before them: 0.9" in finding.evidence
-
-
-@pytest.mark.parametrize("slow", [0, 1, 20])
-def test_independent_steps_and_rare_slow_ones_are_not_accused(steps_with, slow):
-    times = 0.05 * np.random.default_rng(2).lognormal(0, 0.05, 200)
-    times[np.random.default_rng(3).permutation(200)[:slow]] *= 3
-    assert steps_do_not_come_in_stretches(steps_with(times)) == []

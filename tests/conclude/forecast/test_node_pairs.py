@@ -125,7 +125,7 @@ def test_table_map_and_list_are_written_and_go_with_the_pairs(tmp_path):
     assert len((tmp_path / "node_pairs.csv").read_text().splitlines()) == 1 + 6
     draw_node_pairs(pair_rows(sweep), tmp_path)
     assert "bus bandwidth" in (tmp_path / "node_pairs.svg").read_text()
-    assert "slow with all others: n1" in sweep_text(sweep)
+    assert "node-slow: n1 reaches" in sweep_text(sweep)
     assert "2 nodes: from 4 on" in sweep_text(swept(network(2)))
     write_node_pairs(swept([]), tmp_path)
     assert not (tmp_path / "exclude.txt").exists()

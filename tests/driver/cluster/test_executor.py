@@ -102,9 +102,8 @@ def test_each_job_is_an_sbatch(stub):
     calls = (stub / "calls").read_text().splitlines()
     log = f"{stub.parent}/results/job-logs/scaleproof-make-1-%j.log"
     options = "--parsable --partition=gpu --nodes=2 --ntasks=2 --cpus-per-task=1 --mem=100 --time=5 --gres=gpu:1"
-    options += (
-        f" --exclusive --job-name=scaleproof-make-1 --output={log} --chdir={stub.parent} --no-requeue --export=ALL"
-    )
+    options += f" --exclusive --job-name=scaleproof-make-1 --output={log} --chdir={stub.parent} --no-requeue"
+    options += " --signal=TERM@20 --export=ALL"
     assert f"{options} --exclude=n3,n7 {stub.parent}/results/job-logs/scaleproof-make-1.sh" in calls
     assert len(calls) == 2
     assert {(stub.parent / f"out/{k}").read_text() for k in (1, 2)} == {"41\n", "42\n"}, "without SLURM_NTASKS"
@@ -177,6 +176,26 @@ def test_a_submission_limit_is_waited_for(stub):
     assert sent(stub) == 3, "one was refused; the other was not asked for meanwhile"
 
 
+def test_an_array_that_is_larger_than_the_limit_is_halved(stub):
+    (stub / "full").write_text(LIMIT)
+    done = snakemake(stub, "--scaleproof-array-jobs", "make")
+    assert done.returncode == 0, done.stderr
+    calls = (stub / "calls").read_text().splitlines()
+    assert ["--array" in call for call in calls] == [True, False, False]
+
+
+@pytest.mark.fault(
+    "a job is beyond a limit for each job, which sbatch enforces", "it is refused; others go on", cluster=True
+)
+def test_a_limit_for_each_job_is_not_waited_for(stub):
+    words = "sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: job submit limit, user's size\n"
+    (stub / "full").write_text(words)
+    done = snakemake(stub, "--keep-going", "--retries", "3")
+    assert done.returncode == 1
+    assert "Slurm refuses it: QOSMaxWallDurationPerJobLimit" in done.stderr
+    assert sent(stub) == 2, "the refused one is not asked for again"
+
+
 @pytest.mark.fault("a job waits for what cannot end by itself", "given up after a stated time, not sent again")
 def test_a_job_that_would_wait_for_ever_is_given_up(stub):
     (stub / "held").write_text("PartitionTimeLimit")
@@ -218,6 +237,16 @@ def test_what_fails_everywhere_stops_the_campaign(stub):
     assert "stopped: 2 jobs in turn have ended alike (FAILED, NonZeroExitCode, exit code 1)" in done.stderr
     assert sent(stub) <= 4
     assert "Traceback" not in done.stderr
+    entries = {entry.id: entry for entry in entries_of(stub.parent / "results/job-logs/jobs.jsonl")}
+    assert all(entry.ended for entry in entries.values()), "nothing is sent after that, or all of it is cancelled"
+
+
+def test_what_is_refused_alike_stops_the_campaign(stub):
+    (stub / "refusal").write_text("sbatch: error: Invalid qos specification\n")
+    done = snakemake(stub, "--keep-going", "--scaleproof-same-failures", "2", "--retries", "9")
+    assert done.returncode == 1
+    assert "stopped: 2 jobs in turn have ended alike (Invalid qos specification)" in done.stderr
+    assert sent(stub) == 2
 
 
 def test_the_ledger_has_what_was_sent_and_how_it_ended(stub):
@@ -243,10 +272,15 @@ def test_a_job_of_a_killed_snakemake_is_known_from_the_ledger(stub):
     assert snakemake(stub, "out/2").returncode == 0
 
 
-def test_what_was_sent_can_be_read(stub):
+def test_what_was_sent_can_be_read_and_sent_by_hand(stub):
     snakemake(stub, "out/1")
     text = (stub.parent / "results/job-logs/scaleproof-make-1.sh").read_text()
-    assert text.startswith("#!/bin/bash\n")
+    assert text.startswith("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n")
+    given = (stub / "calls").read_text().split()[1:-1]  # without --parsable and the script
+    assert [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")] == given
+    script, in_job = stub.parent / "results/job-logs/scaleproof-make-1.sh", os.environ | {"SLURM_JOB_ID": "7"}
+    subprocess.run(["bash", script], cwd=stub.parent, env=in_job, check=True)
+    assert (stub.parent / "out/1").read_text() == "7\n", "though the Snakemake that has written it is gone"
     assert "--mode 'remote'" in text
 
 
@@ -263,6 +297,7 @@ def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
     with mock.patch("scaleproof.driver.cluster.slurm.answer", sbatch):
         for devices, options in ((1, ""), (1, ""), (0, "--exclusive"), (0, "")):
             resources = {"devices_per_node": devices, "slurm_extra": options}
+            (tmp_path / "x.sh").touch()
             slurm.submit(Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources))
         for resources in ({}, {"devices_per_node": 1}):  # tokens, and trainings
             several = Submission("scaleproof-x", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, resources, tasks=3)

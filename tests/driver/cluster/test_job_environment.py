@@ -39,6 +39,9 @@ SECRET = {
     "CONDA_CHANNEL_ALIAS": "https://u:s@h",
     "PYTHON_KEYRING_BACKEND_PASSWORD": "s",
     "VAULT_ADDR": "https://h",
+    **dict.fromkeys(("MODULE_AUTH", "TORCH_AUTH_HEADER", "HF_SESSION", "CUDA_SIGNATURE", "UCX_PRIVATE"), "s"),
+    "HF_ENDPOINT": "https://s@h",
+    "SNAKEMAKE_REMOTE": "s3://:s@h/bucket",
 }
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from scaleproof.driver.cluster import slurm as slurm_module
+from scaleproof.driver.cluster.scheduler import Submission
 from scaleproof.driver.cluster.slurm import Slurm, in_words, state_of
 
 
@@ -41,6 +42,13 @@ def test_every_job_has_a_state(slurm):
         ("QOSMaxMemoryPerJob", True),
         ("AssocMaxWallDurationPerJobLimit", True),
         ("BadConstraints", True),
+        ("DependencyNeverSatisfied", True),
+        ("ReservationDeleted", True),
+        ("QOSMaxGRESPerNode", True),
+        ("Job's account not permitted to use this partition (a100 allows others not mine)", True),
+        ("Licenses", False),
+        ("BeginTime", False),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", False),
         ("QOSMaxJobsPerUserLimit", False),
         ("AssocGrpCpuLimit", False),
         ("JobHeldUser", False),
@@ -57,6 +65,22 @@ def test_a_job_that_the_cluster_has_forgotten(slurm):
     assert job_states({"7", "8"})["7"].name == "UNKNOWN"
     slurm["sacct"] = "7|CANCELLED by 1000"
     assert job_states({"7", "8"})["7"].name == "CANCELLED"
+
+
+@pytest.mark.fault("a waiting task of a job array is cancelled by hand", "it is not sent again")
+def test_a_cancelled_task_of_which_slurm_keeps_nothing(slurm, monkeypatch, tmp_path):
+    monkeypatch.setattr(slurm_module, "answer", lambda command, environment: (0, "27", ""))
+    (tmp_path / "x.sh").touch()
+    scheduler = Slurm(dict)
+    array = Submission("scaleproof-train", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, {}, tasks=3)
+    assert scheduler.submit(array) == "27"
+    slurm["squeue"] = HEADING + "27_2|PENDING|n/a||BeginTime\n27_3|RUNNING|n1|n1|None"
+    assert scheduler.states({"27_1", "27_3"})["27_1"].phase == "cancelled"
+    assert job_states({"27_1"})["27_1"].phase == "unknown", "another snakemake has sent it"
+    slurm["squeue"] = HEADING + "27_2|PENDING|n/a||BeginTime"
+    assert scheduler.states({"27_3"})["27_3"].phase == "unknown", "it was running"
+    monkeypatch.setattr(slurm_module, "REMEMBERED_S", 0)
+    assert scheduler.states({"27_1"})["27_1"].phase == "unknown", "it may have run since the last look"
 
 
 def test_an_empty_queue_is_an_answer(slurm):

@@ -69,8 +69,8 @@ class Chaos:
 
     def cancel(self) -> None:
         """A person cancels a job."""
-        if running := self.jobs("RUNNING"):
-            self.cluster.run("scancel", self.random.choice(running))
+        if jobs := self.jobs(self.random.choice(("RUNNING", "PENDING"))):
+            self.cluster.run("scancel", self.random.choice(jobs))
 
     def rename(self) -> None:
         """A site's billing writes names and comments of its own."""

@@ -93,6 +93,30 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
         assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure.failure_class == "crash"
 
 
+WARNED = ["[default0]:window", "W1124 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal"]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "log", "kind"),
+    [
+        ("00:05:50", WARNED, "timeout"),
+        ("00:05:50", ["srun: error: n1: task 0: Terminated"], "timeout"),
+        ("00:05:50", ["RuntimeError: no"], "crash"),  # by itself, near the end
+        ("00:02:00", WARNED, "crash"),  # somebody else has ended it
+    ],
+)
+@pytest.mark.fault(
+    "Slurm's time limit is near, whoever has set it", "its steps are told to end: a row `timeout`", cluster=True
+)
+def test_a_run_that_is_told_to_end_before_slurm_s_limit(monkeypatch, tmp_path, tokens, cell, elapsed, log, kind):
+    in_job(monkeypatch, "n1")
+    facts = {"JobState": "RUNNING", "TimeLimit": "00:07:00", "RunTime": elapsed}
+    monkeypatch.setattr(slurm, "describe", lambda job, patience: facts)
+    outcome = launch.CommandOutcome(1, False, log)
+    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
+    assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure.failure_class == kind
+
+
 @pytest.mark.fault(
     "a node is lost in a job of several runs", "a row for this run; the others are left to the next job", cluster=True
 )

@@ -45,3 +45,23 @@ def test_what_slows_the_window_is_noted():
     assert log_of([1.0]).slowed_by == set()
     with torch.autograd.set_detect_anomaly(True), torch.profiler.profile():
         assert log_of([1.0]).slowed_by == {"anomaly detection", "torch's profiler"}
+
+
+def moments_of(first: int, count: int, rates: list[float]) -> list[float]:
+    """Moments of steps `first` to `first + count` of a training whose tensors have gradients of their own size."""
+    tensors = [nn.Parameter(torch.ones(2000)) for _ in rates]
+    optimizer = AdamW(tensors)
+    for tensor, rate in zip(tensors, rates, strict=True):
+        tensor.grad = torch.full_like(tensor, rate)
+    for _ in range(first):
+        optimizer.step()
+    with UpdateLog(first).of(optimizer) as log:
+        for _ in range(count):
+            optimizer.step()
+    return log.moments
+
+
+def test_tensors_take_turns_by_the_number_of_the_step():
+    whole = moments_of(0, 9, [1.0, 10.0, 100.0])
+    assert [round(moment / whole[0]) > 5 for moment in whole[:3]] == [False, True, True]
+    assert moments_of(4, 5, [1.0, 10.0, 100.0]) == whole[4:]

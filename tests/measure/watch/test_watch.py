@@ -1,8 +1,6 @@
 """Two lines in somebody's loop: what is recorded, and which faults planted into the loop it shows."""
 
-import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -107,6 +105,19 @@ def test_a_loop_that_is_left_leaves_its_record(tmp_path):
             break
     assert len(read_watched(tmp_path)[0].step_s) == 4
     assert not network._forward_pre_hooks, "no hook stays"
+
+
+def test_a_loader_that_is_wrapped_once_serves_all_epochs(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    loader = scaleproof.watch(torch.utils.data.DataLoader(batches(), batch_size=None), network, optimizer, tmp_path)
+    for _ in range(2):
+        for batch in loader:
+            network(batch).backward()
+            optimizer.step()
+    (rank,) = read_watched(tmp_path)
+    assert len(rank.step_s) == len(rank.losses) == len(rank.samples) == len(loader) == STEPS
+    assert len(loader.dataset) == STEPS, "a loop may ask for what its loader has"
 
 
 def test_what_evaluation_takes_in_is_no_work(tmp_path):
@@ -216,6 +227,8 @@ def test_a_repeated_batch_is_found(tmp_path):
     assert codes(trained(tmp_path / "a", [batches()[0]] * STEPS)) == ["batch-repeated"]
     twice = [batch for batch in batches() for _ in range(2)]
     assert codes(trained(tmp_path / "b", twice)) == [], "two looks at a batch are nothing odd"
+    assert codes(trained(tmp_path / "c", batches()[:2] * 4)) == ["batch-repeated"], "two batches are no data set"
+    assert codes(trained(tmp_path / "d", batches() * 2)) == [], "a second epoch is nothing odd"
 
 
 @pytest.mark.parametrize(
@@ -227,12 +240,42 @@ def test_a_repeated_batch_is_found(tmp_path):
     ],
 )
 def test_what_ranks_do_apart_or_alike(tmp_path, fields, code):
-    first = trained(tmp_path / "a").ranks[0].model_copy(update={"world_size": 2})
+    first = trained(tmp_path / "a").ranks[0]
+    exchanged = first.probed.model_copy(update={"collectives": {"allreduce_": 4 * first.parameters}})
+    first = first.model_copy(update={"world_size": 2, "probed": exchanged})
     other = trained(tmp_path / "b", batches(seed=1)).ranks[0]
-    second = other.model_copy(update={"rank": 1, "world_size": 2, "weights": first.weights})
+    second = other.model_copy(update={"rank": 1, "world_size": 2, "weights": first.weights, "probed": exchanged})
     assert codes(WatchedRun("sound", [first, second])) == []
     alike = first if code == "ranks-share-batches" else second
     assert codes(WatchedRun("odd", [first, alike.model_copy(update={"rank": 1} | fields)])) == [code]
+
+
+def test_replicas_that_exchange_nothing_are_found(tmp_path):
+    """Weights that were made equal at the end do not hide it."""
+    first = trained(tmp_path / "a").ranks[0].model_copy(update={"world_size": 2})
+    second = (
+        trained(tmp_path / "b", batches(seed=1))
+        .ranks[0]
+        .model_copy(update={"rank": 1, "world_size": 2, "weights": first.weights})
+    )
+    assert codes(WatchedRun("apart", [first, second])) == ["gradients-not-exchanged"]
+
+
+@pytest.mark.parametrize("fields", [{"parameters": 99}, {"weights": None}], ids=["pipeline", "sharded"])
+def test_parts_of_a_model_are_not_taken_for_replicas(tmp_path, fields):
+    first = trained(tmp_path / "a").ranks[0]
+    exchanged = first.probed.model_copy(update={"collectives": {"send": 4}})
+    first = first.model_copy(update={"world_size": 2, "probed": exchanged})
+    other = trained(tmp_path / "b", batches(seed=1)).ranks[0]
+    second = other.model_copy(update={"rank": 1, "world_size": 2, "probed": exchanged} | fields)
+    assert codes(WatchedRun("parts", [first, second])) == []
+
+
+def test_ranks_of_one_sample_are_not_taken_for_replicas(tmp_path):
+    """Tensor parallel: the same batches and parts of the weights."""
+    first = trained(tmp_path / "a").ranks[0].model_copy(update={"world_size": 2})
+    second = first.model_copy(update={"rank": 1, "weights": "f" * 16})
+    assert codes(WatchedRun("parts", [first, second])) == ["ranks-share-batches"]
 
 
 def test_a_rank_without_a_record_is_found(tmp_path):
@@ -300,46 +343,3 @@ def test_a_damaged_record_is_one_message(tmp_path):
     (tmp_path / "watched.0.json").write_text("{}")
     with pytest.raises(UserError, match=r"is not a record of scaleproof\.watch"):
         read_watched(tmp_path)
-
-
-SCRIPT = """
-import sys, torch, torch.distributed as dist
-import scaleproof
-from measure.watch.test_watch import Tiny, batches
-fault = sys.argv[1]
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-torch.manual_seed(1)
-model = torch.nn.parallel.DistributedDataParallel(Tiny())
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-for batch in scaleproof.watch(batches(seed=0 if fault == "data" else rank), model, optimizer):
-    if fault == "exchange":
-        with model.no_sync():
-            model(batch).backward()
-    else:
-        model(batch).backward()
-    optimizer.step()
-    optimizer.zero_grad()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.parametrize(("fault", "code"), [("none", ""), ("exchange", "ranks-train-apart"), ("data", "ranks-share")])
-def test_two_real_ranks(tmp_path, repository, fault, code):
-    """A script under torchrun, as somebody would start it, and what the command says of it."""
-    (tmp_path / "train.py").write_text(SCRIPT)
-    words = ["-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2", "train.py"]
-    environment = {"PYTHONPATH": str(repository / "tests"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *words, fault], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    ranks = [json.loads((tmp_path / f"scaleproof-watch/watched.{rank}.json").read_text()) for rank in range(2)]
-    gradients = 4 * ranks[0]["parameters"]
-    reduced = sum(size for name, size in ranks[0]["probed"]["collectives"].items() if name.startswith("allreduce"))
-    assert reduced == (0 if fault == "exchange" else gradients)
-    command = [sys.executable, "-m", "scaleproof", "watched", "scaleproof-watch"]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert answer.stdout.startswith("scaleproof-watch: 2 rank(s), 8 optimizer steps")
-    assert code in answer.stdout
-    assert answer.returncode == (1 if fault == "exchange" else 0), answer.stdout

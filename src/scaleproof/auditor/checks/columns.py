@@ -1,8 +1,9 @@
 """The columns of a published table as arrays of intervals, whatever their headings mean."""
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -99,7 +100,7 @@ class FigureTable:
     """Columns of figures, the other columns, and what the rows are called.
 
     `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
-    rows of the table in the file.
+    rows of the table in the file. `devices`: of the rows, where all state a number ("8x V100"); else None.
     """
 
     columns: list[FigureColumn]
@@ -107,6 +108,7 @@ class FigureTable:
     names: list[str]
     places: list[str]
     on_side: bool
+    devices: Figures | None = None
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
@@ -117,12 +119,15 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     width = len(grid.header)
     rows = grid.rows[:MOST_ROWS]
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
-    places = {(row.line, tuple(row.texts.values())): row.place for row in table.rows}
+    known = {(row.line, tuple(row.texts.values())): row for row in table.rows}
+    places = {key: row.place for key, row in known.items()}
+    stated = [row.devices if (row := known.get((line, tuple(texts)))) else None for line, texts in rows]
+    devices = np.array([count or math.nan for count in stated])
     at = [(line, places.get((line, tuple(row)), f"{table.file}:{line}")) for line, row in rows]
     head = (grid.line, table.name)
     upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
     if upright is not None:
-        yield upright
+        yield replace(upright, devices=Figures(devices, devices) if all(stated) else None)
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]

@@ -18,7 +18,6 @@ from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_foll
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
@@ -41,6 +40,7 @@ RATIO = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
     r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
+OVERHEAD = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b")
 # What the heading of a speed-up may say besides the columns that it is of.
 PLAIN = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
@@ -100,7 +100,11 @@ class Formula:
 
     def of(self, row: int) -> str:
         """The formula with the figures of a row."""
-        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.values.middle[row]:.4g}"
+        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.value(row):.4g}"
+
+    def value(self, row: int) -> float:
+        """What the figures of a row give, as they are printed."""
+        return float(np.sqrt(self.values.low[row] * self.values.high[row]))
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
@@ -112,11 +116,18 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             expected = max(named(target.heading, *both), int(len(sources) == 2))
             yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
     meant = measured(target, sources)
-    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), None)
+    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"
-            yield from _over_rows(source, rule, base, devices, target.kind if is_meant else None)
+            yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
+
+
+def meaning_of_ratio(target: FigureColumn) -> str:
+    """What a column of ratios is, in a word: its kind, or that it says how much longer something takes."""
+    if SPEEDUP.search(target.heading):
+        return "speedup"
+    return "overhead" if OVERHEAD.search(target.heading) else target.kind or "ratio"
 
 
 def _over_rows(
@@ -124,7 +135,7 @@ def _over_rows(
 ) -> Iterator[Formula]:
     """A column over that of the row `base` of each row, and the other way round; x and / devices, where known.
 
-    `meant`: the kind of the column that is to follow, where nothing else than this source can be meant.
+    `meant`: what the column is that is to follow, where nothing else than this source can be meant.
     """
     known = base >= 0
     there = source.figures[base]
@@ -135,7 +146,9 @@ def _over_rows(
     for upwards in (True, False):
         ratio = source.figures / there if upwards else there / source.figures
         both = (source.texts, cells) if upwards else (cells, source.texts)
-        expected = 2 if meant and upwards == (family(source) != "time") else usual
+        # A speed-up is the baseline's time over the row's, an overhead the other way round.
+        of_times = family(source) == "time" and meant != "overhead"
+        expected = 2 if meant and upwards != of_times else usual
         yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, *both)
         if devices is not None:
             more = devices / devices[base]
@@ -303,11 +316,8 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(usual.odd).tolist():
         if any(other.explains(i, usual) for other in explanations):
             continue
-        value = float(usual.formula.values.middle[i])
-        plain = is_speedup and usual.stated is target.figures
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
-            corrected=Correction(value=round(value, 4), unit="x", derivation=usual.formula.name) if plain else None,
         )

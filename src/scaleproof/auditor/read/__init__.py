@@ -8,6 +8,7 @@ __all__ = [
     "logs",
     "printed_figures",
     "printed_log",
+    "rates_by_size",
     "reported",
     "reported_tables",
     "text_files",

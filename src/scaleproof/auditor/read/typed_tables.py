@@ -162,6 +162,12 @@ PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")
 
 
+def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
+    """What "2x8" says below or beside "Nodes x GPUs": {} of any other cell or heading."""
+    product = PRODUCT.fullmatch(cell.strip()) if NODES_TIMES_DEVICES.search(heading) else None
+    return {"nodes": int(product[1]), "devices": int(product[1]) * int(product[2])} if product else {}
+
+
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
     """Return the columns that are one number of devices or one strategy each, with figures below them, and what
     their headings say; {} unless there are two.
@@ -184,9 +190,8 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
         if counted:
             count, _ = counted
             description.numbers["devices"] = count
-        elif (product := PRODUCT.fullmatch(column.heading.strip())) and NODES_TIMES_DEVICES.search(grid.header[0]):
-            nodes, each = int(product[1]), int(product[2])
-            description.numbers |= {"nodes": nodes, "devices": nodes * each}
+        else:
+            description.numbers |= _nodes_and_devices(grid.header[0], column.heading)
         is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
         if not (description.numbers or description.words or is_variant):
             continue
@@ -226,6 +231,8 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
                 if value and (column.kind != "text" or k == 0):
                     labels.append(value)
                 take_words(row, column, value)
+                for kind, count in _nodes_and_devices(column.heading, cell).items():
+                    row.figures.append(Quantity(kind, float(count), cell, column.heading))
             else:
                 take_figures(row, column, cell, europeans[k], place)
         worded = dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label))

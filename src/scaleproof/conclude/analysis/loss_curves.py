@@ -5,12 +5,10 @@ A run has warm-up steps and then its window, the steps that are timed. A cell is
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pandas.api.indexers import BaseIndexer
 
 from scaleproof.ground.confidence import Estimate, mean_time
 from scaleproof.ground.records.run import TimedRun
@@ -54,12 +52,11 @@ class Curve:
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's runs. `groups`: cell -> its runs with numbers."""
-    runs = [run for own_runs in groups.values() for run in own_runs]
-    losses = [run.losses for run in runs]
-    smoothed_steps = np.array([_smoothing(own_runs) for own_runs in groups.values() for _ in own_runs])  # of each run
-    # All runs at once, because smoothing is slow to start; then each cell takes its own, in the order of `runs`.
-    curves = map(_curve, map(_kind, runs), losses, _smoothed(losses, smoothed_steps), [run.elapsed for run in runs])
-    return {cell: [next(curves) for _ in own_runs] for cell, own_runs in groups.items()}
+    curves: dict[str, list[Curve]] = {}
+    for cell, runs in groups.items():
+        steps = _smoothing(runs) if runs else 0
+        curves[cell] = [_curve(_kind(run), run.losses, _smoothed(run.losses, steps), run.elapsed) for run in runs]
+    return curves
 
 
 def _smoothing(runs: list[TimedRun]) -> int:
@@ -67,36 +64,16 @@ def _smoothing(runs: list[TimedRun]) -> int:
     return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
 
 
-class _LastSteps(BaseIndexer):
-    """Windows of pandas that begin at `begins`, and end with their own step."""
-
-    begins: np.ndarray
-
-    def get_window_bounds(  # pandas asks for all of these names
-        self,
-        num_values: int = 0,
-        min_periods: int | None = None,
-        center: bool | None = None,
-        closed: str | None = None,
-        step: int | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """First row of each window, and the row after its last; of the arguments only `num_values` counts."""
-        return self.begins, np.arange(1, num_values + 1)
-
-
-def _smoothed(series: list[np.ndarray], steps: np.ndarray) -> list[np.ndarray]:
-    """Moving averages of each series i over its last `steps[i]` values, or as many as there are.
-
-    The series are joined for one call of pandas, which takes as long for a single one.
-    """
-    lengths = [len(values) for values in series]
-    bounds = np.cumsum([0, *lengths])  # where each series begins, and the end of all
-    places = np.arange(bounds[-1])
-    # No window begins before its own series.
-    begins = np.maximum(np.repeat(bounds[:-1], lengths), places - np.repeat(steps, lengths) + 1)
-    joined = pd.Series(np.concatenate([np.empty(0), *series]))  # the empty one: there may be no series
-    means = joined.rolling(_LastSteps(begins=begins), min_periods=1).mean().to_numpy()
-    return [means[start:end] for start, end in pairwise(bounds)]
+def _smoothed(losses: np.ndarray, steps: int) -> np.ndarray:
+    """Moving averages over the last `steps` losses that are numbers, or as many as there are; NaN where none is."""
+    known = np.isfinite(losses)
+    sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))
+    counts = np.cumsum(np.append(0, known))
+    ends = np.arange(1, len(losses) + 1)
+    begins = np.maximum(ends - steps, 0)
+    in_window = counts[ends] - counts[begins]
+    means: np.ndarray = np.where(in_window, (sums[ends] - sums[begins]) / np.maximum(in_window, 1), np.nan)
+    return means
 
 
 def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
@@ -148,7 +125,10 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
             times[cell] = TimeToLoss(None, None, "no loss was printed")
         elif target_loss == "derive":
             reached = reached_by_all[runs[0].kind]  # one kind for all runs of a cell
-            times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
+            if math.isfinite(reached):
+                times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
+            else:
+                times[cell] = TimeToLoss(None, None, "a loss is no number any more")
         else:
             times[cell] = _time_to_loss(runs, target_loss)
     return times

@@ -11,6 +11,7 @@ from scaleproof.conclude.analysis.comparability import unintended_differences
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell
 from scaleproof.conclude.analysis.recommend import recommend
 from scaleproof.conclude.analysis.simultaneous import Family, compare_all, letters, resolution, resolution_of_ratio
+from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, RankedCell, ScalingReport, SizeRanking
@@ -34,13 +35,14 @@ def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
     """Values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
 
-    Groups with few devices come first.
+    Groups with few devices come first, in a group the cells that are short of repeats last.
     """
     groups: dict[tuple, list[MeasuredCell]] = {}
     for cell in cells.values():
         groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
     for members in groups.values():
-        members.sort(key=lambda cell: -cell.rate.value)
+        short = _short_of_repeats(members)
+        members.sort(key=lambda cell: (cell.cell in short, -cell.rate.value))
 
     def by_devices(key: tuple) -> tuple[int, str]:
         devices, *others = key
@@ -57,7 +59,8 @@ def family_of_size(
     All in one family, because two of 5 % each would make false claims in up to 10 % of campaigns; it begins with the
     `members` of the size, fastest first. `references`: cell -> the single device, or the baseline, it is held against.
     """
-    comparable = [cell for cell in members if not _differing(members[0], cell)]
+    why_not = _not_compared(members)
+    comparable = [cell for cell in members if not why_not[cell.cell]]
     if len(comparable) < 2:
         return None
     smaller = [references[cell.cell] for cell in comparable if cell.cell in references]
@@ -82,10 +85,10 @@ def rank(
     repeats are planned for; the margin, if none is given.
     """
     fastest = members[0]
-    differing = {cell.cell: _differing(fastest, cell) for cell in members}
-    comparable = [cell for cell in members if not differing[cell.cell]]
+    why_not = _not_compared(members)
+    comparable = [cell for cell in members if not why_not[cell.cell]]
     groups = letters(family, len(comparable)) if family else {}
-    entries = [_entry(cell, fastest, differing[cell.cell], family, groups) for cell in members]
+    entries = [_entry(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
@@ -98,6 +101,21 @@ def rank(
     )
 
 
+def _short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
+    """The cells with too few repeats for an interval, where two or more have enough: these are compared without them.
+
+    One failed run must not cost the comparison of all others.
+    """
+    short = {cell.cell for cell in members if len(cell.runs) < FEWEST_REPEATS}
+    return short if len(members) - len(short) > 1 else set()
+
+
+def _not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
+    """Cell -> why it is not compared with the first of `members`: fields that differ, or its repeats; else empty."""
+    short = _short_of_repeats(members)
+    return {cell.cell: ["repeats"] if cell.cell in short else _differing(members[0], cell) for cell in members}
+
+
 def _differing(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
     """The fields of provenance in which two cells differ, though they were not meant to."""
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
@@ -106,17 +124,17 @@ def _differing(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
 def _entry(
     cell: MeasuredCell,
     fastest: MeasuredCell,
-    differing: Sequence[str],
+    why_not: Sequence[str],
     family: Family | None,
     groups: Mapping[str, str],
 ) -> RankedCell:
     """A cell of a ranking, with its rate over that of the fastest, which has none itself.
 
-    `differing`: the fields that forbid a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the
-    letters of its groups, of cells that are not told apart.
+    `why_not`: what forbids a ratio, of `_not_compared`; `family`: without it the ratio has no interval; `groups`: cell
+    -> the letters of its groups, of cells that are not told apart.
     """
     relative = None
-    if cell is not fastest and not differing:
+    if cell is not fastest and not why_not:
         fewest_runs = min(len(cell.runs), len(fastest.runs))
         relative = Estimated(value=cell.rate.value / fastest.rate.value, low=None, high=None, n=fewest_runs)
         if family:
@@ -128,7 +146,7 @@ def _entry(
         tokens_per_sec_global=Estimated.of(cell.rate),
         relative_to_fastest=relative,
         letters=groups.get(cell.cell, ""),
-        incomparable=list(differing),
+        incomparable=list(why_not),
     )
 
 

@@ -16,7 +16,15 @@ from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.confidence import CONFIDENCE, Estimate, paired_ratio, ratio, scaled, times_per_second
+from scaleproof.ground.confidence import (
+    CONFIDENCE,
+    FEWEST_REPEATS,
+    Estimate,
+    paired_ratio,
+    ratio,
+    scaled,
+    times_per_second,
+)
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest
@@ -125,13 +133,16 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _references(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any."""
+    """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any.
+
+    One that has too few repeats is none.
+    """
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:
             comparable_baseline = one_series.baseline if point.speedup else None
             reference = point.best_single or comparable_baseline
-            if reference and point.devices > 1:
+            if reference and point.devices > 1 and len(cells[reference].runs) >= FEWEST_REPEATS:
                 references[point.cell] = cells[reference]
     return references
 

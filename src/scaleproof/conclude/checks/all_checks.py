@@ -1,5 +1,6 @@
 """All checks on our own runs, and running them. Importing a module of checks registers them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeGuard, TypeVar
 
@@ -72,6 +73,13 @@ REGISTERS = (
 )
 CODES = codes_of(*REGISTERS)
 CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
+# On one run, the first of these that is found explains the ones after it, which it names: one cause, one finding.
+CAUSES_FIRST = (
+    *("model-differs", "settings-differ", "precision-differs", "traffic-differs", "operations-differ"),
+    *("updates-differ-from-steps", "ledger-differs-from-plan", "tokens-differ-from-reference", "replicas-differ"),
+    *("losses-differ-from-reference", "window-differs-from-witness", "validation-differs-from-reference"),
+)
+ALSO = "; found with it: "  # before the codes that a finding explains
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # What reading a series raises where the files are damaged.
 ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
@@ -117,7 +125,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         campaign=campaign,
         rules_version=rules_version(CODES),
         checks=check_names(*used_registers) if used_registers else [],
-        findings=by_severity(_once(findings)),
+        findings=by_severity(_causes_first(_once(findings))),
     )
 
 
@@ -145,6 +153,28 @@ def _once(findings: list[Finding]) -> list[Finding]:
     """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
     unusable = {(*f.runs, f.evidence): f for f in findings if f.code == RECORD_UNUSABLE.name}
     return [*unusable.values(), *(f for f in findings if f.code != RECORD_UNUSABLE.name)]
+
+
+def _causes_first(findings: list[Finding]) -> list[Finding]:
+    """Return the findings without the `invalid` ones that an earlier one of CAUSES_FIRST explains on the same run."""
+    codes: dict[str, set[str]] = defaultdict(set)  # of each run with one of them
+    for finding in findings:
+        if _may_explain(finding):
+            codes[finding.runs[0]].add(finding.code)
+    findings_left = []
+    for finding in findings:
+        if _may_explain(finding):
+            cause, *others = sorted(codes[finding.runs[0]], key=CAUSES_FIRST.index)
+            if finding.code != cause:
+                continue
+            if others:
+                finding = finding.model_copy(update={"evidence": f"{finding.evidence}{ALSO}{', '.join(others)}"})
+        findings_left.append(finding)
+    return findings_left
+
+
+def _may_explain(finding: Finding) -> bool:
+    return finding.code in CAUSES_FIRST and finding.severity == "invalid" and len(finding.runs) == 1
 
 
 def _problem(run: TimedRun) -> str:

@@ -90,7 +90,8 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
         what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
         detected="FLOPs of all products with weights, attention kernels and recomputation in a probed "
         "step of every rank, before and after the window, against the formula; autograd nodes made in "
-        "the window, against the probed steps; profilers, tracers and checks that were on in the window.",
+        "the window, against the probed steps, and collectives, against the step before it; profilers, "
+        "tracers and checks that were on in the window.",
         seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
         "strategy turned on.",
         repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
@@ -141,6 +142,12 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
                 f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
                 f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
+    begun, of_step = census.collectives_in_window, census.collectives_of_step
+    if run.metrics.window.skipped_optimizer_steps:  # an update that is skipped may exchange nothing
+        of_step = None
+    if begun is not None and of_step is not None and begun != steps * of_step:
+        a_step = significant(begun / steps, 6)
+        return f"{a_step} collectives a step were begun in the window, and {integer(of_step)} in the step before it"
     inside = census.tokens_inside_window
     if inside is not None and census.before.tokens_inside and inside != steps * census.before.tokens_inside:
         return (

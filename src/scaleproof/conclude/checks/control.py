@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.conclude.checks.execution import moved_bytes
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, of_run
@@ -12,6 +13,8 @@ from scaleproof.ground.records.run import MeasuredRun
 # load of its cores took 18 % less to 6 % more on the rank with the least.
 SHARE, LEAST_S = 0.5, 0.001
 BYTE_S = 4e-9  # of processor time, for each byte exchanged with another process of the machine
+COLLECTIVE_S = 3e-3  # of sharding, for each collective of a step; ten sound runs took 0.8 ms at most
+WHOLE, SHARDED = ("single", "ddp"), ("fsdp", "zero1", "zero2")
 COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps
 PAGE = 4096  # bytes a step
 STEPS = 4  # that make a habit
@@ -23,9 +26,10 @@ STEPS = 4  # that make a habit
         "suspect",
         what="Something beside training takes time in each step: the rate is that of the program around it as well.",
         detected="Full collections of garbage and bytes written to files in the window: one in two steps, a page in "
-        "each. Under single and ddp the step against a bare loop that shares no code with the trainer "
-        "(docs/audit.md): on a CPU the processor time of each rank, 50 % + 1 ms and 4 ns for each byte that is "
-        "exchanged; on one GPU the median step, a `note`.",
+        "each. Under single and ddp, threads beside the main one of a CPU device with one thread: half of its time "
+        "+ 1 ms and 4 ns for each byte that is exchanged; and the step against a bare loop that shares no code with "
+        "the trainer (docs/audit.md): on a CPU the processor time of each rank, with as much more; on one GPU the "
+        "median step, a `note`. Under fsdp, zero1 and zero2 on CPUs the same, with 3 ms more for each collective.",
         seen="gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.",
         repair="Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.",
     )
@@ -41,7 +45,8 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
 def _habit(run: MeasuredRun) -> str | None:
     """Return in words what the first rank to do so does in its steps beside training; None where no rank does.
 
-    That is collecting garbage in half of the steps, or writing a page to files in each, of a window of several steps.
+    That is collecting garbage in half of the steps, writing a page to files in each, or keeping other threads busy, in
+    a window of several steps.
     """
     steps = run.metrics.window.step_time_n
     if steps < STEPS:
@@ -53,17 +58,27 @@ def _habit(run: MeasuredRun) -> str | None:
             return f"rank {rank['rank']} collected all garbage {times} in the {steps} steps of the window"
         if written >= PAGE * steps:
             return f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
+        of_main, allowed_s = rank.get("main_thread_s"), LEAST_S + BYTE_S * _exchanged(run)
+        has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
+        if of_main and has_one_thread and run.metrics.training_config.strategy in WHOLE:
+            beside_s = (rank["cpu_s"] - of_main) / steps
+            if beside_s > SHARE * of_main / steps + allowed_s:
+                return f"other threads of rank {rank['rank']} computed for {fixed(beside_s * 1e3, 1)} ms of each step"
     return None
 
 
 def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain.
 
-    On a CPU it is judged by processor time, which other programs do not lengthen much. Only `single` and `ddp` are,
-    since what sharding costs beside its traffic has no formula; and not several GPUs, whose overlap a trace shows.
+    On a CPU it is judged by processor time, which other programs do not lengthen much. What sharding costs beside its
+    traffic has no formula: it has a time for each collective, on CPUs. Not several GPUs, whose overlap a trace shows.
     """
     controls = [census.control for census in run.metrics.census or []]  # the bare loop of each rank
-    if run.metrics.training_config.strategy not in ("single", "ddp") or not controls or None in controls:
+    strategy = run.metrics.training_config.strategy
+    if strategy not in WHOLE + SHARDED or not controls or None in controls:
+        return
+    collectives = 0 if strategy in WHOLE else (run.metrics.census or [])[0].collectives_of_step
+    if collectives is None or (strategy in SHARDED and not on_cpu(run)):
         return
     on_gpu = run.metrics.ranks[0]["device_name"] != "cpu"
     if on_gpu and run.n_devices > 1:
@@ -74,7 +89,7 @@ def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
         if control is None:
             return
         step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
-        times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged))
+        times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged + COLLECTIVE_S * collectives))
     step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])  # of the rank with the least unexplained
     if step_s > explained_s:
         kind = "" if on_gpu else " of processor time"

@@ -188,30 +188,17 @@ def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
         seen="Options that a launcher drops on the way to the program.",
         repair="Find out where the key is lost; run the cells again.",
     ),
-    Code(
-        "cell-misnamed",
-        "invalid",
-        what="A record stands under the name of another cell: its figures are those of another strategy or size.",
-        detected="Strategy and geometry in the cell's name against its configuration.",
-        seen="Folders that were renamed or exchanged by hand.",
-        repair="Run the cell again.",
-    ),
 )
-def cells_are_what_they_are_called(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag runs of another strategy or geometry than their cell's name says, and cells that have one configuration."""
+def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Flag cells that have one configuration."""
     by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
     for run in runs:
-        execution, cell = run.metrics.config["execution"], run.metrics.cell
-        strategy, geometry = execution["strategy"], f"n{execution['geometry']}"
-        if not cell.startswith(strategy) or geometry not in cell.split("-"):
-            evidence = f"{run.name} is configured as {strategy} on {execution['geometry']}"
-            yield Flag(evidence, about=[run], code="cell-misnamed")
-        elif not any(word in cell for word in SEARCHED):
-            by_fingerprint[run.metrics.fingerprint].setdefault(cell, run)  # one run of each cell
+        if not any(word in run.metrics.cell for word in SEARCHED):
+            by_fingerprint[run.metrics.fingerprint].setdefault(run.metrics.cell, run)  # one run of each cell
     for alike in by_fingerprint.values():
         if len(alike) > 1:
             evidence = f"{' and '.join(sorted(alike))} have one configuration"
-            yield Flag(evidence, about=list(alike.values()), code="cells-alike")
+            yield Flag(evidence, about=list(alike.values()))
 
 
 @of_runs.check(

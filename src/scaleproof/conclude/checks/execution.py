@@ -8,6 +8,7 @@ from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 
+COARSE = 0.9  # part of the fp32 weights that bf16 holds exactly: they are rounded after each update
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -68,7 +69,7 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
         "name says.",
         detected="Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights "
         "and optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the "
-        "weights are not, but its optimizer has an fp32 copy).",
+        "weights are not, but its optimizer has an fp32 copy), and 90 % of fp32 weights with no digits beyond bf16's.",
         seen="bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).",
         repair="Fix the precision; do not compare this cell with any other.",
     )
@@ -87,6 +88,9 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
         actual = dtypes.get(name)
         if actual and actual != stored:
             yield Flag(f"{name.replace('_', ' ')} are stored in {actual}; {precision} of this strategy has {stored}")
+    shares = [census.coarse for census in run.metrics.census or [] if census.coarse is not None]
+    if shares and max(shares) > COARSE:
+        yield Flag(f"{percent(max(shares))} of the weights are those of bf16, though they are stored in float32")
 
 
 def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:

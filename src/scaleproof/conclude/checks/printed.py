@@ -129,6 +129,30 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
         )
 
 
+@of_timed.check(
+    Code(
+        "counts-differ",
+        "invalid",
+        what="Two programs count to different numbers, so that a step of one is not known to be as much work as a step "
+        "of the other: with batches twice as large, half as many are counted.",
+        detected="What the lines of programs count to (94 in `step 5/94`), where their steps are timed by the launcher "
+        "and nobody has said how much work one is.",
+        seen="A first try with a larger batch, called slower because it made fewer steps a second.",
+        repair='Say what a step is: workload.per_step, e.g. {samples: "{micro_batch}"}, or {steps: 1} where steps '
+        "are equal work (of ab: --metric steps/s).",
+    )
+)
+def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
+    counts: dict[str, int] = {}  # cell -> what its first run counts to
+    for run in runs:
+        metrics = run.metrics
+        if isinstance(metrics, Printed) and metrics.reading.counts_to and metrics.reading.per_step is None:
+            counts.setdefault(metrics.cell, metrics.reading.counts_to)
+    if len(set(counts.values())) > 1:
+        evidence = ", ".join(f"{cell} counts to {number:,}" for cell, number in counts.items())
+        yield Flag(evidence, cells=list(counts), about=[run for run in runs if run.metrics.cell in counts])
+
+
 @of_printed.check(
     Code(
         "start-up-timed",

@@ -10,21 +10,19 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_timed
+from scaleproof.ground.findings.registry import Code, Flag, of_timed
 from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
-from scaleproof.ground.records.run import MeasuredRun, TimedRun
+from scaleproof.ground.records.run import TimedRun
 
 FEWEST_REPEATS = 3
 FEWEST_RUNS = 12  # of all cells together, below which a pattern is chance
 GAP = 0.04  # between two states, of the rate; closer ones make no difference
 CLEAR = 5.0  # times the scatter within the states
 DRIFT = 0.03  # of the rate, from the first round to the last
-CONFIDENT = 4.0  # standard errors: these are looked for in every campaign
-CHANCE = 6e-5  # of as much where there is nothing
-CORRELATED = 0.5  # of a repeat, or of a step, with the one before it
+CHANCE = 6e-5  # of a slope that is nothing but noise
+CORRELATED = 0.5  # of a repeat with the one before it
 FEWEST_ROUNDS = 12  # below, a correlation between repeats cannot be told from chance
 CORRELATED_ERRORS = 3.0  # standard errors of a correlation between repeats
-FEWEST_STEPS = 100  # of a window
 
 
 def lag_one(values: np.ndarray) -> float:
@@ -143,31 +141,3 @@ def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Fla
     correlation = lag_one(np.array([np.mean(deviations[repeat]) for repeat in sorted(deviations)]))
     if correlation >= CORRELATED and correlation * np.sqrt(len(deviations)) > CORRELATED_ERRORS:
         yield Flag(f"{len(deviations)} repeats correlate with the repeat before them: {fixed(correlation, 2)}")
-
-
-@of_run.check(
-    Code(
-        "steps-correlated",
-        "note",
-        what="Step times of a run follow each other: slow steps come in stretches. The run's mean stands; its steps "
-        "are no independent measurements, and a shorter window would have shown one stretch.",
-        detected=f"Step times of the window, a line taken out, extreme ones cut at the 5 and 95 % quantiles: a "
-        f"correlation with the step before of {significant(CORRELATED, 6)} or more, from {FEWEST_STEPS} steps on.",
-        seen="Machines that others use at the same time; clocks that change within a run.",
-        repair="Nothing: intervals are over runs. For a quieter figure use a longer window.",
-    )
-)
-def steps_do_not_come_in_stretches(run: MeasuredRun) -> Iterator[Flag]:
-    times = run.step_times
-    if len(times) < FEWEST_STEPS:
-        return
-    low, high = np.quantile(times, (0.05, 0.95))
-    correlation = lag_one(np.clip(times, low, high))  # no single stall may decide
-    if correlation >= CORRELATED and correlation * np.sqrt(len(times)) > CONFIDENT:
-        half = len(times) // 2
-        faster, slower = sorted(float(np.median(part)) for part in (times[:half], times[half:]))
-        yield Flag(
-            f"its {len(times)} steps correlate with the step before them: {fixed(correlation, 2)}; median "
-            f"{significant(np.median(times) * 1e3)} ms, of its halves {significant(faster * 1e3)} and "
-            f"{significant(slower * 1e3)} ms"
-        )

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.findings.registry import Code, Flag, Register, of_timed
 from scaleproof.ground.number_format import integer, percent, seconds
+from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.records.run import TimedRun
 from scaleproof.ground.records.watched import WatchedRank
 
 NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in fp32
 FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
+FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are no data set
 CLOCKS = 0.02  # relative; of the steps together and the host's clock
 WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
 
@@ -86,9 +89,36 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     )
 )
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
+    """Flag a run whose ranks have different weights after the last step.
+
+    Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the same
+    batches (tensor parallel), or have other numbers of parameters (pipelines).
+    """
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
-    if len(checksums) > 1:
+    are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _same_batches(run) is None
+    if len(checksums) > 1 and are_replicas:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
+
+
+@of_watched.check(
+    Code(
+        "gradients-not-exchanged",
+        "suspect",
+        what="Ranks with replicas of a model and batches of their own exchanged nothing in a step: they train apart, "
+        "and what an exchange costs is not in the rate.",
+        detected="Collectives of the probed step, counted by the dispatcher on every rank.",
+        seen="A communication hook that does nothing, with the weights made equal after the last step.",
+        repair="Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so "
+        "beside the rate.",
+    )
+)
+def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
+    probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
+    if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _same_batches(run) is not None:
+        return
+    exchanged = [size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")]
+    if not sum(exchanged):  # what is broadcast is buffers, and how buckets are made
+        yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
 
 
 @of_watched.check(
@@ -116,7 +146,8 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
         "suspect",
         what="The same batch was trained on in consecutive steps: loading, and the cost of new data, is not in the "
         "rate, and the loss says nothing.",
-        detected=f"Checksums of what entered the model, equal in {FEWEST_STEPS} or more steps in a row.",
+        detected=f"Checksums of what entered the model, equal in {FEWEST_STEPS} or more steps in a row; or no more "
+        f"than {FEW_BATCHES} different ones, each in {CYCLES} steps or more.",
         seen="Loops that fetch one batch before the timer starts.",
         repair="Take a new batch in every step, as training does.",
     )
@@ -126,6 +157,10 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         longest = _longest_repetition(rank.batches)
         if longest >= FEWEST_STEPS:
             yield Flag(f"on rank {rank.rank} the same batch entered the model in {longest} steps in a row")
+            return
+        different = len({tuple(batches) for batches in rank.batches if batches})
+        if 0 < different <= FEW_BATCHES and len(rank.batches) >= CYCLES * different:
+            yield Flag(f"on rank {rank.rank} {different} batches entered the model in {len(rank.batches)} steps")
             return
 
 
@@ -154,14 +189,22 @@ def _longest_repetition(batches: Sequence[list[int]]) -> int:
     )
 )
 def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
-    first_rank_with: dict[str, int] = {}
+    if ranks := _same_batches(run):
+        first, second = ranks
+        steps = len(second.batches)
+        yield Flag(f"ranks {first.rank} and {second.rank} trained on the same batches in all {steps} steps")
+
+
+def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
+    """Return the first two ranks that take the same batches throughout; None where there are none, or nobody knows."""
+    first_with: dict[str, WatchedRank] = {}
     for rank in run.ranks:
         if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):  # too few, or some are unknown
             continue
-        first = first_rank_with.setdefault(str(rank.batches), rank.rank)
-        if first != rank.rank:
-            yield Flag(f"ranks {first} and {rank.rank} trained on the same batches in all {len(rank.batches)} steps")
-            return
+        first = first_with.setdefault(str(rank.batches), rank)
+        if first is not rank:
+            return first, rank
+    return None
 
 
 @of_watched.check(
@@ -181,6 +224,33 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
         if total > (1 + CLOCKS) * rank.wall_s:
             yield Flag(f"on rank {rank.rank} steps add up to {seconds(total)}, and {seconds(rank.wall_s)} passed")
             return
+
+
+@of_timed.check(
+    Code(
+        "watched-work-differs",
+        "suspect",
+        what="Two cells whose rates are compared do different work: another model, fewer steps, another precision. "
+        "What is faster need not train faster.",
+        detected="Parameters, optimizer steps and dtypes, as `scaleproof.watch` counted them in the first run of each "
+        "cell.",
+        seen="A faster variant that ran its products in bfloat16.",
+        repair="Make the work equal, or say beside the figure what differs (of ab: --accept-differences).",
+    )
+)
+def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
+    first_of: dict[str, WatchedRun] = {}  # cell -> its first run
+    for run in runs:
+        if isinstance(run.metrics, Printed) and run.metrics.watched:
+            first_of.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
+    if len(first_of) < 2:
+        return
+    base, *others = first_of.values()
+    for other in others:
+        # What a step takes in differs with the number of devices, and is in the rates.
+        if unequal := [text for text in differences(base, other) if "in a step" not in text.split(":")[0]]:
+            about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
+            yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
 
 
 def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
@@ -207,4 +277,5 @@ def _work(run: WatchedRun) -> dict[str, Any]:
         "optimizer steps": len(rank_0.step_s),
         "dtypes of weights": rank_0.parameter_dtypes,
         "dtypes of matrix products": rank_0.probed.products if rank_0.probed else None,
+        "precision of fp32 products": rank_0.float32_products,
     }

@@ -4,13 +4,11 @@ import math
 from collections.abc import Iterator
 from functools import lru_cache
 
-from scaleproof.conclude.checks.census import geometry_of
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import SamplePlan, digest
-from scaleproof.measure.trainer.world import world_mismatch
 
 
 @of_run.check(
@@ -116,23 +114,3 @@ def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
         data = damaged[0].metrics.data
         count = data["replaced_characters"]
         yield Flag(f"{integer(count)} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
-
-
-@of_run.check(
-    Code(
-        "wrong-world",
-        "invalid",
-        what="The ranks ran on other nodes or devices than the cell's name says: the figures are those of another "
-        "geometry.",
-        detected="Host and device that every rank wrote down, against the cell.",
-        seen="Rendezvous that fell back to localhost, each node its own world (pith-train issue 91).",
-        repair="Run the cell again on the nodes that it asks for.",
-    )
-)
-def world_is_the_geometry(run: MeasuredRun) -> Iterator[Flag]:
-    execution = run.metrics.config["execution"]
-    nodes, per_node = geometry_of(run)
-    ranks_per_node = 1 if execution["strategy"] == "dp" else per_node
-    reason = world_mismatch(nodes, ranks_per_node, run.metrics.ranks)
-    if reason:
-        yield Flag(reason)

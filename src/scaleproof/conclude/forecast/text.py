@@ -7,6 +7,7 @@ from tabulate import tabulate
 
 from scaleproof.conclude.analysis.design import Split
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
+from scaleproof.conclude.forecast.findings import of_sweeps
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
@@ -14,15 +15,7 @@ from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
 from scaleproof.conclude.forecast.planner import CellPlan
 from scaleproof.conclude.forecast.spent import Spent
-from scaleproof.conclude.forecast.sweep_file import (
-    UNSTABLE,
-    WEAK_LINK,
-    Sweep,
-    pair_rows,
-    sweep_rows,
-    unstable_rows,
-    weak_rows,
-)
+from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import fixed, integer, percent, significant, size
@@ -30,7 +23,7 @@ from scaleproof.ground.records.scaling_report import Resolution
 
 
 def sweep_text(sweep: Sweep) -> str:
-    """A table of all sizes of a sweep, then lines that say which are unsteady or slow, and the pairs of nodes."""
+    """A table of all sizes of a sweep, then its findings, and the pairs of nodes."""
     rows = [
         [
             row.collective,
@@ -48,20 +41,8 @@ def sweep_text(sweep: Sweep) -> str:
     )
     head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
-    lines = [head, "", table]
-    unsteady: dict[str, list[float]] = {}  # collective -> spread of its launches at each unsteady size
-    for row in unstable_rows(sweep):
-        unsteady.setdefault(row.collective, []).append(row.spread)
-    lines += [
-        f"unsteady: launches of {name} differ by more than {fixed(100 * UNSTABLE, 0)} % at "
-        f"{plural(len(spreads), 'size')}, at most by {fixed(100 * max(spreads), 0)} %"
-        for name, spreads in unsteady.items()
-    ]
-    lines += [
-        f"slow: {row.collective} of {integer(row.nbytes)} bytes reaches {fixed(100 * (row.of_link or 0), 0)} % of the "
-        f"link's figure (less than {fixed(100 * WEAK_LINK, 0)} %)"
-        for row in weak_rows(sweep)
-    ]
+    seen = [f"{finding.code}: {finding.evidence}" for finding in of_sweeps.findings([sweep])]
+    lines = [head, "", table, *seen]
     pairs = pair_rows(sweep)
     if pairs:
         lines += ["", *_pairs_text(pairs)]
@@ -69,7 +50,7 @@ def sweep_text(sweep: Sweep) -> str:
 
 
 def _pairs_text(pairs: list[PairRow]) -> list[str]:
-    """Bus bandwidth between every two nodes as a square, and which nodes and links are slow."""
+    """Bus bandwidth between every two nodes as a square, and what is slow without a finding that names it."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
     square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
@@ -80,11 +61,6 @@ def _pairs_text(pairs: list[PairRow]) -> list[str]:
     verdict = judge(pairs)
     if verdict.bound is None:
         return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
-    if verdict.slow_nodes:
-        lines.append(
-            f"slow with all others: {', '.join(verdict.slow_nodes)} (median {significant(verdict.median / 1e9)} GB/s)"
-        )
-    lines += [f"slow with each other alone: {row.first} and {row.second}" for row in verdict.slow_links]
     if verdict.unexplained:
         examples = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])
         examples += ", ..." if len(verdict.unexplained) > 3 else ""

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
-from scaleproof.ground.findings.finding import Finding, Findings, read_findings
+from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import folder_of, verify
+from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, read_runs
 
 FINDINGS = "findings.json"
@@ -24,7 +25,7 @@ def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
 
 
 def left_out(folder: Path) -> list[Difference]:
-    """Return the findings above a note on the runs in `folder` that findings.json does not have.
+    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures.
 
     Another version's rules may find something else: where findings.json is of other rules, nothing is compared.
     """
@@ -33,19 +34,19 @@ def left_out(folder: Path) -> list[Difference]:
     again = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
     if stated.rules_version != again.rules_version:
         return []
-    known = {_name(finding) for finding in stated.findings}
-    unstated = [finding for finding in _above_note(again) if _name(finding) not in known]
-    return [
-        Difference(
-            FINDINGS, finding.code, f"is left out: {', '.join(finding.runs or finding.cells)}: {finding.evidence}"
-        )
-        for finding in unstated
-    ]
-
-
-def _above_note(findings: Findings) -> list[Finding]:
-    """Return the findings above a note that follow from the runs alone."""
-    return [finding for finding in findings.findings if finding.severity != "note" and finding.concerns in OF_RUNS]
+    known = {_name(finding): finding for finding in stated.findings}
+    differences = []
+    for finding in again.findings:
+        about = ", ".join(finding.runs or finding.cells)
+        other = known.get(_name(finding))
+        if finding.concerns not in OF_RUNS:
+            continue
+        if other is None and finding.severity != "note":
+            differences.append(Difference(FINDINGS, finding.code, f"is left out: {about}: {finding.evidence}"))
+        elif other and (other.severity, numbers(other.evidence)) != (finding.severity, numbers(finding.evidence)):
+            problem = f'says "{other.evidence[:80]}" ({other.severity}) of {about}, its files "{finding.evidence[:80]}"'
+            differences.append(Difference(FINDINGS, finding.code, problem))
+    return differences
 
 
 def _name(finding: Finding) -> tuple[str, ...]:

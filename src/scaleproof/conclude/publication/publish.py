@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scaleproof.conclude.publication.audited import verify_and_audit
 from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
@@ -28,6 +27,7 @@ from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manif
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
 from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign
+from scaleproof.verify.stated import ENVIRONMENT, environment_of
 
 MOST_BYTES = 8_000_000
 SIGNED = '<dd id="signature">'  # on the page, with "unsigned" in it
@@ -220,23 +220,11 @@ def _describe(out: Path, campaign: str, request: Publication, version: str) -> N
     """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
     runs = [run for run in read_runs(out)[0] if run.ok]
     title = read_scaling_report(out / "scaling_report.json").title
-    write_json(out / "environment.json", _environment(runs))
+    write_json(out / ENVIRONMENT, environment_of(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
     write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, request.licence, version))
-
-
-def _environment(runs: list[RawRun]) -> dict[str, Any]:
-    """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
-    environment: dict[str, Any] = {}
-    for section in ("env", "host", "hardware"):
-        for key in runs[0].metrics[section]:
-            values = [run.metrics[section].get(key) for run in runs]
-            unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
-            environment[f"{section}.{key}"] = unique[0] if len(unique) == 1 else unique
-    commits = sorted({run.metrics["git_commit"] for run in runs})
-    return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 
 
 def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:

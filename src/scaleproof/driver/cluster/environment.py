@@ -18,15 +18,16 @@ SENT = (
 )
 SECRET = re.compile(
     r"TOKEN(?!IZERS)|SECRET|PASS|PWD|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE|_KEY$|_PAT$|JWT|COOKIE|BEARER|WEBHOOK"
+    r"|AUTH(?!OR)|SESSION|SIGNATURE"
 )
-ADDRESS = re.compile(r"://[^/\s@]*:[^/\s@]+@")  # with a password in it
+ADDRESS = re.compile(r"://[^/\s@]+@")  # with a user, a token or a password in it
 
 
 def job_environment(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables of `environment` that a job gets.
 
-    `also`: further names, or patterns such as `MY_*`. A name that is given in full is sent whatever it looks like; a
-    value that is an address with a password never is. A profile would make a job's Snakemake submit jobs again.
+    `also`: further names, or patterns such as `MY_*`. A name that is given in full is sent whatever it looks like; an
+    address with a user or a password never is. A profile would make a job's Snakemake submit jobs again.
     """
     sent = {}
     for name, value in environment.items():

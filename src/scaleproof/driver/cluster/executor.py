@@ -14,6 +14,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+from snakemake_interface_executor_plugins.utils import format_cli_arg
 
 from scaleproof.driver.cluster.arrays import arrays, script
 from scaleproof.driver.cluster.bad_nodes import BadNodes
@@ -66,6 +67,7 @@ class Executor(RemoteExecutor):
     def __init__(self, *arguments: Any) -> None:
         # The base class begins to ask for jobs before it calls __post_init__.
         self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
+        self._stopped = ""  # why nothing is sent any more
         super().__init__(*arguments)
 
     def __post_init__(self) -> None:
@@ -104,7 +106,7 @@ class Executor(RemoteExecutor):
 
     def _send(self, jobs: Sequence[Any]) -> None:
         """Submit `jobs`, which ask for the same, together: now, or later where the scheduler takes no more now."""
-        if reason := self._not_again.get(files_of(jobs[0])):
+        if reason := self._stopped or self._not_again.get(files_of(jobs[0])):
             self._report_unsent(jobs, reason)
         elif self._held:
             self._held.append(jobs)
@@ -119,9 +121,14 @@ class Executor(RemoteExecutor):
         except Refused as refused:
             if self._may_pass(jobs, refused):
                 self._say_once(f"{self._scheduler.name} takes no more jobs now, others wait here: {refused.words}")
-                self._held.append(jobs)
+                half = len(jobs) // 2 if refused.too_many else 0  # an array may exceed the limit by itself
+                self._held += filter(None, (jobs[:half], jobs[half:]))
             else:
-                self._report_unsent(jobs, f"{self._scheduler.name} refuses it: {refused.words}")
+                reason = f"{self._scheduler.name} refuses it: {refused.words}"
+                self._not_again |= dict.fromkeys(map(files_of, jobs), reason)
+                self._ends += [(refused.words, files_of(job)) for job in jobs]
+                self._report_unsent(jobs, reason)
+                self._stop_where_all_end_alike()
             return
         several = len(jobs) > 1
         self.logger.info(
@@ -133,6 +140,13 @@ class Executor(RemoteExecutor):
             self._bad_nodes.sent(identity, job)
             log = LOGS.absolute() / f"{submission.name}-{identity}.log"
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
+        if self._stopped:  # meanwhile, by the other thread
+            self.cancel_jobs([])
+
+    def get_job_args(self, job: Any) -> str:
+        """Arguments of a job's Snakemake. It waits for no folder of this one, so that its script may be sent later."""
+        wait = format_cli_arg("--wait-for-files", list(job.get_wait_for_files()))
+        return f"{super(RemoteExecutor, self).get_job_args(job)} {wait}"
 
     def _submission(self, jobs: Sequence[Any]) -> Submission:
         """What is sent for `jobs`. Its script stays in the logs, to read."""
@@ -230,11 +244,12 @@ class Executor(RemoteExecutor):
         limit = self._settings.same_failures
         kinds = {kind for kind, _ in self._ends[-limit:]}
         if limit and len({makes for _, makes in self._ends}) >= limit and len(kinds) == 1:
-            self.cancel_jobs([])
-            raise WorkflowError(
+            self._stopped = (
                 f"stopped: {limit} jobs in turn have ended alike ({kinds.pop()}), and none well. Their logs are in "
                 f"{LOGS}/, what is finished is kept; --scaleproof-same-failures changes this number"
             )
+            self.cancel_jobs([])
+            raise WorkflowError(self._stopped)
 
     def _say_once(self, text: str, key: str = "") -> None:
         if (key or text) not in self._reasons:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from scaleproof.driver.cluster.minutes import too_short
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.request import JobRequest, job, job_of_replay, job_together
+from scaleproof.driver.cluster.request import JobRequest, job, job_of_replay, job_together, too_short
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural

@@ -7,6 +7,13 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Resources
 from scaleproof.ground.campaign.shared_jobs import run_minutes
 
+STOPPING_RULES = (
+    "train",
+    "shared_job",
+    "pairs",
+    "trace_capture",
+    "frontier",
+)  # whose jobs stop runs at their own limit
 CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
 
 
@@ -57,4 +64,19 @@ def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:
         memory_mb=max(request.memory_mb for request in jobs),
         minutes=sum(request.minutes for request in jobs),
         exclusive=resources.exclusive,
+    )
+
+
+def too_short(rule: str, minutes: float, resources: Resources) -> str | None:
+    """Return what is wrong with `minutes` for a job of `rule`; None where they exceed a run's own limit.
+
+    A run that reaches its own limit ends as a row; one that the scheduler ends leaves none.
+    """
+    limit = resources.time_limit
+    if rule not in STOPPING_RULES or minutes > limit:
+        return None
+    return (
+        f"set-resources gives a job of {rule} {minutes:g} minutes, but a run may take {limit:g} "
+        "(resources.time_limit): the scheduler would end it before that, without a row; lower time_limit in the "
+        f"campaign, or leave runtime out of set-resources: the job then asks for {run_minutes(resources)} at least"
     )

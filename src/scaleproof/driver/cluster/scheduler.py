@@ -60,6 +60,7 @@ class Refused(Exception):
 
     words: str
     passing: bool = False  # whether it may take the job later: a limit on jobs, a controller away
+    too_many: bool = False  # whether it is a limit on the number of jobs
 
 
 class Scheduler(Protocol):

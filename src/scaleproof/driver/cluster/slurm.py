@@ -3,12 +3,14 @@
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
-from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, describe, hosts, rows, run_command
+from scaleproof.ground.files import write_atomic
+from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, WARNING_S, describe, hosts, rows, run_command
 
 NAME = "scaleproof-"  # with which the names of jobs begin
 DONE = "COMPLETED"
@@ -18,13 +20,16 @@ FAILED = (
 ORDINARY = ("None", "Priority", "Resources", "Dependency", "JobArrayTaskLimit")  # reasons for which jobs wait anywhere
 # Reasons that do not end unless the job, the partition or a limit is changed.
 FOR_EVER = re.compile(
-    r"Partition(TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|AccountNotAllowed|QOSNotAllowed|Invalid(Account|QOS)"
-    r"|\w+PerJob(Limit)?$|\w*MaxWallDuration\w*|ReqNodeNotAvail\b.*(DRAINED|DOWN)"
+    r"Partition(TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|(Account|QOS)NotAllowed|Invalid(Account|QOS)"
+    r"|\w+Per(Job|Node)(Limit)?\b|QOSMin\w+|MaxMemPerLimit|\w*MaxWallDuration\w*|DependencyNeverSatisfied"
+    r"|ReservationDeleted|Job's (account|QOS) not permitted|launch failed requeued held"
+    r"|ReqNodeNotAvail\b.*(DRAINED|DOWN)"
 )
-# What sbatch says where the same job may be taken later.
-PASSING = re.compile(
-    r"job submit limit|MaxSubmit\w*|Unable to contact slurm controller|Socket timed out|temporarily unable|"
-    r"Resource temporarily unavailable|Connection refused|Zero Bytes were transmitted"
+# What sbatch says where the same job may be taken later: too many jobs, or a controller that does not answer.
+TOO_MANY = re.compile(r"job submit limit|MaxSubmit\w*")
+AWAY = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|temporarily unable|Resource temporarily unavailable"
+    r"|Connection refused|Zero Bytes were transmitted"
 )
 MEMORY = (
     "It took more memory than it had asked for. Raise resources.memory_per_device in the campaign, or for a job that "
@@ -49,6 +54,10 @@ OPTIONS = {
     "gres": "gres",
 }
 ANSWER_S = 60.0  # a busy controller takes seconds
+REMEMBERED_S = 100.0  # that a controller surely remembers a job that has ended
+
+
+CANCELLED_TASK = JobState("CANCELLED", "cancelled", "cancelled before it began")
 
 
 class Slurm:
@@ -62,20 +71,29 @@ class Slurm:
         self._environment = environment
         self._last_shared = ""  # the last job that measures on nodes that others may use, too
         self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
+        self._arrays: set[str] = set()  # the numbers of job arrays that were sent
+        self._looked = time.monotonic()  # when the queue was last seen
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
-        command = ["sbatch", "--parsable", *_options(job), *chain, str(job.script)]
+        options = _options(job)
+        shell, _, rest = job.script.read_text().partition("\n")
+        lines = [f"#SBATCH {shlex.quote(option)}" for option in options]  # so that it can be sent by hand as well
+        write_atomic(job.script, "\n".join([shell, *lines, rest]))
+        command = ["sbatch", "--parsable", *options, *chain, str(job.script)]
         code, printed, errors = answer(command, self._environment())
         number = printed.strip().rpartition("\n")[2].partition(";")[0]  # NUMBER;CLUSTER below what a site may print
         if code == 0 and number.isdigit():
             if shares:
                 self._last_shared = number
+            if job.tasks > 1:
+                self._arrays.add(number)
             return number
         words = in_its_words(errors + printed) or f"sbatch ended with exit code {code}"
-        raise Refused(words, passing=bool(PASSING.search(words)) or code == 124)
+        too_many = bool(TOO_MANY.search(words)) and not FOR_EVER.search(words)
+        raise Refused(words, passing=too_many or bool(AWAY.search(words)) or code == 124, too_many=too_many)
 
     def would_take(self, job: Submission) -> bool:
         """Whether there are nodes for this job."""
@@ -87,16 +105,29 @@ class Slurm:
         table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%B|%N|%r")
         if not table:
             return None
-        states = {}
+        states: dict[str, JobState] = {}
         for line in table.splitlines()[1:]:
             job, name, batch_host, nodes, reason = line.split("|", 4)
             states[job] = state_of(name, reason)
             if job in jobs and name == "RUNNING" and self._has_lost(job, batch_host, nodes):
                 run_command("scancel", job)
                 states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
-        if forgotten := jobs - states.keys():
+        forgotten = jobs - states.keys()
+        states |= dict.fromkeys(self._cancelled_tasks(forgotten, states), CANCELLED_TASK)
+        if forgotten:
             states |= accounted(forgotten)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
+
+    def _cancelled_tasks(self, forgotten: Set[str], states: Mapping[str, JobState]) -> list[str]:
+        """Of the `forgotten` jobs, tasks that were cancelled before they began.
+
+        Slurm keeps nothing of them, but of the others of their array.
+        """
+        before, self._looked = self._looked, time.monotonic()
+        if self._looked - before > REMEMBERED_S:  # it may have run, and have been forgotten since
+            return []
+        arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}
+        return [job for job in forgotten - self._nodes.keys() if job.partition("_")[0] in arrays]
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
@@ -139,7 +170,7 @@ class Slurm:
 def _options(job: Submission) -> list[str]:
     """All options of sbatch for a job."""
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
-    options += [f"--chdir={job.folder}", "--no-requeue", "--export=ALL"]
+    options += [f"--chdir={job.folder}", "--no-requeue", f"--signal=TERM@{WARNING_S}", "--export=ALL"]
     if job.tasks > 1:
         options.append(f"--array=1-{job.tasks}" + ("%1" if shares_nodes(job.resources) else ""))
     if job.excluded:

@@ -79,7 +79,9 @@ class UpdatesInWindow(CensusPart):
     decays: int = Field(description="Different sums of the weight decays of a step's calls and groups: 1.")
     settings: list[list[float]] = Field(description="Weight decay, beta1, beta2, eps: all that occurred.")
     moments: list[float] = Field(
-        [], description="After each call, the 2-norm of the beginning of AdamW's first moment; empty in older files."
+        [],
+        description="After each call, the 2-norm of a part of AdamW's first moment, of another tensor each time; empty "
+        "in older files.",
     )
     conditions: dict[str, list[str]] = Field(
         {}, description="Threads, TF32, dispatch modes and the moments' dtype at each call: all that occurred."
@@ -126,6 +128,10 @@ class Census(CensusPart):
     slowed_by: list[str] = Field(
         [], description="What was on in the window that watches or slows every operation: profilers, tracers, checks."
     )
+    collectives_of_step: int | None = Field(
+        None, description="Collectives that the rank began in the step before the window; null in older files."
+    )
+    collectives_in_window: int | None = Field(None, description="Those of all steps of the window.")
     tokens_inside_window: int | None = Field(
         None, description="Tokens that reached the table of tokens inside the model in the window."
     )
@@ -151,6 +157,9 @@ class Census(CensusPart):
     wrapper: str | None = Field(None, description="Class of what wraps the model; null where nothing does.")
     weights: str | None = Field(
         None, description="Checksum of the bits of all weights after the last step; null where they are sharded."
+    )
+    coarse: float | None = Field(
+        None, description="Part of the fp32 weights after the last step that bf16 holds exactly; null in older files."
     )
 
 

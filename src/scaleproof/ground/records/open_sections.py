@@ -95,6 +95,7 @@ class Rank(TypedDict):
     cores_busy_s: NotRequired[SkipValidation[float]]
     machine_steal_s: NotRequired[SkipValidation[float]]
     full_collections: NotRequired[SkipValidation[int]]
+    main_thread_s: NotRequired[SkipValidation[float]]
     bytes_written: NotRequired[SkipValidation[int | None]]
     ready_epoch_s: NotRequired[SkipValidation[float]]
     warm_epoch_s: NotRequired[SkipValidation[float]]

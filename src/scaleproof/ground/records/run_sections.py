@@ -240,7 +240,7 @@ class Model(Part):
 class Reading(Part):
     """How the figures of a program were read from what it printed."""
 
-    reader: str = Field(description="The reader of its log, `patterns`, or `whole program`.")
+    reader: str = Field(description="The reader of its log, `patterns`, `progress` or `whole program`.")
     guessed: bool = Field(description="Whether its lines are those of no known program.")
     steps: Count = Field(description="Lines with a step that were read, those before the window included.")
     first_step: int | None = Field(description="Number of the first step of the window, as it was printed.")
@@ -249,6 +249,9 @@ class Reading(Part):
     last_line_s: float | None
     world_size: int | None = Field(description="As the program printed it.")
     per_step: float | None = Field(description="Work of a step in `unit`, as given or as printed.")
+    counts_to: int | None = Field(
+        None, description="Of `progress`: the number up to which its lines count, such as 94 in `step 5/94`."
+    )
 
 
 class Program(Part):

@@ -64,6 +64,9 @@ class WatchedRank(Part):
     cores: list[int]
     wall_s: float = Field(description="Of all steps, by the host's clock.")
     versions: dict[str, str]
+    float32_products: str | None = Field(
+        None, description="torch.get_float32_matmul_precision(): highest, high (TF32)."
+    )
 
 
 def read_watched(folder: Path) -> list[WatchedRank]:

@@ -13,8 +13,10 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
+from scaleproof.measure.command.progress import Progress, progress
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
+LEAST_S = 0.5  # a shorter window says little by the launcher's clock
 
 
 class NoFigures(Exception):
@@ -30,14 +32,23 @@ class TimedWork:
     rows: np.ndarray  # of steps.csv, of dtype ROW
     window: list[PrintedStep]  # the steps that are counted; none where something was timed as a whole
     per_step: float | None  # work of a step in `unit`; None where steps differ, or there are none
+    counts_to: int | None = None  # the number up to which the program counts the steps that the launcher timed
 
 
-def read_figures(log: Path, cell: Cell, read: ReadLog) -> TimedWork:
+def read_figures(log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = ()) -> TimedWork:
     """The figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
 
-    `read`: reads logs of known programs; patterns of the campaign are applied here.
+    `read`: reads logs of known programs; patterns of the campaign are applied here. `arrivals`: when the launcher
+    received each line. They time the steps of a program that counts them and prints nothing else that is understood.
     """
     printed = _printed(log, cell, read)
+    if printed is None:
+        counted = None
+        if cell.workload.figures == "auto":
+            counted = progress(log.read_text("utf-8", "replace").split("\n"), arrivals)
+        if counted is None:
+            raise NoFigures(_unread(cell))
+        return _of_progress(counted, cell)
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -54,8 +65,8 @@ def read_figures(log: Path, cell: Cell, read: ReadLog) -> TimedWork:
     raise NoFigures(_unread(cell))
 
 
-def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog:
-    """What the file `log` says, by the campaign's patterns or by `read`. Raises NoFigures where nothing is read."""
+def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
+    """What the file `log` says, by the campaign's patterns or by `read`; None where nothing is understood."""
     figures = cell.workload.figures
     if isinstance(figures, Patterns):
         printed: PrintedLog | None = by_patterns(log, figures)
@@ -67,8 +78,9 @@ def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog:
                 f'workload.figures: there is no reader "{figures}"; allowed: auto, whole, {error}'
             ) from None
     if printed is None or not (printed.steps or printed.spans):
-        raise NoFigures(_unread(cell))
-    return printed
+        return None
+    is_misread = printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, were taken for steps
+    return None if is_misread else printed
 
 
 def _unread(cell: Cell) -> str:
@@ -205,6 +217,28 @@ def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: 
 def _loss(value: float | None) -> float:
     """A loss as steps.csv has it: NaN where none was printed."""
     return float("nan") if value is None else value
+
+
+def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
+    """The figures of a program whose count of steps was timed by the launcher. Raises NoFigures."""
+    per_step = cell.per_step or 1
+    done = np.cumsum(counted.steps)
+    is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
+    rows = [
+        ("warmup" if early else "window", place, 0, seconds, 0.0, _loss(loss), 1, steps * per_step)
+        for place, (steps, seconds, loss, early) in enumerate(
+            zip(counted.steps, counted.seconds, counted.losses, is_warmup, strict=True)
+        )
+    ]
+    window_s = float(np.sum(counted.seconds, where=~is_warmup))
+    if window_s < LEAST_S:
+        raise NoFigures(
+            f"its log prints no time and no rate, and its lines about steps came within {window_s:.2g} s, too short "
+            "for the launcher's clock; let it train longer"
+        )
+    unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
+    given = float(per_step) if cell.workload.per_step else None
+    return TimedWork(PrintedLog("progress"), unit, np.array(rows, ROW), [], given, counted.counts_to)
 
 
 def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:

@@ -68,7 +68,7 @@ def attempt_command(
         elif cell.workload.figures == WHOLE:
             timed = _whole(request, durations_s)
         else:
-            timed = read_figures(log, cell, read)
+            timed = read_figures(log, cell, read, outcome.arrivals)
     except NoFigures as error:
         reason = Failure(failure_class="no_figures", reason=str(error), log_tail=outcome.tail[-TAIL:])
         return failed(request, reason), outcome
@@ -196,13 +196,14 @@ def _record(
         reading=Reading(
             reader=log.reader,
             guessed=log.guessed,
-            steps=len(ranks[0].step_s) if ranks else len(log.steps),
+            steps=len(ranks[0].step_s) if ranks else len(log.steps) or len(work.rows),
             first_step=first_step,
             last_step=last_step,
             first_line_s=begun,
             last_line_s=ended,
             world_size=log.world_size,
             per_step=work.per_step,
+            counts_to=work.counts_to,
         ),
         program=program,
         total_wall_time_s=time.time() - request.started,
@@ -219,7 +220,7 @@ def _clock(log: PrintedLog, ranks: list[WatchedRank]) -> Literal["printed", "lau
     """Whose clock the times of the window are by."""
     if ranks:
         return ranks[0].clock
-    return "launcher" if log.reader == "whole program" else "printed"
+    return "launcher" if log.reader in ("whole program", "progress") else "printed"
 
 
 def _arrival(outcome: CommandOutcome, line: int | None) -> float | None:

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +25,14 @@ from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
 from scaleproof.measure.launch.node import NODE
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
-from scaleproof.measure.machine.allocation import JOB_OVER, RUNNING, TIME_OVER, Allocation, allocation, recorded_at_end
+from scaleproof.measure.machine.allocation import (
+    JOB_OVER,
+    TIME_OVER,
+    Allocation,
+    allocation,
+    end_of_job,
+    recorded_at_end,
+)
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
@@ -73,8 +81,8 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
     )
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes, read)
-        if nodes and metrics.failure and metrics.failure.failure_class == "crash":
-            _unless_the_job_is_over(nodes)
+        if nodes and outcome and isinstance(metrics, Failed) and metrics.failure.failure_class == "crash":
+            metrics = _unless_the_job_ends(metrics, nodes, outcome.tail)
         _publish(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
         with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
@@ -100,11 +108,16 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
     return metrics
 
 
-def _unless_the_job_is_over(nodes: Allocation) -> None:
-    """Raise Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first."""
-    state = recorded_at_end(nodes.job).get("state", RUNNING)
-    if state != RUNNING:
-        raise Interrupted(f"the scheduler has ended the job ({state})", 1)
+def _unless_the_job_ends(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
+    """Return a crash, as a time-out where the job's own limit is near: its steps were told to end, as `log` says.
+
+    Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
+    """
+    end = end_of_job(nodes.job, log)
+    if end and end != TIME_OVER:
+        raise Interrupted(f"the scheduler has ended the job ({end})", 1)
+    over = {"failure_class": "timeout", "reason": TIME_OVER}
+    return crash.model_copy(update={"failure": crash.failure.model_copy(update=over)}) if end else crash
 
 
 def _attempt(

@@ -13,5 +13,4 @@ __all__ = [
     "request",
     "session",
     "timed_loop",
-    "world",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor
 
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep, UpdatesInWindow
@@ -19,6 +20,7 @@ VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # nu
 # Of AdamW, with their usual value: no configuration asks for another.
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
+SAMPLED = 2**16
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes
 
 
@@ -107,6 +109,8 @@ def take_census(
     modes_in_window: int,
     nodes_in_window: int,
     slowed_by: list[str],
+    collectives: tuple[int, int],
+    coarse: float | None,
     tokens_in_window: str,
     tokens_inside_window: int | None,
     updates_in_window: UpdatesInWindow | None,
@@ -116,8 +120,9 @@ def take_census(
 
     `model`: as it was built. `before`, `after`: the probed steps on both sides of the window. `modes_in_window`:
     dispatch modes that saw its operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what
-    slowed its operations. `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of
-    TokensInside. `first_losses`: of the model as it was built.
+    slowed its operations; `collectives`: in the step before the window, and in it; `coarse`: the `coarse_share`.
+    `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of TokensInside. `first_losses`: of
+    the model as it was built.
     """
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     return Census(
@@ -133,6 +138,8 @@ def take_census(
         modes_in_window=modes_in_window,
         nodes_in_window=nodes_in_window,
         slowed_by=slowed_by,
+        collectives_of_step=collectives[0],
+        collectives_in_window=collectives[1],
         tokens_in_window=tokens_in_window,
         tokens_inside_window=tokens_inside_window,
         updates_in_window=updates_in_window,
@@ -140,6 +147,7 @@ def take_census(
         env={name: os.environ.get(name) for name in VARIABLES} | own_environment(),
         wrapper=None if strategy.module is model else type(strategy.module).__name__,
         weights=weights_checksum(parameters),
+        coarse=coarse,
     )
 
 
@@ -166,6 +174,28 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
         bits = parameter.detach().contiguous().view(INTEGERS[parameter.element_size()])
         total += place * int(bits.sum(dtype=torch.int64))
     return f"{total % MODULUS:016x}"
+
+
+def coarse_share(strategy: Strategy) -> float | None:
+    """Part of the fp32 weights which AdamW updates that bf16 holds exactly: by chance it is one in 65,536.
+
+    Some SAMPLED elements of a tensor are looked at, and no zeros. None where there are no others.
+    """
+    looked_at = exact = 0
+    for tensor in strategy.optimizer.state:
+        if tensor.dtype != torch.float32:
+            continue
+        whole = (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach().flatten()
+        bits = whole[:: max(1, len(whole) // SAMPLED)].contiguous().view(torch.int32)
+        looked_at += int((bits != 0).sum())
+        exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
+    return exact / looked_at if looked_at else None
+
+
+def collectives_made() -> int:
+    """Collectives that this rank has begun so far, in all of its process groups."""
+    groups: list[Any] = list(_world.pg_map)
+    return sum(group._get_sequence_number_for_group() for group in groups)
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:

@@ -58,6 +58,7 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
     per_core = psutil.cpu_times(percpu=True) if cores else []
     return {
         "cpu_s": usage.ru_utime + usage.ru_stime,
+        "main_thread_s": time.thread_time(),
         "involuntary_switches": float(usage.ru_nivcsw),
         "run_delay_s": _run_delay(),
         "machine_busy_s": _busy(machine),

@@ -26,7 +26,15 @@ from scaleproof.measure.machine import accelerator
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
-from scaleproof.measure.trainer.census import TokenChecksum, active_modes, graph_nodes, probed_step, take_census
+from scaleproof.measure.trainer.census import (
+    TokenChecksum,
+    active_modes,
+    coarse_share,
+    collectives_made,
+    graph_nodes,
+    probed_step,
+    take_census,
+)
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
 from scaleproof.measure.trainer.first_look import losses_as_built
 from scaleproof.measure.trainer.heartbeat import heartbeat
@@ -93,11 +101,11 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     return Ready(tokens, plan, model, bool(cell.execution.compile), strategy, batches, parameters, steps, first_losses)
 
 
-def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
+def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep, int]:
     """Make `count` (3 or more) warm-up steps, the last but one under a probe.
 
     Returns the times of the steps in parts (the first step, those up to the probed one, the probed one, those after
-    it), the probe, and what it has counted.
+    it), the probe, what it has counted, and the collectives of the last step.
     """
     probed = count - AFTER_PROBE - 1  # number of the probed step
     series = [ready.steps(0, 1)]
@@ -106,8 +114,9 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep]:
     probed_series, probe, counted = probed_step_of(ready, probed)
     # The eager step of a compiled cell has left blocks that are not of the program which is timed.
     accelerator.release_memory(ready.strategy.device)
+    exchanges = collectives_made()
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
-    return series, probe, counted
+    return series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE
 
 
 def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
@@ -174,6 +183,8 @@ class TimedWindow:
     update_log: UpdateLog
     modes: int  # dispatch modes that saw every operation
     nodes: int  # of autograd, made in it
+    exchanges: int  # collectives, made in it
+    coarse: float | None  # part of the weights after it that bf16 holds exactly
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
 
@@ -190,7 +201,7 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(run.inside)
-    update_log = UpdateLog()
+    update_log = UpdateLog(work.warmup_steps)
     dist.barrier()
     first_node = graph_nodes()
     warm = time.time()
@@ -198,7 +209,9 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
         dist.barrier()
         watched = update_log.of(run.strategy.optimizer)
         with HostLoad(session.cores) as host_load, fed.of(run.entrance), inside, watched:
+            exchanges = collectives_made()
             series = run.steps(work.warmup_steps, work.steps)
+            exchanges = collectives_made() - exchanges
     modes = active_modes()
     nodes = graph_nodes() - first_node - 1
     say(session, f"window: {series.wall:.2f} s")
@@ -217,6 +230,8 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
         update_log=update_log,
         modes=modes,
         nodes=nodes,
+        exchanges=exchanges,
+        coarse=coarse_share(run.strategy),
         max_rss=max_rss,
         cuda_memory=cuda_memory,
     )
@@ -257,7 +272,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
     run = set_up(session, request, look=True)
     ready = time.time()
     say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
-    warmup, probe, before = warm_up(run, work.warmup_steps)
+    warmup, probe, before, exchanges = warm_up(run, work.warmup_steps)
     window = time_window(session, request, run)
     closing = close(session, request, run)
     own = RankRecord(
@@ -283,6 +298,8 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
             window.modes,
             window.nodes,
             sorted(window.update_log.slowed_by),
+            collectives=(exchanges, window.exchanges),
+            coarse=window.coarse,
             tokens_in_window=window.fed.chain(work.warmup_steps, cell.batch.accumulation),
             tokens_inside_window=window.tokens_inside,
             updates_in_window=window.update_log.summary(work.warmup_steps, work.steps),

@@ -18,16 +18,21 @@ from scaleproof.ground.records.census import UpdatesInWindow
 
 Settings = tuple[float, float, float, float]  # weight decay, both betas, eps
 WATCHED = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
+TURN = (5**0.5 - 1) / 2  # of a tensor: multiples of it, modulo 1, come near every place soon
 
 
 class UpdateLog:
     """Notes learning rate and settings of the groups that hold parameters, whenever the optimizer is called.
 
-    After the call it takes the norm of the beginning of AdamW's first moment, which stays on the device: it shows in
-    each step what gradients were exchanged and clipped, and that they were used.
+    After the call it takes the norm of a part of AdamW's first moment, which stays on the device: it shows in each step
+    what gradients were exchanged and clipped, and that they were used. Tensors take turns, and parts of them, by the
+    number of the step.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_step: int = 0) -> None:
+        """`first_step`: the step that the first call is made for."""
+        self._first_step = first_step
+        self._turns: dict[int, int] = defaultdict(int)  # calls so far, by the first tensor that they update
         self._moments: list[Tensor] = []  # of each call
         self._conditions: dict[str, set[str]] = defaultdict(set)
         self._rates: list[float] = []  # of each call, the mean over its groups
@@ -48,15 +53,18 @@ class UpdateLog:
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note the first moment of the first tensor that the call has updated: torch's hook of a step."""
+        """Note a part of the first moment of the tensor whose turn it is: torch's hook of a step."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        tensor = next((parameter for parameter in parameters if "exp_avg" in optimizer.state[parameter]), None)
-        if tensor is None:  # a call that fp16's loss scale has skipped, before the first update
+        moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
+        if not moments:  # a call that fp16's loss scale has skipped, before the first update
             return
-        moment = optimizer.state[tensor]["exp_avg"]
+        turn = self._first_step + self._turns[id(moments[0])]
+        self._turns[id(moments[0])] += 1
+        moment = moments[turn % len(moments)]
         self._conditions["moments"].add(str(moment.dtype).removeprefix("torch."))
-        local = moment.to_local() if isinstance(moment, DTensor) else moment
-        self._moments.append(torch.linalg.vector_norm(local.flatten()[:WATCHED]))
+        local = (moment.to_local() if isinstance(moment, DTensor) else moment).flatten()
+        start = int(turn * TURN % 1 * max(0, len(local) - WATCHED))
+        self._moments.append(torch.linalg.vector_norm(local[start : start + WATCHED]))
 
     @contextmanager
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:

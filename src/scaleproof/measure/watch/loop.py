@@ -1,8 +1,9 @@
 """Two lines in a plain training loop."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -15,12 +16,27 @@ Batch = TypeVar("Batch")
 class Watched(Generic[Batch]):
     """The batches of a loader, while the loop that takes them is watched."""
 
-    def __init__(self, batches: Iterable[Batch], watcher: Watcher) -> None:
+    def __init__(self, batches: Iterable[Batch], new_watcher: Callable[[], Watcher]) -> None:
         self._batches = batches
-        self._watcher = watcher
+        self._new_watcher = new_watcher
+        self._watcher = new_watcher()
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the loader has, such as `dataset` and `sampler`."""
+        if name.startswith("_"):  # nothing of a loader's own, and not yet there while this is copied
+            raise AttributeError(name)
+        return getattr(self._batches, name)
+
+    def __len__(self) -> int:
+        """The number of batches."""
+        return len(self._batches)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Each batch as it is. The record is written when the last one is done, or when the loop is left."""
+        """Each batch as it is. The record is written when the last one is done, or when the loop is left.
+
+        Another epoch replaces it by its own.
+        """
+        self._watcher = self._new_watcher()
         self._watcher.start()
         try:
             yield from self._batches
@@ -40,4 +56,4 @@ def watch(
     `model` and `optimizer` are those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where
     it is set, else scaleproof-watch.
     """
-    return Watched(batches, Watcher(model, optimizer, Path(folder) if folder else None))
+    return Watched(batches, partial(Watcher, model, optimizer, Path(folder) if folder else None))

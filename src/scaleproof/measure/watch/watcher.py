@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
@@ -171,7 +172,10 @@ class Watcher:
             hook.remove()
         step_s, wall = self.timer.stop()
         steps = self.steps
-        parameters = list(self.model.parameters())
+        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own.
+        flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
+        is_flat = bool(flat)
+        parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
         record = WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
@@ -186,9 +190,9 @@ class Watcher:
             losses=_means(self.losses[:steps]),
             looks=[_look(*norms) for norms in self.norms],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
-            parameters=sum(parameter.numel() for parameter in parameters),
-            trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
-            weights=weights_checksum(parameters),
+            parameters=sum(_elements(parameter) for parameter in parameters),
+            trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
+            weights=None if is_flat else weights_checksum(parameters),
             parameter_dtypes="+".join(
                 sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
             ),
@@ -197,6 +201,7 @@ class Watcher:
             cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
             wall_s=wall,
             versions={"python": platform.python_version()} | _versions(),
+            float32_products=torch.get_float32_matmul_precision(),
         )
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
@@ -233,6 +238,12 @@ def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
     if not tensors:
         return torch.zeros((), device=device)
     return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
+
+
+def _elements(parameter: Tensor) -> int:
+    """The number of elements of a parameter on all ranks together, of which this one may have a part."""
+    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
+    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
 
 
 def _local(tensor: Tensor) -> Tensor:

@@ -171,6 +171,25 @@ def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too
     assert "at_most: 24}" in text, "at most five times as many as were made"
 
 
+def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaign):
+    """What is open is smaller: "to show differences of 5 % instead of 5 %" would be no advice."""
+    report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
+    resolve = report.ranking[0].resolve
+    resolve.effect, resolve.repeats = 1.1 * resolve.detectable, 7
+    text = text_of(conclude(report), "next")
+    aim, now = (int(percent) for percent in re.findall(r"(\d+) %", text)[:2])
+    assert aim < now
+    assert f"resolve: {aim} %" in text
+    assert "For " not in text
+
+
+def test_a_cell_that_is_as_fast_as_all_others_is_not_called_at_most_zero_slower(campaign):
+    slower = (1.0, 1.004, 1.011, 1.017, 1.023)  # shown by a one-sided interval, and not by one of both sides
+    report = campaign({("ddp", "1x2"): (0.06,) * 5, ("zero2", "1x2"): tuple(0.06 * part for part in slower)})
+    text = text_of(conclude(report), "recommended")
+    assert text.startswith("Recommended: ddp-n1x2, the simplest shown to be no slower than any other")
+
+
 @pytest.mark.parametrize(
     ("disturbed", "command"),
     [

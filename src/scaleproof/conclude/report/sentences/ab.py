@@ -1,7 +1,7 @@
 """The verdict on two commands in one line, for people and programs: `scaleproof ab`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scaleproof.conclude.report.sentences.verdict import percent
@@ -22,6 +22,7 @@ EXIT_CODES: dict[Word, int] = {
     "undecided": 5,
 }
 DID_NOT_TRAIN = "did-not-train"
+WORK_DIFFERS = "watched-work-differs"
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,17 @@ class AbVerdict:
     evidence: EvidenceLevel = "printed"
 
 
-def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str, str], difference: float) -> AbVerdict:
+def ab_verdict(
+    report: ScalingReport,
+    findings: Findings,
+    failures: Mapping[str, str],
+    difference: float,
+    accept_differences: bool = False,
+) -> AbVerdict:
     """Return the verdict of a campaign whose question is whether B is faster than A.
 
     `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part (0.02).
+    `accept_differences`: whether watched programs that do other work are compared all the same.
     """
     question = report.question
     assert question is not None  # of every such campaign
@@ -54,13 +62,17 @@ def ab_verdict(report: ScalingReport, findings: Findings, failures: Mapping[str,
         return AbVerdict("not-comparable", f"not comparable: {', '.join(report.mismatches)}: {evidence}")
     if question.status == "incomparable":
         return AbVerdict("not-comparable", f"not comparable: {', '.join(question.incomparable)} differ")
+    work = [finding.evidence for finding in findings.findings if finding.code == WORK_DIFFERS]
+    if work and not accept_differences:
+        return AbVerdict("not-comparable", f"not comparable: {work[0]} (--accept-differences compares them)")
     if question.ratio is None:
         cells_of: dict[str, list[str]] = {}
         for cell, reason in failures.items():
             cells_of.setdefault(reason, []).append(cell)
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
-    return _on_ratio(report, question, difference)
+    verdict = _on_ratio(report, question, difference)
+    return replace(verdict, sentence=f"{verdict.sentence}; differs: {work[0]}") if work else verdict
 
 
 def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float) -> AbVerdict:

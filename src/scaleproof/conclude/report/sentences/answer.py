@@ -14,6 +14,8 @@ from scaleproof.conclude.report.sentences.next_step import beyond, next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, listed, named, recommendation
 from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
+from scaleproof.ground.confidence import FEWEST_REPEATS
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
 from scaleproof.ground.records.claims import Claim
@@ -301,18 +303,17 @@ def _one_device(of_group: GroupClaims) -> list[Bullet]:
 
 def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
-    return [
-        Bullet(
-            "incomparable",
-            "Not compared",
-            f"{entry.cell}, as {', '.join(entry.incomparable)} differ"
-            f"{'' if len(entry.incomparable) > 1 else 's'} from {group.cells[0].cell}. Run it again: "
-            f"scaleproof retry config/campaigns/{report.campaign}.yaml --cell {entry.cell}",
-            cells=(entry.cell,),
-        )
-        for entry in group.cells
-        if entry.incomparable
-    ]
+    bullets = []
+    for entry in group.cells:
+        if not entry.incomparable:
+            continue
+        verb = "differ" if len(entry.incomparable) > 1 else "differs"
+        why = f"as {', '.join(entry.incomparable)} {verb} from {group.cells[0].cell}"
+        if entry.incomparable == ["repeats"]:
+            why = f"with {plural(entry.tokens_per_sec_global.n, 'repeat')}, {FEWEST_REPEATS} are needed"
+        text = f"{entry.cell}, {why}. Run it again: scaleproof retry config/campaigns/{report.campaign}.yaml --cell "
+        bullets.append(Bullet("incomparable", "Not compared", f"{text}{entry.cell}", cells=(entry.cell,)))
+    return bullets
 
 
 def _recommended(of_group: GroupClaims) -> list[Bullet]:

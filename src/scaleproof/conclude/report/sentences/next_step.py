@@ -32,7 +32,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if question:
         return _further(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.cells))
+        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable))
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
     if first_series is None:
         return None
@@ -81,20 +81,22 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
     further = resolve.further
     enough = resolve.repeats
     now = rounded_up(resolve.detectable)
-    if enough and enough <= MOST_TIMES * n:
+    is_shown = resolve.detectable <= resolve.effect  # the difference that is open is a smaller one
+    if enough and enough <= MOST_TIMES * n and not is_shown:
         line = _line(report, effect, n, enough)
         return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
-    price_of_effect = f"{effect}: more than 1,000 repeats per cell"
+    price = f"{effect}: more than 1,000 repeats per cell"
     if enough:
         two_digits = float(f"{enough:.2g}")
-        price_of_effect = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
+        price = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
     none_in_reach = further.repeats <= n
     if none_in_reach or further.detectable >= 1 or further.detectable >= resolve.detectable:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
-        return f"{text}; for {price_of_effect}", RELIABLY
+        return text if is_shown else f"{text}; for {price}", RELIABLY
     aim = rounded_up(further.detectable)
     line = _line(report, aim, n, further.repeats)
-    return f"to show differences of {aim} reliably instead of {now}, {line}. For {price_of_effect}", RELIABLY
+    text = f"to show differences of {aim} reliably instead of {now}, {line}"
+    return text if is_shown else f"{text}. For {price}", RELIABLY
 
 
 def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:

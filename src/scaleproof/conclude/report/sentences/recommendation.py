@@ -40,8 +40,9 @@ def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tup
     if claim.subject == advice.fastest and group.fastest_shown:
         text = f"{claim.subject}, the fastest"
     else:
+        loss = claim.estimate.value if claim.estimate else 0.0
         within = f"within {percent(advice.margin)} of the fastest: at most {_worst(claim)} slower"
-        text = f"{claim.subject}{_simplest(group)} shown to be {within}"
+        text = f"{claim.subject}{_simplest(group)} shown to be {within if loss else 'no slower than any other'}"
         basis = _simplest_first(group)
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"

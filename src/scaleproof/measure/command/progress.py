@@ -1,0 +1,109 @@
+"""Steps that a program counts aloud, timed by the launcher: for logs in which no time and no rate is understood."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+PAIR = re.compile(r"(?<![\d.])(\d+) ?/ *(\d+)(?![\d.])")  # "[ 640/3000", "step 5/14"
+NAMED = re.compile(r"(?i)\b(?:step|iter|iteration|batch|update|epoch)s?[\"']?\W{0,3}(\d+)(?![\d.])")
+LEADING = re.compile(r"\W*(\d+)(?![\w.])")  # "58 | loss 5.5638"
+LOSS = re.compile(r"(?i)loss[\"']?\W{0,3}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+WORD = re.compile(r"[A-Za-z]{2,}")
+OF_TRAINING = re.compile(r"(?i)\b(?:epoch|step|iter|iteration|batch)(?:e?s)?\b")
+NOT_TRAINING = re.compile(r"(?i)\W*(?:test|val|valid|validation|validating|eval|evaluat\w*|sanity)\b|.*\bexamples/s")
+NOT_FINITE = {"nan", "inf"}
+FEWEST = 3  # lines
+MOST_PAIRS = 3  # of a line that are looked at
+
+# The number that a line has counted to, and the one it counts to, if it says so; None without any.
+Count = tuple[int, int | None] | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What was counted from one line to the next: lists of `steps`, their `seconds`, and the later line's loss."""
+
+    steps: list[int]
+    seconds: list[float]
+    losses: list[float | None]
+    counts_to: int | None
+
+
+def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
+    """The progress that `lines` tell, which the launcher received at `arrivals`; None where they count nothing.
+
+    Lines with the same words are one series; that of the training is the longest among those with a loss, else among
+    those that speak of steps. Where the number falls, an epoch has begun: what was between is in no entry.
+    """
+    series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
+    for place, line in enumerate(lines[: len(arrivals)]):
+        if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
+            series[" ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)].append(place)
+    for is_training in (LOSS, OF_TRAINING):
+        candidates = [
+            counted
+            for places in series.values()
+            if len(places) >= FEWEST
+            and is_training.search(lines[places[0]])
+            and (counted := _counted([(place, lines[place]) for place in places]))
+        ]
+        if candidates:
+            return _between(max(candidates, key=_rises), lines, arrivals)
+    return None
+
+
+def _counted(numbered: Sequence[tuple[int, str]]) -> list[tuple[int, int, int | None]] | None:
+    """Return (place, number, number it counts to) for each line, by the way of counting that rises most often."""
+    ways: list[Callable[[str], Count]] = [partial(_pair, place=k) for k in range(MOST_PAIRS)]
+    ways += [partial(_number, pattern=NAMED.search), partial(_number, pattern=LEADING.match)]
+    counted = []
+    for way in ways:
+        counts = [(place, *count) for place, line in numbered if (count := way(line))]
+        if len(counts) == len(numbered):
+            # A second series in the same words counts to another number.
+            (most, _), *_ = Counter(of for _, _, of in counts).most_common()
+            counted.append([count for count in counts if count[2] == most])
+    best = max(counted, key=_rises, default=[])
+    falls = sum(after[1] < before[1] for before, after in pairwise(best))
+    return best if _rises(best) >= max(FEWEST - 1, falls) else None
+
+
+def _rises(counts: Sequence[tuple[int, int, int | None]]) -> int:
+    """How often a number is larger than the one before it."""
+    return sum(after[1] > before[1] for before, after in pairwise(counts))
+
+
+def _pair(line: str, place: int) -> Count:
+    """The pair "number/number" at `place` of `line`."""
+    pairs = PAIR.findall(line)
+    if len(pairs) <= place:
+        return None
+    number, of = map(int, pairs[place])
+    return (number, of) if number <= of else None
+
+
+def _number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count:
+    """The number that `pattern` finds in `line`."""
+    match = pattern(line)
+    return (int(match[1]), None) if match else None
+
+
+def _between(
+    counts: Sequence[tuple[int, int, int | None]], lines: Sequence[str], arrivals: Sequence[float]
+) -> Progress:
+    """Return what was counted between lines that follow each other in one epoch."""
+    between = Progress([], [], [], counts[0][2])
+    last, counted, _ = counts[0]
+    for place, number, _ in counts[1:]:
+        if number == counted:  # another rank's line, or the same one once more
+            continue
+        if number > counted:
+            loss = LOSS.search(lines[place])
+            between.steps.append(number - counted)
+            between.seconds.append(arrivals[place] - arrivals[last])
+            between.losses.append(float(loss[1]) if loss else None)
+        last, counted = place, number
+    return between

@@ -1,0 +1,206 @@
+"""What files state beside recomputed figures: settings, numbers of runs, environments, and the tables of reports.
+
+A report is a JSON file of results, which is checked by itself; its tables, as CSV, Markdown and LaTeX, must repeat it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.records.metrics import current_names
+from scaleproof.verify.contents import csv_of, json_of, text_of
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun, close, flat
+from scaleproof.verify.recompute import by_cell, devices
+from scaleproof.verify.tables import markdown_table
+
+ENVIRONMENT = "environment.json"
+# Heading of tables/comparison.md -> fields of an estimate in comparison.json, and the printed figure over the stored.
+OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
+    "B / A": (("ratio", "low", "high"), 1.0),
+    "pairs": (("n",), 1.0),
+    "A / A, noise": (("floor",), 100.0),
+    "detectable": (("detectable_low", "detectable_high"), 100.0),
+}
+
+
+def settings_of(run: RawRun) -> dict[str, object]:
+    """Return column -> what the configuration of a run has for it, with its numbers of nodes and devices."""
+    known = dict(flat(run.metrics["config"]))
+    settings = {column.name: known[column.setting] for column in COLUMNS.values() if column.setting in known}
+    if settings.get("vocab_size") == "derive":  # as many as the corpus has
+        del settings["vocab_size"]
+    nodes = run.metrics["config"]["execution"]["geometry"].partition("x")[0]
+    return settings | {"nodes": int(nodes), "devices": devices(run)}
+
+
+def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where a table of runs or cells states another setting, time, commit or number of runs than their records.
+
+    `rows`: with the columns `cell` and, of runs, `repeat`.
+    """
+    cells = by_cell(list(runs))
+    for row in rows:
+        group = [run for run in cells.get(row["cell"], []) if row.get("repeat") in (None, str(run.metrics["repeat"]))]
+        if not group:
+            continue
+        first = group[0]
+        expected = settings_of(first)
+        if "repeat" in row:
+            names = ("timestamp_utc", "git_commit", "fingerprint")
+            expected |= {name: first.metrics[name] for name in names}
+        else:
+            expected["runs"] = len(group)
+        for name, value in expected.items():
+            if name in row and not _is_text_of(row[name], value):
+                yield Difference(file, f"{row['cell']}, {name}", f"is {row[name] or 'empty'}, its runs have {value}")
+
+
+def check_report_settings(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where scaling_report.json states another strategy or another setting of a series than its runs have."""
+    cells = by_cell(list(runs))
+    for series in report["series"]:
+        stated = {**series["protocol"], "strategy": series["strategy"]}
+        for point in series["runs"].values():
+            for run in cells.get(point["cell"], [])[:1]:
+                for name, value in settings_of(run).items():
+                    if name in stated and name != "devices" and stated[name] != value:
+                        where = f"{series['name']}, {name}"
+                        yield Difference("scaling_report.json", where, f"is {stated[name]}, {run.cell} has {value}")
+
+
+def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where a table of cells has something else than scaling_report.json has under the same name.
+
+    Figures that have bounds stand there as name, name_low, name_high and name_n.
+    """
+    points = {
+        point["cell"]: {**point, "baseline": series["baseline"], "kind": series["kind"]}
+        for series in report["series"]
+        for point in series["runs"].values()
+    }
+    for row in csv_of(folder / file):
+        point = points.get(row["cell"], {})
+        for column, text in row.items():
+            base = re.sub(r"_(?:low|high|n)$", "", column)
+            value = point.get(column)
+            if isinstance(point.get(base), dict):
+                value = point[base]["value" if column == base else column.removeprefix(f"{base}_")]
+            if value is None or isinstance(value, list | dict) or (column in ("n", "baseline", "kind") and not text):
+                continue
+            if not _is_text_of(text, value):
+                problem = f"is {text or 'empty'}, scaling_report.json has {value}"
+                yield Difference(file, f"{row['cell']}, {column}", problem)
+
+
+def check_comparison_table(folder: Path) -> Iterator[Difference]:
+    """Yield where tables/comparison.csv and .md have something else than comparison.json."""
+    entries = {entry["name"]: entry for entry in json_of(folder / "comparison.json")["comparisons"]}
+    file = "tables/comparison.csv"
+    rows = csv_of(folder / file)
+    if [row["name"] for row in rows] != list(entries):
+        yield Difference(file, "", "its comparisons are not those of comparison.json")
+        return
+    for row in rows:
+        entry = entries[row["name"]]
+        for column, value in {**entry, **(entry["estimate"] or {})}.items():
+            if column in row and not isinstance(value, list | dict) and not _is_text_of(row[column], value):
+                problem = f"is {row[column] or 'empty'}, comparison.json has {value}"
+                yield Difference(file, f"{row['name']}, {column}", problem)
+    file = "tables/comparison.md"
+    for printed in markdown_rows(folder / file):
+        entry = entries.get(printed["comparison"])
+        if entry is None or (printed["A"], printed["B"]) != (entry["a"], entry["b"]):
+            yield Difference(file, printed["comparison"], f"is of {printed['A']} and {printed['B']}")
+        elif entry["estimate"]:
+            yield from _check_printed_pairs(file, printed, entry["estimate"])
+
+
+def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where a row of the table of comparisons prints other figures, or another claim, than their estimate."""
+    if row["claim"] != (estimate["claim"] or "none"):
+        yield Difference(file, f"{row['comparison']}, claim", f"is {row['claim']}, not {estimate['claim']}")
+    for heading, text in row.items():
+        fields, factor = OF_PAIRS.get(re.sub(r",? *(?:\(%\)|\w+/s \[95 %\])$", "", heading), ((), 1.0))
+        separate = re.sub(r"(?<=\d)-(?=\d)", " ", text)  # 6.5-28 are two numbers
+        for name, printed in zip(fields, numbers(separate), strict=False):
+            if not stands_for(printed, factor * estimate[name]):
+                problem = f"is {printed}, comparison.json has {factor * estimate[name]:.6g}"
+                yield Difference(file, f"{row['comparison']}, {heading}", problem)
+
+
+def check_waterfall_table(folder: Path) -> Iterator[Difference]:
+    """Yield where tables/waterfall.csv and .md have other parts of a step than waterfall.json, or other sources."""
+    expected: dict[tuple[str, str], tuple[float | None, str]] = {}  # (cell, part) -> milliseconds and source
+    kinds, baselines = {}, {}
+    for entry in json_of(folder / "waterfall.json")["cells"]:
+        kinds[entry["cell"]], baselines[entry["cell"]] = entry["kind"], entry["baseline"]
+        parts = [(part["name"], part["ms"], part["source"]) for part in entry["parts"]]
+        parts += [("ideal", entry["ideal_ms"], entry["baseline"]), ("measured", entry["measured_ms"], "timed runs")]
+        parts += [("unexplained", entry["unexplained_ms"], "the rest")]
+        parts += [("compute / transfer", entry["compute_to_communication"], "")]
+        expected |= {(entry["cell"], name): (ms, source) for name, ms, source in parts}
+    file = "tables/waterfall.csv"
+    for row in csv_of(folder / file):
+        ms, source = expected.get((row["cell"], row["part"]), (None, None))
+        words = (kinds.get(row["cell"]), baselines.get(row["cell"]), source)
+        if (row["kind"], row["baseline"], row["source"]) != words or not _is_text_of(row["ms"], ms):
+            problem = f"is {row['ms'] or 'empty'} ({row['source']}), waterfall.json has {ms} ({source})"
+            yield Difference(file, f"{row['cell']}, {row['part']}", problem)
+    file = "tables/waterfall.md"
+    for printed in markdown_rows(folder / file):
+        cell = printed.pop("cell")
+        if printed.pop("scaling") != kinds.get(cell):
+            yield Difference(file, cell, "is not in waterfall.json with that kind of scaling")
+            continue
+        for heading, text in printed.items():
+            ms, _ = expected.get((cell, heading.removesuffix(" (ms)")), (None, ""))
+            figures = numbers(text)
+            if bool(figures) != (ms is not None) or (figures and ms is not None and not stands_for(figures[0], ms)):
+                yield Difference(file, f"{cell}, {heading}", f"is {text}, waterfall.json has {ms}")
+
+
+def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where environment.json, of a publication, says something else than the records of its runs."""
+    stated = json_of(folder / ENVIRONMENT)
+    of_packages = {name.removeprefix("env."): value for name, value in stated.items() if name.startswith("env.")}
+    others = {name: value for name, value in stated.items() if not name.startswith("env.")}
+    current = others | {f"env.{name}": value for name, value in current_names(of_packages).items()}
+    expected = environment_of([run for run in runs if run.ok])
+    for name in sorted(current.keys() | expected.keys()):
+        if current.get(name) != expected.get(name):
+            problem = f"is {str(current.get(name))[:80]}, the runs have {str(expected.get(name))[:80]}"
+            yield Difference(ENVIRONMENT, name, problem)
+
+
+def environment_of(runs: Sequence[RawRun]) -> dict[str, Any]:
+    """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
+    environment: dict[str, Any] = {}
+    for section in ("env", "host", "hardware"):
+        for key in runs[0].metrics[section]:
+            values = [run.metrics[section].get(key) for run in runs]
+            unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
+            environment[f"{section}.{key}"] = unique[0] if len(unique) == 1 else unique
+    commits = sorted({run.metrics["git_commit"] for run in runs})
+    return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
+
+
+def markdown_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of the first table of a Markdown file, as heading -> text; none where it has no table."""
+    header, rows = markdown_table(text_of(path))
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _is_text_of(text: str, value: object) -> bool:
+    """Return whether the text of a CSV field is `value`; an empty field is None, or an empty text."""
+    if value is None or value == "":
+        return not text
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return close(float(text), value, 1e-9)
+        except ValueError:
+            return False
+    return text == str(value)

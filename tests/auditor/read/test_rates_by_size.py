@@ -1,0 +1,80 @@
+"""Scaling series out of tables as people have them: which rows are one series, and how fast a device is in them."""
+
+import pytest
+
+from scaleproof.auditor.read.rates_by_size import rates_by_size
+from scaleproof.ground.errors import UserError
+
+
+@pytest.fixture
+def series(tmp_path):
+    def read(text: str, name: str = "scaling.csv"):
+        path = tmp_path / name
+        path.write_text(text)
+        return rates_by_size(path, devices_per_node=8)
+
+    return read
+
+
+def test_words_tell_series_apart_and_figures_do_not(series):
+    table = "model,GPUs,tokens/s,MFU,step time (ms)\nA,8,80000,0.41,102\nA,16,152000,0.39,107\nB,8,1000,0.2,99\n"
+    assert series(table) == {"A": {8: [10_000], 16: [9_500]}, "B": {8: [125]}}
+
+
+def test_rates_of_one_device_are_taken_before_those_of_all(series):
+    assert series("gpus,tokens/s/gpu,tokens/s\n1,100,100\n2,98,190\n") == {"": {1: [100], 2: [98]}}
+
+
+def test_a_column_of_each_precision_is_a_series(series):
+    table = """
+| GPUs | Throughput - TF32(sequences/sec) | Throughput - FP16(sequences/sec) | Weak scaling - TF32 |
+|---|---|---|---|
+| 1 | 44 | 116 | 1.00 |
+| 4 | 160 | 440 | 3.64 |
+"""
+    assert series(table, "README.md") == {"tf32": {1: [44], 4: [40]}, "fp16": {1: [116], 4: [110]}}
+
+
+def test_names_of_rows_may_be_their_sizes(series):
+    table = "| Run | Throughput | Speedup |\n|---|---|---|\n| 1 GPU | 43 tok/s | 1x |\n| 4 GPUs | 160 tok/s | 3.7x |\n"
+    assert series(table, "results.md") == {"": {1: [43], 4: [40]}}
+
+
+def test_a_batch_tells_apart_only_where_a_size_stands_twice(series):
+    weak = "gpus,global_batch_size,samples_per_sec\n1,32,50\n2,64,96\n"
+    assert series(weak) == {"": {1: [50], 2: [48]}}
+    both = "gpus,global_batch_size,samples_per_sec\n1,32,50\n2,32,80\n1,64,60\n2,64,110\n"
+    assert series(both) == {"global-batch 32": {1: [50], 2: [40]}, "global-batch 64": {1: [60], 2: [55]}}
+
+
+def test_an_unknown_column_tells_apart_and_equal_rows_are_repeats(series):
+    table = (
+        "hidden,gpus,samples_per_sec,job_id\n768,1,50,901\n768,2,96,902\n768,2,98,903\n1024,1,30,904\n1024,2,58,905\n"
+    )
+    assert series(table) == {"768": {1: [50], 2: [48, 49]}, "1024": {1: [30], 2: [29]}}
+
+
+def test_times_of_steps_and_nodes(series):
+    assert series("strategy,devices,step_time_s,global_batch\nddp,1,0.5,64\nddp,2,0.32,64\n") == {
+        "ddp": {1: [128], 2: [100]}
+    }
+    assert series("nodes,throughput (samples/sec)\n1,240\n2,464\n") == {"": {8: [30], 16: [29]}}
+
+
+def test_what_was_not_measured_is_left_out(series):
+    table = "gpus,tokens/s\n1,100\n2,190\n4,OOM\n"
+    assert series(table) == {"": {1: [100], 2: [95]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpus,colour\n1,red\n", "no table with a column of devices"),
+        ("tokens/s\n1\n", "and one of rates"),
+        ("gpus,step_time_s\n1,0.5\n2,0.3\n", "beside a global batch"),
+        ("gpus,tokens/s\n", "no table"),
+    ],
+)
+def test_another_file_is_refused_with_what_is_wanted(series, text, message):
+    with pytest.raises(UserError, match=message):
+        series(text)

@@ -1,0 +1,50 @@
+"""Steps that a program counts aloud: which lines are found, and what is taken from one to the next."""
+
+import pytest
+
+from scaleproof.measure.command.progress import progress
+
+EPOCHS = [f"Train Epoch: {e} [{64 * k}/192 ({k / 3:.0%})]\tLoss: {2 - k / 9:.6f}" for e in (1, 2) for k in range(3)]
+FORMS = {
+    "pytorch/examples": (EPOCHS, [64] * 4, 192),
+    "bare number": ([f"{k} | loss 5.5{k} | lr {k}e-06 | 39.22ms" for k in range(5)], [1] * 4, None),
+    "name and number": ([f"iter_dt 33.03ms; iter {k}: train loss 2.1" for k in range(0, 50, 10)], [10] * 4, None),
+    "two pairs": ([f"[Epoch 0/3] [Batch {k}/47] [D loss: 0.1] [G loss: 0.2]" for k in range(4)], [1] * 3, 47),
+    "epochs alone": ([f"Epoch [{k}/5], average loss: nan" for k in range(1, 5)], [1] * 3, 5),
+    "a bar": ([f"Epoch 0:  {k}%|#   | {k}/100 [00:0{k}<00:09,  4.{k}it/s]" for k in range(5)], [1] * 4, 100),
+    "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None),
+}
+
+
+@pytest.mark.parametrize(("lines", "steps", "counts_to"), FORMS.values(), ids=FORMS)
+def test_forms_of_lines(lines, steps, counts_to):
+    found = progress(lines, [float(k) for k in range(len(lines))])
+    assert (found.steps, found.counts_to) == (steps, counts_to)
+
+
+def test_the_time_between_two_epochs_is_left_out():
+    arrivals = [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]  # evaluated between 2 and 10
+    found = progress([*EPOCHS[:3], *EPOCHS[3:]], arrivals)
+    assert found.seconds == [1.0, 1.0, 1.0, 1.0]
+    assert found.losses[0] == pytest.approx(2 - 1 / 9, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["hello", "world"],
+        [f"Map: {k}%|#| {k}/100 [00:01<00:00, 900 examples/s]" for k in range(9)],  # data are prepared
+        [f"Test: [{k}/10] Loss 0.3" for k in range(9)],
+        [f"2026-11-24 18:34:0{k} loss 2.3" for k in range(9)],  # a clock is no count
+        [f"step 3 loss 2.{k}" for k in range(9)],  # it does not rise
+        ["step 1 loss 2.3", "step 2 loss 2.2"],  # too few
+    ],
+)
+def test_other_lines_are_no_progress(lines):
+    assert progress(lines, [float(k) for k in range(len(lines))]) is None
+
+
+def test_lines_of_the_training_are_taken_before_those_of_an_evaluation():
+    lines = [f"epoch {k} batch {k}/9 loss 2.3" for k in range(4)] + [f"Valid: batch {k}/99 loss 2" for k in range(90)]
+    assert progress(lines, [float(k) for k in range(len(lines))]).counts_to == 9

@@ -1,0 +1,67 @@
+"""Two real ranks that are watched, and which faults planted into their loop are shown."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys, torch, torch.distributed as dist
+import scaleproof
+from measure.watch.test_watch import Tiny, batches
+fault = sys.argv[1]
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(1)
+network = Tiny()
+if fault == "flat":
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    model = FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
+else:
+    model = torch.nn.parallel.DistributedDataParallel(network)
+if fault == "hook":
+    from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+    model.register_comm_hook(None, noop_hook)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for batch in scaleproof.watch(batches(seed=0 if fault == "data" else rank), model, optimizer):
+    if fault == "exchange":
+        with model.no_sync():
+            model(batch).backward()
+    else:
+        model(batch).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+FAULTS = {
+    "none": "",
+    "flat": "",  # FSDP of torch 1, whose ranks have parts
+    "exchange": "ranks-train-apart",
+    "hook": "gradients-not-exchanged",
+    "data": "ranks-share",
+}
+
+
+@pytest.mark.parametrize(("fault", "code"), FAULTS.items(), ids=FAULTS)
+def test_two_real_ranks(tmp_path, repository, fault, code):
+    """A script under torchrun, as somebody would start it, and what the command says of it."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = ["-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2", "train.py"]
+    environment = {"PYTHONPATH": str(repository / "tests"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *words, fault], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    ranks = [json.loads((tmp_path / f"scaleproof-watch/watched.{rank}.json").read_text()) for rank in range(2)]
+    gradients = 4 * ranks[0]["parameters"]
+    reduced = sum(size for name, size in ranks[0]["probed"]["collectives"].items() if name.startswith("allreduce"))
+    assert ranks[0]["parameters"] == 850
+    if fault != "flat":
+        assert reduced == (0 if fault in ("exchange", "hook") else gradients)
+    command = [sys.executable, "-m", "scaleproof", "watched", "scaleproof-watch"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.stdout.startswith("scaleproof-watch: 2 rank(s), 8 optimizer steps")
+    assert code in answer.stdout
+    assert ("invalid" in answer.stdout or "suspect" in answer.stdout) == (code != "")
+    assert answer.returncode == (1 if fault in ("exchange", "hook") else 0), answer.stdout

@@ -33,8 +33,9 @@ from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 # What the answer says where it claims that two cells differ.
-CLAIM = re.compile(r"; next is |Slower than |\b(is|are) (faster|slower)\b|pays off|one device is faster|, the fastest")
-RATIO = re.compile(r"(\S+) at [\d.]+x(?: its rate)? \(([\d.]+)-([\d.]+)\)")
+CLAIM = re.compile(r"Slower than |\b(is|are) (faster|slower)\b|pays off|one device is faster|, the (next|fastest)\b")
+RATIO = re.compile(r"(\S+) at [\d.]+x \(([\d.]+)-([\d.]+)\)")
+TO_FASTEST = re.compile(r"[\d.]+x (\S+) \(([\d.]+)-([\d.]+)\)")
 IN_TABLE = re.compile(r"\[([\d.,]+),\s([\d.,]+)\]")
 CELLS = (2, 5, 10, 30)
 REPEATS = (3, 4, 5, 6, 7, 8)  # two repeats are compared with nothing
@@ -75,7 +76,7 @@ def printed_coverage(random: Random, draw: Draw, k: int, n: int, trials: int) ->
         shift = logs[1].mean() + math.log(1000 / point.tokens_per_sec_global.value)
         held["rate"].append(_holds(estimate(point.tokens_per_sec_global, digits=6), 1000 * math.exp(centre - shift)))
         held["speed-up"].append(_holds(estimate(point.speedup, digits=6), 1.0))
-        ratios = [RATIO.findall(bullet.text) for bullet in answer.bullets if bullet.topic in ("fastest", "slower")]
+        ratios = [TO_FASTEST.findall(bullet.text) for bullet in answer.bullets if bullet.topic in ("fastest", "slower")]
         against_one = [RATIO.findall(bullet.text) for bullet in answer.bullets if bullet.topic == "one-device"]
         fastest = report.ranking[-1].cells[0].cell
         pairs = [pair for of_bullet in (*ratios, *against_one) for pair in of_bullet]

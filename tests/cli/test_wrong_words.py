@@ -32,6 +32,10 @@ COMMANDS = [
     (["audit", "results", "\N{EM DASH}html=x"], "begins with a long dash; an option has two hyphens: --html=x"),
     (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
+    (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
+    (["ab", "--", "pythn", "a.py", "--", "python", "b.py"], 'command A: there is no program "pythn"'),
+    (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
+    (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
 ]
 
 
@@ -50,6 +54,8 @@ def test_words_of_a_code_may_be_apart(tmp_path):
 def test_words_and_columns_of_a_report_are_explained(tmp_path):
     assert scaleproof("explain", "undecided", cwd=tmp_path).stdout.startswith("The interval of the ratio contains 1")
     assert scaleproof("explain", "vs", "fastest", cwd=tmp_path).stdout.startswith("tokens/s over that of the fastest")
+    assert scaleproof("explain", "time", "to", "loss", cwd=tmp_path).stdout.startswith("seconds in the window")
+    assert scaleproof("explain", "margin", cwd=tmp_path).stdout.startswith("Key of a campaign: By which part a")
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
 
 

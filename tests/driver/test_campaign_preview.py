@@ -164,3 +164,9 @@ def test_one_hour_is_no_hours(minutes, runs, text):
     assert campaign_preview._limits(campaign, runs) == text
     assert campaign_preview._runs(1, 1) == "1 run"
     assert campaign_preview._runs(6, 24) == "6 to 24 runs"
+
+
+@pytest.mark.parametrize(("geometry", "is_said"), [("1x64", True), ("1x1", False)])
+def test_cells_that_share_cores_are_named(shown, geometry, is_said):
+    text = shown(f"work: {{global_batch: 64}}\nvary: {{geometry: [{geometry}]}}\n")
+    assert ("cores, which is no scaling: ddp-n1x64" in text) == is_said

@@ -153,3 +153,12 @@ def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded,
     assert times.seconds(cell) == pytest.approx(3.0 + counts_of(cell).flops_per_token * tokens / 1e9)
     assert times.basis([cell]) == "estimated from FLOPs by a probe of this machine, where a run takes 3 s to start"
     assert "as on a small node" in RunTimes((), ()).basis([cell])
+
+
+@pytest.mark.parametrize(("minutes", "is_said"), [(0.1, True), (15, False)])
+def test_a_time_limit_that_stops_every_run_is_said(loaded, tmp_path, minutes, is_said):
+    made(loaded, tmp_path, "mine", step=1.0)
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{TEXT}resources: {{time_limit: {minutes}}}\n")
+    said = planned_work(LoadedCampaign(path), tmp_path).text
+    assert ("resources.time_limit stops it after 6 seconds" in said) == is_said

@@ -7,7 +7,10 @@ import pytest
 from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, meaning, words
 
 
-@pytest.mark.parametrize("word", ["undecided", "Too close to call", "held-out", "LOW", "n", "95 % CI"])
+@pytest.mark.parametrize(
+    "word",
+    ["undecided", "Too close to call", "held-out", "LOW", "n", "95 % CI", "CI", "repeats", "built", "strong scaling"],
+)
 def test_a_word_is_known_however_it_is_written(word):
     assert meaning(word)
 

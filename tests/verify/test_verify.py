@@ -17,8 +17,9 @@ from scaleproof.ground.campaign.cells import arms
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.verify.campaign import verify, why
+from scaleproof.verify.campaign import _guarded, verify, why
 from scaleproof.verify.charts import RATE
+from scaleproof.verify.contents import json_of
 from scaleproof.verify.manifest import write_manifest
 from scaleproof.verify.pairs import check_comparison
 from scaleproof.verify.raw import Difference, read_runs
@@ -289,3 +290,9 @@ def test_a_pipe_among_the_results_is_named_and_not_waited_for(folder, ask):
             ask(folder)
     finally:
         pipe.unlink()
+
+
+def test_a_damaged_file_is_named_by_whichever_check_reads_it(tmp_path):
+    (tmp_path / "findings.json").write_text("")
+    (difference,) = _guarded("report.html", lambda: iter(json_of(tmp_path / "findings.json")))
+    assert str(difference) == "findings.json: not readable: it is empty"

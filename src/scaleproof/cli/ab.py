@@ -1,6 +1,7 @@
 """Two commands, one verdict: `scaleproof ab`."""
 
 import argparse
+import shutil
 from collections.abc import Sequence
 
 from scaleproof.cli.arguments import Group, command
@@ -38,6 +39,9 @@ def ab(args: argparse.Namespace) -> None:
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
+    for name, words in (("A", a), ("B", b)):
+        if not shutil.which(words[0]):
+            raise UserError(f'command {name}: there is no program "{words[0]}"')
     request = AbRequest(
         *(a, b),
         figures="whole" if args.metric == "time" or args.steps else args.figures,

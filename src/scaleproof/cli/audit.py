@@ -1,6 +1,7 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
@@ -139,14 +140,24 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def _definition(text: str) -> str | None:
-    """What stands in a column of tables and files, by its name or its heading; None where there is no such column."""
+    """What a column of tables and files means, by its name or its heading, or a key of campaigns; None for others."""
     from scaleproof.ground.columns import COLUMNS, INTERVAL
 
     for column in COLUMNS.values():
-        if text.lower() in (column.name, column.heading.removesuffix(INTERVAL).lower()):
-            unit = f" ({column.unit})" if column.unit else ""
-            return f"{column.definition or column.heading}{unit}"
-    return None
+        headings = (column.name, column.heading.removesuffix(INTERVAL).partition(" (")[0].lower())
+        if text.lower() in headings and column.definition:
+            return f"{column.definition}{f' ({column.unit})' if column.unit else ''}"
+    return _key_of_campaign(re.sub(r"\W", "_", text.lower()))
+
+
+def _key_of_campaign(name: str) -> str | None:
+    """What a key of campaign files means, such as margin; None where there is no such key."""
+    from scaleproof.ground.campaign.config import Campaign
+
+    schema = Campaign.model_json_schema()
+    keys = [section.get("properties", {}) for section in (schema, *schema["$defs"].values())]
+    entry: dict[str, Any] = next((of_section[name] for of_section in keys if name in of_section), {})
+    return f"Key of a campaign: {entry['description']}" if "description" in entry else None
 
 
 def _given(key: str, text: str) -> tuple[str, int]:
@@ -176,10 +187,11 @@ def add(commands: Group) -> None:
     text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
     sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     text = "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
-    sub.add_argument("--format", choices=FORMATS, default="text", help=text)
+    formats = sub.add_mutually_exclusive_group()
+    formats.add_argument("--format", choices=FORMATS, default="text", help=text)
     for name in ("json", "markdown"):
         text = f"the same as --format {name}"
-        sub.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
     text = "the least severity for which the exit code is 1 (default: suspect)"
     sub.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
     text = "exit code 0 where no file has a result, as of a change that touches none"

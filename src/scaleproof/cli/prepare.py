@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
-from scaleproof.cli.values import count, file_to_read, folder, path
+from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 
@@ -251,7 +251,7 @@ def add(commands: Group) -> None:
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
     fetched = command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
-    fetched.add_argument("model", help="owner/name on the hub, or on HF_ENDPOINT")
+    fetched.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
     fetched.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
 
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")

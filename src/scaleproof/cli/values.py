@@ -13,6 +13,7 @@ from scaleproof.ground.number_format import integer
 RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
 LONGEST_NAME = 255  # bytes, of a file or a folder
+OTHER_FORMATS = (".pdf", ".png", ".svg", ".html", ".json", ".csv", ".md", ".tex", ".parquet")  # as names say
 MEMORY = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([MGT]B)", re.IGNORECASE)
 
@@ -26,6 +27,13 @@ def text(words: str) -> str:
     """Text that is not blank."""
     if not words.strip():
         raise refused(words, "text that is not blank")
+    return words
+
+
+def hub_name(words: str) -> str:
+    """The name of a model or a data set on a hub."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", words):
+        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
     return words
 
 
@@ -79,11 +87,13 @@ def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> P
         raise argparse.ArgumentTypeError(f'"{place}" is a folder; give the name of a file in it')
     if os.path.lexists(place) and (fault := path_fault(place)):
         raise argparse.ArgumentTypeError(f"{place}{fault}")
+    endings = " or ".join(replaced)
     if place.is_file() and place.suffix not in replaced:
-        endings = " or ".join(replaced)
         raise argparse.ArgumentTypeError(
             f"{place} is there, and would be lost; allowed: a new name, or one that ends in {endings}"
         )
+    if place.suffix in OTHER_FORMATS and place.suffix not in replaced:
+        raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     _check_parent(place)
     return place
 

@@ -123,33 +123,32 @@ def _padding(loaded: LoadedCampaign) -> str:
 
 
 def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
-    """Return a paragraph on what cells without a CUDA device run on, and where they share it; "" where all have one.
+    """Return a paragraph on what cells without a CUDA device run on; "" where all have one.
 
     `lost`: why no device can be used; "" where that is not so.
     """
-    cores, slow = available_cores(), []
     if lost:
         return f"\n\nNo CUDA device can be used, because {lost}."
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
         return ""
-    for cell in loaded.cells:
-        geometry, threads = cell.execution.geometry, cell.execution.threads_per_device
-        if geometry.nodes == 1 and geometry.devices_per_node * threads > cores:
-            slow.append(cell.slug)
-    shared = f" These share them, which is no scaling: {', '.join(slow)}" if slow else ""
-    return f"\n\nNo CUDA device is visible: devices are processes on the {cores} cores of this machine.{shared}"
+    return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."
 
 
 def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """Return a paragraph with the cells that this machine cannot run, by reason; "" where it can run all."""
+    """Return paragraphs on the cells that this machine cannot run, by reason, and on those that share its cores."""
+    cores, sharing = available_cores(), []
     cells_by_reason = defaultdict(list)
     for cell in loaded.cells:
+        geometry, execution = cell.execution.geometry, cell.execution
         if reason := unsupported_reason(cell, gpus):
             cells_by_reason[reason].append(cell.slug)
+        elif not gpus and geometry.devices_per_node * execution.threads_per_device > cores:
+            sharing.append(cell.slug)
+    shared = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
     if not cells_by_reason:
-        return ""
-    heading = "\n\nThis machine by itself cannot run these (each is a row that says so); a cluster may:\n"
-    return heading + "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in cells_by_reason.items())
+        return shared
+    heading = "\n\nThis machine by itself cannot run these (each is a row that says so):\n"
+    return shared + heading + "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in cells_by_reason.items())
 
 
 def _comparisons(loaded: LoadedCampaign) -> str:

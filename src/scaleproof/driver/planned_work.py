@@ -42,6 +42,7 @@ class Planned:
     searched: int  # cells whose micro-batch is found by trials
     seconds: float
     basis: str  # what the estimate rests on
+    too_long: str  # a line on a cell that its time limit will stop; "" where there is none
 
     @property
     def text(self) -> str:
@@ -58,7 +59,7 @@ class Planned:
         parts = [several + plural(self.timed, "timed run"), *(words for number, words in others if number)]
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         most = "at most " if several else ""
-        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis})"
+        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis}){self.too_long}"
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
@@ -107,7 +108,18 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
         searched=len(searched),
         seconds=seconds,
         basis=basis,
+        too_long=_too_long(loaded, times),
     )
+
+
+def _too_long(loaded: LoadedCampaign, times: RunTimes) -> str:
+    """Return a line on the cell whose runs take longest, where its time limit would stop them; else ""."""
+    slowest = max((cell for cell in loaded.cells if cell.command is None), key=times.seconds, default=None)
+    limit_s = 60 * loaded.campaign.resources.time_limit
+    if slowest is None or times.seconds(slowest) <= limit_s:
+        return ""
+    takes = f"a run of {slowest.slug} takes about {duration(times.seconds(slowest))}"
+    return f"\n{takes}, and resources.time_limit stops it after {duration(limit_s)}"
 
 
 def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:

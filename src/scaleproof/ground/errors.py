@@ -233,7 +233,9 @@ def first_fault(error: Any) -> str:
         if tags is None:
             return shortened(f"{place} is missing", 300)
         return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
-    allowed = message.removeprefix("Input should be ")
+    if first["type"] == "too_short":
+        return f"{shortened(place, 100)} is empty"
+    allowed = message.removeprefix("Input should be ").replace("valid integer", "whole number")
     if place and allowed != message:
         if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
             allowed = allowed.partition(",")[0]

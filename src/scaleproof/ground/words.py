@@ -32,6 +32,26 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
+    "CI, interval, corrected, simultaneous": MEASURED["95 % CI"],
+    "repeat, repeats": "A run of the same cell once more, in fresh processes. Intervals are over repeats.",
+    "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
+    "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
+    "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
+    "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
+    "noise": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
+    "detectable": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
+    "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
+    "evidence, printed, watched, built": "What stands behind a figure. printed: the program says so. watched: "
+    "scaleproof's clock and counts in its process. built: scaleproof's trainer, whose work is counted and replayed.",
+    "witness": "An untimed twin of a cell, every step of which is looked at; timed runs must agree with it.",
+    "control": "Something whose result is known beforehand: A against A, or a bare loop that shares no code.",
+    "ledger": "The samples and tokens that a run was planned to train on, and those that it did.",
+    "rehearsal": "A campaign in small: every cell once, tiny shapes, few steps. Its rates mean nothing.",
+    "unsigned, signature": "Whether the results carry an SSH signature of who published them (scaleproof publish "
+    "--sign); it says who, not that figures are right.",
+    "pays off": "Shown to be faster than one device that does the same work.",
+    "bus bandwidth": "Bytes that a collective moves through each link, over its time: comparable with the link's own "
+    "figure, whatever the number of ranks (nccl-tests).",
     "cell": "One configuration of a campaign: a strategy, a geometry and whatever else it varies.",
     "undecided, ~, too close to call": "The interval of the ratio contains 1: by these runs either side may be the "
     "faster one. More repeats make it narrower; the report says under Next how many.",

@@ -246,6 +246,7 @@ def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Diffe
     except FileNotFoundError as error:
         return [Difference(file, "", f"{Path(error.filename).name} is missing")]
     except DAMAGES as error:
+        file = getattr(error, "__notes__", [file])[0]  # a check may read another file besides
         return [Difference(file, "", f"not readable: {first_fault(error)}")]
 
 

@@ -16,7 +16,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     if topic == "verdict":
         return "" if re.match(_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
     if topic == "fastest":
-        says = "next is" if word == "shown" else "has the highest rate"
+        says = ", the next" if word == "shown" else "has the highest rate"
         sound = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
         return "" if sound and says in text else f'does not say "{subject} ... {says}"'
     if topic == "slower":

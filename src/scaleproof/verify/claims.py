@@ -284,7 +284,9 @@ def _states(printed: str, claim: Claim) -> bool:
     for value in claim["figure"] or ():
         if value is None:
             continue
-        forms = (value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value)
+        forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
+        if claim["kind"] == "ratio" and value:
+            forms.append(1 / value)  # the fastest over the cell
         if any(stands_for(printed, form) for form in forms):
             return True
         if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:
@@ -296,10 +298,16 @@ def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
     """Yield where the ratio, or the interval, that stands behind the name of a cell is not that of its claim."""
     if claim["kind"] not in ("ratio", "one-device"):
         return
-    pattern = rf"(?<![\w-]){re.escape(claim['subject'])} at ([\d.,]+)x(?: its rate)?(?: \(([\d.,]+)-([\d.,]+)\))?"
-    match = re.search(pattern, text)
+    name = re.escape(claim["subject"])
+    figure = claim["figure"] or ()
+    start = rf"(?<![\w-]){name} at ([\d.,]+)x"
+    if claim["kind"] == "ratio":  # stated as that of the fastest cell over it
+        start = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"
+        value, low, high = figure or (None, None, None)
+        figure = tuple(bound and 1 / bound for bound in (value, high, low))
+    match = re.search(rf"{start}(?: \(([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
-    for printed, value in zip(stated, claim["figure"] or (), strict=False):
+    for printed, value in zip(stated, figure, strict=False):
         if printed and (value is None or not stands_for(printed, value)):
             gives = "none" if value is None else significant(value, 4)
             yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")

@@ -22,8 +22,12 @@ def text_of(path: Path) -> str:
 
 
 def json_of(path: Path) -> Any:
-    """Return the content of a JSON file. Raises one of DAMAGES where it is none."""
-    return parsed_json(read_regular(path))
+    """Return the content of a JSON file. Raises one of DAMAGES where it is none, with the file's name as a note."""
+    try:
+        return parsed_json(read_regular(path))
+    except DAMAGES as error:
+        error.add_note(path.name)
+        raise
 
 
 def parsed_json(data: bytes) -> Any:

@@ -9,7 +9,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, look_file
 from scaleproof.ground.campaign.repeats import RepeatUntil, repeats_text
 from scaleproof.ground.errors import UserError
 
-UNTIL = "title: x\nrepeats: {resolve: 3 %, at_least: 3, at_most: 12}\n"
+UNTIL = "title: x\nrepeats: {resolve: 3 %, at_least: 3, at_most: 12}\nvary: {strategy: [ddp, zero1]}\n"
 
 
 @pytest.fixture
@@ -33,20 +33,20 @@ def test_looks_lie_further_apart_the_more_repeats_there_are():
 def test_a_campaign_plans_the_repeats_that_looks_have_asked_for(load):
     loaded = load(UNTIL)
     results = Path("results")
-    assert len(loaded.runs(results)) == 3
+    assert len(loaded.runs(results)) == 2 * 3
     for repeats, goes_on in ((3, True), (4, True), (5, False)):
         path = look_file(results, "mine", repeats)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"goes_on": goes_on}))
-    assert len(loaded.runs(results)) == 5
-    assert len(loaded.runs(results, 4)) == 4
+    assert len(loaded.runs(results)) == 2 * 5
+    assert len(loaded.runs(results, 4)) == 2 * 4
     path.write_text("{}")
     with pytest.raises(UserError, match=r"5\.json is damaged"):
         loaded.runs(results)
 
 
 def test_all_first_repeats_come_before_any_second_one(load):
-    loaded = load(UNTIL + "vary: {strategy: [ddp, zero1]}\n")
+    loaded = load(UNTIL)
     first = min(loaded.priority(cell.slug, 1) for cell in loaded.cells)
     assert first > max(loaded.priority(cell.slug, 2) for cell in loaded.cells)
     assert min(loaded.priority(cell.slug, 12) for cell in loaded.cells) > 0, "before traces"
@@ -83,3 +83,8 @@ def test_pairs_are_even(load):
     with pytest.raises(UserError, match=r"compare\[0\]\.pairs: 3 is odd, .*; allowed: even numbers, e\.g\. 4"):
         load("title: x\ncompare: [{name: a, b: {fused_optimizer: false}, pairs: 3}]\n")
     assert load("title: x\ncompare: [{name: a, b: {fused_optimizer: false}, pairs: 4}]\n").comparisons
+
+
+def test_a_single_cell_has_nothing_to_resolve(load):
+    with pytest.raises(UserError, match=r"line 2: repeats.resolve: ddp-n1x1 is the only cell"):
+        load("title: x\nrepeats: {resolve: 3 %}\n")

@@ -367,7 +367,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
         sections[name] = getattr(campaign, name).model_copy(update=changes)
     settings = {axis: value for axis, value in choice.items() if axis not in AXES}
     if campaign.workload.command is not None:
-        check_axes(campaign.workload.command, settings)
+        check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
     tokens = [_token("", setting.label).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():

@@ -106,8 +106,10 @@ def free_axes(command: str) -> list[str]:
     return [name for name in placeholders(command) if name not in BUILT_IN]
 
 
-def check_axes(command: str, settings: Iterable[str]) -> None:
-    """Check that `settings`, names of free axes, are exactly the free placeholders of `command`. Raises UserError."""
+def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> None:
+    """Check that `settings`, names of free axes, are exactly the free placeholders of `command`, and that every axis
+    in `varied` changes it. Raises UserError.
+    """
     free = free_axes(command)
     for name in settings:
         if name not in free:
@@ -123,6 +125,9 @@ def check_axes(command: str, settings: Iterable[str]) -> None:
                 f"{nearest(name, BUILT_IN)}",
                 ("workload", "command"),
             )
+    for name in varied:
+        if name not in (*settings, "geometry", *BUILT_IN):
+            raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 
 def filled(text: str, values: Mapping[str, object]) -> str:

@@ -52,13 +52,13 @@ class LoadedCampaign:
         try:
             self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
             _check_unique([comparison.name for comparison in self.campaign.compare])
-            compare = self.campaign.compare
-            self.comparisons = {
-                comparison.name: (comparison, *arms(self.campaign, comparison)) for comparison in compare
-            }
+            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._traced()
             self._check_forecast()
             self._check_search()
+            if self.campaign.repeat_until and len(self.cells) == 1:
+                slug = self.cells[0].slug
+                raise UserError(f"repeats.resolve: {slug} is the only cell; none is there to compare", ("repeats",))
             self.question = cells_of_question(self.campaign.question, self.cells)
             self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
             for corpus in self._corpora:

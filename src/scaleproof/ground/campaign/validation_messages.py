@@ -1,6 +1,7 @@
 """What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
 
 import json
+import math
 import operator
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
+from scaleproof.ground.campaign.hub_names import HUB_NAME
 from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
 
 Schema = dict[str, Any]  # JSON schema, or a part of it
@@ -25,6 +27,9 @@ PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": 'a name of letters, digits, ".", "_" and "-"',
     r"^[\w.-]+/[\w.-]+$": "owner/name",
     r"^[0-9a-f]{64}$": "64 hexadecimal digits",
+    r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits",
+    r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$": "file.py:function",
+    r"^[A-Za-z][\w.-]*$": "the name of a reader (docs/audit.md)",
     r"^[^\s]+$": "a path without spaces",
     TOKENIZER: "gpt2, bytes or bpe-ENTRIES",
     BUDGET: "a number with kB, MB, GB or documents",
@@ -32,7 +37,7 @@ PATTERNS = {
     r"\S": "text that is not blank",
     GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
-HUB_NAME = re.compile(r"[\w.-]+/[\w-]+")  # owner/name; a file of one's own has a suffix
+NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
 OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
 LIMITS = (
     ("minimum", ">=", operator.ge),
@@ -58,7 +63,10 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     Of places inside each other the deepest one counts, and the first fault there. `data`: the content of the file.
     """
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
-    errors = sorted(error.errors(), key=lambda fault: fault["type"] not in ("missing", "value_error"))
+    errors = sorted(
+        _of_the_alternative_meant(error.errors(), data),
+        key=lambda fault: fault["type"] not in ("missing", "value_error"),
+    )
     faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}  # of one place the first of `errors`
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
@@ -68,6 +76,25 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     # By line; on one line what is wrong with the whole file last, then as they were reported.
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+
+
+def _of_the_alternative_meant(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
+    """The errors without those of a union's alternatives that do not know a key, where another one knows all."""
+    strange: set[Place] = set()  # alternatives: each is a step of the locations below it that is not in the file
+    for error in errors:
+        around = error["loc"][:-1]
+        if error["type"] == "extra_forbidden" and _place(around, data) != around:
+            strange.add(around)
+    meant = {
+        error["loc"][: len(other)]
+        for other in strange
+        for error in errors
+        if error["loc"][: len(other) - 1] == other[:-1]
+        and (error["type"] == "value_error" or len(error["loc"]) > len(other))
+    }
+    if not meant - strange:
+        return errors
+    return [error for error in errors if not any(error["loc"][: len(other)] == other for other in strange)]
 
 
 def _is_inside(inner: Place, outer: Place) -> bool:
@@ -169,13 +196,13 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     axes = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
     if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
-    here = same_name(name, known)
+    here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:
         return f' Did you mean "{here}"?'
-    return _elsewhere(name, schema) or nearest(name, known)
+    return _elsewhere(name, schema, 1 if place[0] in OF_CELLS[1:] else 2) or nearest(name, known)
 
 
-def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
+def _elsewhere(name: str, schema: Schema, depth: int) -> str:
     """A hint where the key `name` belongs, with a leading space; empty where no section, down to `depth`, has it."""
     places = []
     waiting: list[Place] = [()]  # sections that are still to be looked through
@@ -186,7 +213,7 @@ def _elsewhere(name: str, schema: Schema, depth: int = 2) -> str:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < depth]
     places = [place for place in places if place != "vary"] or places
-    if not places and name in _properties(schema, ("compare", 0)):
+    if not places and depth > 1 and name in _properties(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 
@@ -250,25 +277,18 @@ def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = _one_of_list(value, array, schema) if array else _one_value(place, value, options, schema)
     allowed = _allowed(node, schema)
-    if "corpus" in place[-2:] and isinstance(value, str) and HUB_NAME.fullmatch(value):
-        hint = _row_of_hub(value)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
-
-
-def _row_of_hub(repository: str) -> str:
-    """The row of config/corpora.yaml that a data set of a hub needs, with a leading space."""
-    name = valid_name(repository.partition("/")[2])
-    row = f"{name}: {{source: hub, repository: {repository}, revision: main, format: parquet, files: [...]}}"
-    return f' A data set of a hub has a row in config/corpora.yaml, whose name stands here: "{row}" (docs/corpora.md).'
 
 
 def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
     """A hint where one value is allowed: the word that a wrong one resembles, or what to write in place of a list."""
     choices = [word for option in options for word in _choices(option, schema)]
     if not isinstance(value, list):
-        return _nearest_word(value, options, choices)
+        return _number_meant(value, options, _node(schema, place).get("unit", "")) or _nearest_word(
+            value, options, choices
+        )
     if not value or not all(_fits(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
@@ -279,10 +299,21 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
+def _number_meant(value: object, options: list[Schema], unit: str) -> str:
+    """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
+    match = NUMBER.fullmatch(str(value)) if isinstance(value, str | float) else None
+    number = float(match[1]) if match else math.inf
+    if match is None or match[2] not in unit or math.isinf(number) or not _fits(number, options, []):
+        return ""
+    return f" Write {int(number) if number.is_integer() else match[1]}."
+
+
 def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
     """A hint with the allowed word, example or name that `value` resembles, with a leading space; else empty."""
     if isinstance(value, bool | dict | None):
         return ""
+    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(str(value)):
+        return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     texts = [option for option in options if option.get("type") == "string"]
     examples = [str(example) for option in texts for example in option.get("examples", [])]
     name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
@@ -351,8 +382,6 @@ def _array(option: Schema, schema: Schema) -> str:
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     each = f", each {_allowed(inner, schema)}" if inner else ""
-    if _resolve(inner, schema).get("type") == "object":
-        each = ", each a mapping"
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"
     if not least and not most:

@@ -191,6 +191,9 @@ def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
 
     Begins with `, line 3, column 5: `, to stand after the path.
     """
+    conflict = next((n for n, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
+    if conflict:
+        return f", line {conflict}: a merge conflict of git is not resolved"
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
         mark, problem = error.context_mark, "a quote that begins here has no end"

@@ -107,7 +107,7 @@ def record_unusable(run: str, cell: str, problem: str) -> Finding:
         severity=RECORD_UNUSABLE.severity,
         cells=[cell],
         runs=[run],
-        evidence=f"{run}: {problem}",
+        evidence=problem,
         advice=RECORD_UNUSABLE.repair,
     )
 

@@ -36,6 +36,12 @@ class Estimated(ResultPart):
         """Both ends of its interval; None where there is no basis for one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def inverse(self) -> "Estimated":
+        """The ratio the other way round."""
+        low, high = (1 / self.high, 1 / self.low) if self.high and self.low else (None, None)
+        return self.model_copy(update={"value": 1 / self.value, "low": low, "high": high})
+
     def above(self, mark: float = 1.0) -> bool:
         """Whether the quantity is shown to be above `mark`: its whole interval is; never without an interval."""
         return self.low is not None and self.low > mark

@@ -22,7 +22,7 @@ FailureClass = Literal[
 ]
 LONGEST_S = 1e9  # 30 years: no run is as long
 Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, lt=1e30)]  # far above any figure, so that no product of them overflows
 
 
 class Part(BaseModel):

@@ -2,6 +2,7 @@
 
 import json
 
+import httpx2
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
 from scaleproof.ground.campaign.transformers_model import fetched_config, refusals
@@ -23,7 +24,7 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
         code = error.response.status_code
         gated = "; is it gated? Accept its terms and `export HF_TOKEN=...`" if code in (401, 403) else ""
         raise UserError(f"{endpoint} has no config.json of {hub} at {revision} (HTTP {code}{gated})") from None
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, httpx2.HTTPError, OSError) as error:
         raise UserError(f"{endpoint} cannot be reached, or is no hub ({type(error).__name__})") from None
     with open(downloaded, encoding="utf-8") as file:
         architecture = json.load(file)

@@ -207,7 +207,7 @@ def _fastest(of_group: GroupClaims) -> list[Bullet]:
     near = of_group.near
     ratios, basis = _to_fastest(of_group, near)
     if fastest.word == "shown":
-        text = f"{fastest.subject} {where}; next is {ratios}"
+        text = f"{fastest.subject} {where}; {ratios}, the next"
     else:
         text = f"{fastest.subject} has the highest rate {where}; too close to call: {ratios}"
     cells = (fastest.subject, *(claim.subject for claim in near))
@@ -222,25 +222,24 @@ def _slower(of_group: GroupClaims) -> list[Bullet]:
         return []
     ratios, basis = _to_fastest(of_group, slower)
     cells = tuple(claim.subject for claim in slower)
-    return [Bullet("slower", f"Slower than {of_group.fastest.subject}", ratios, basis, cells, tuple(slower))]
+    label = f"Slower than {of_group.fastest.subject}"
+    return [Bullet("slower", label, f"it runs at {ratios}", basis, cells, tuple(slower))]
 
 
 def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
-    """Return `ratios` to the fastest cell as text, and what their intervals are, as "95 % CIs, n=3, corrected ..."."""
+    """Return how fast the fastest cell is over others as text, and what the intervals are, "95 % CIs, n=3, ...".
+
+    `ratios`: those of the others to it; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
+    """
     group = of_group.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:  # two cells: the interval can stand beside its level
-        ratio = ratios[0].ratio
-        text = f"{ratios[0].subject} at {number(ratio.value)}x its rate"
-        return text, interval_text(ratio.low, ratio.high, n)
+        ratio = ratios[0].ratio.inverse
+        return f"{number(ratio.value)}x {ratios[0].subject}", interval_text(ratio.low, ratio.high, n)
     wide = all(_too_wide(claim.ratio) for claim in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    return _ratios(ratios, " its rate"), f"{level}, n={n}, {_corrected(group)}"
-
-
-def _corrected(group: SizeRanking) -> str:
-    """Return for how many comparisons the intervals of a group hold together."""
-    return f"corrected for {group.claims} comparisons"
+    texts = [_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
+    return _listed_or_ends(texts), f"{level}, n={n}, corrected for {group.claims} comparisons"
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
@@ -259,17 +258,18 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
-def _ratios(claims: Sequence[Claim], of: str = "") -> str:
-    """Each cell with its ratio and the interval of that; of many, the first and the last.
+def _ratios(claims: Sequence[Claim]) -> str:
+    """Each cell with its ratio and the interval of that; of many, the first and the last."""
+    return _listed_or_ends([f"{claim.subject} at {_with_bounds(claim.ratio)}" for claim in claims])
 
-    `of`: text behind the first ratio, such as " its rate"; it goes for all.
-    """
-    texts = [f"{claim.subject} at {_with_bounds(claim.ratio, of if claim is claims[0] else '')}" for claim in claims]
+
+def _listed_or_ends(texts: list[str]) -> str:
+    """Texts on one cell each as one; of many, the first and the last."""
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
 
 
-def _with_bounds(ratio: Estimated, of: str) -> str:
-    """Return a ratio with its interval: "0.857x (0.675-1.09)". `of`: text behind the x, such as " its rate"."""
+def _with_bounds(ratio: Estimated, of: str = "") -> str:
+    """Return a ratio with its interval: "1.17x (0.917-1.48)". `of`: text behind the x, such as " zero2-n1x2"."""
     value = f"{number(ratio.value)}x{of}"
     if ratio.bounds is None or _too_wide(ratio):
         return value
@@ -296,7 +296,7 @@ def _one_device(of_group: GroupClaims) -> list[Bullet]:
     efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)
-    basis = f"95 % CIs, n={n}, {_corrected(group)}"
+    basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
     text = "; ".join(parts) + efficiency
     return [Bullet("one-device", "Against one device", text, basis, cells, (*known, *claims_of_efficiency))]
 

@@ -323,6 +323,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "a count of runs": ("tables/scaling.csv", r"(?<=,bpe-2048,128,8,1,8,1,1,1,)3,3", "4,3", "ddp-n1x1, runs"),
     "a setting of a series": ("scaling_report.json", r'"tokenizer": "bpe-2048"', '"tokenizer": "gpt2"', "tokenizer"),
     "a setting of all rows": ("tables/scaling.md", "seq len 128", "seq len 256", "In all rows, seq len"),
+    "a cell alone is recommended": (
+        "scaling_report.json",
+        r'("devices": 1,(?:(?!"recommendation").)*"recommendation": )null',
+        r'\1{"cell": "ddp-n1x1"}',
+        "recommendation: is one",
+    ),
     "n of an estimate": ("scaling_report.json", r'("speedup": \{[^}]*"n": )3', r"\g<1>4", "speedup, n"),
     "n of a claim": ("claims.json", r'("id": "rate/ddp-n1x2".*?"n": )3', r"\g<1>4", "rate/ddp-n1x2, n"),
     "n of a chart": ("charts/speedup.svg", r"n=3\)(?=</title>)", "n=4)", "shows 4"),

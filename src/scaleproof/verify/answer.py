@@ -199,6 +199,9 @@ def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> It
         if "repeats" in entry["incomparable"] and runs >= intervals.FEWEST:
             yield Difference(REPORT, f"{where}, {name}", f"is left out for its repeats, of which it has {runs}")
     if family is None:
+        advice = ranking["recommendation"]
+        if advice and (advice["cell"] or len(names) < 2):
+            yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
         return
     for a, b in combinations(names, 2):
         share = bool(set(stated[a]["letters"]) & set(stated[b]["letters"]))

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
+BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
+sys.path.insert(0, BENCHMARKS)
 import opponent_edits
 from opponent_edits import Edit, Opponent
+
+sys.path.remove(BENCHMARKS)  # a module there has the name of a folder of tests
 
 LOOP = """
 def total(values, scale):

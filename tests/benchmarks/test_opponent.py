@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
-sys.path.insert(0, BENCHMARKS)
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
 import opponent_edits
 from opponent_edits import Edit, Opponent
 
-sys.path.remove(BENCHMARKS)  # a module there has the name of a folder of tests
+sys.path.pop(0)  # a module there has the name of a folder of tests
 
 LOOP = """
 def total(values, scale):

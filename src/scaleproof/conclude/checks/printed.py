@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from scaleproof.ground.findings.registry import Code, Flag, of_printed, of_timed
-from scaleproof.ground.number_format import percent, seconds
+from scaleproof.ground.number_format import integer, percent, seconds
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun
 
@@ -149,7 +149,7 @@ def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
         if isinstance(metrics, Printed) and metrics.reading.counts_to and metrics.reading.per_step is None:
             counts.setdefault(metrics.cell, metrics.reading.counts_to)
     if len(set(counts.values())) > 1:
-        evidence = ", ".join(f"{cell} counts to {number:,}" for cell, number in counts.items())
+        evidence = ", ".join(f"{cell} counts to {integer(number)}" for cell, number in counts.items())
         yield Flag(evidence, cells=list(counts), about=[run for run in runs if run.metrics.cell in counts])
 
 

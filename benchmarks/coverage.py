@@ -78,10 +78,9 @@ def printed_coverage(random: Random, draw: Draw, k: int, n: int, trials: int) ->
         held["speed-up"].append(_holds(estimate(point.speedup, digits=6), 1.0))
         ratios = [TO_FASTEST.findall(bullet.text) for bullet in answer.bullets if bullet.topic in ("fastest", "slower")]
         against_one = [RATIO.findall(bullet.text) for bullet in answer.bullets if bullet.topic == "one-device"]
-        fastest = report.ranking[-1].cells[0].cell
         pairs = [pair for of_bullet in (*ratios, *against_one) for pair in of_bullet]
         held["together"].append(all(float(low) <= 1 <= float(high) for _, low, high in pairs))
-        own = [pair for of_bullet in against_one for pair in of_bullet if pair[0] == fastest]
+        own = [pair for of_bullet in against_one for pair in of_bullet if pair[0] == report.ranking[-1].cells[0].cell]
         held["fastest"] += [float(low) <= 1 <= float(high) for _, low, high in own]
         assert point.speedup
         half.append(_half_width(point.speedup))

@@ -73,8 +73,8 @@ DEFECTS = (
     Defect(
         "a hook of the window reads what it notes",
         "src/scaleproof/measure/trainer/update_log.py",
-        "torch.linalg.vector_norm(local.flatten()[:WATCHED])",
-        "torch.tensor(float(local.flatten()[:WATCHED].norm()))",
+        "torch.linalg.vector_norm(local[start : start + WATCHED])",
+        "torch.tensor(float(local[start : start + WATCHED].norm()))",
         (WAITS,),
     ),
     Defect(

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -193,9 +193,13 @@ def coarse_share(strategy: Strategy) -> float | None:
 
 
 def collectives_made() -> int:
-    """Collectives that this rank has begun so far, in all of its process groups."""
+    """Collectives that this rank has begun so far, in process groups that number them: those of NCCL and gloo do."""
     groups: list[Any] = list(_world.pg_map)
-    return sum(group._get_sequence_number_for_group() for group in groups)
+    made = 0
+    for group in groups:
+        with suppress(RuntimeError):  # another backend
+            made += group._get_sequence_number_for_group()
+    return made
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:

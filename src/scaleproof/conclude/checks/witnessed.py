@@ -81,7 +81,7 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
         if not updates or not updates.conditions:  # an older record
             continue
         calls = updates.calls // work["steps"]  # of the optimizer in a step
-        if len(witness.moments) != calls * steps:
+        if len(witness.moments) != calls * steps or steps <= warmup:  # it may end before the window begins
             continue
         expected = np.array(witness.moments[calls * warmup :])  # the witness begins at step 0, the window later
         moments = np.array(updates.moments[: len(expected)])

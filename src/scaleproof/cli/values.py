@@ -32,7 +32,9 @@ def text(words: str) -> str:
 
 def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", words):
+    from scaleproof.ground.campaign.hub_names import HUB_NAME
+
+    if not HUB_NAME.fullmatch(words):
         raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
     return words
 

@@ -13,7 +13,7 @@ from typing import Any
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
 from scaleproof.verify.raw import RawRun
-from scaleproof.verify.recompute import by_cell, devices
+from scaleproof.verify.recompute import batch, by_cell, devices
 
 CONFIDENCE = 0.95
 BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
@@ -59,13 +59,8 @@ class RawCell:
         return str(self.config["execution"]["strategy"])
 
     @property
-    def batch(self) -> float | None:
-        """Samples of a step; of a command the work of a step in its unit, if known."""
-        metrics = self.runs[0].metrics
-        if "reading" in metrics:
-            per_step = metrics["reading"]["per_step"]
-            return None if per_step is None else round(per_step)
-        return float(self.config["work"]["global_batch"])
+    def batch(self) -> int | None:
+        return batch(self.runs[0])
 
     @property
     def work(self) -> tuple[str, ...]:

@@ -238,6 +238,14 @@ def devices(run: RawRun) -> int:
     return int(nodes) * int(per_node)
 
 
+def batch(run: RawRun) -> int | None:
+    """Return the samples of a step of a run; of a command the work of a step in its unit, None where nobody says it."""
+    if "reading" in run.metrics:
+        per_step = run.metrics["reading"]["per_step"]
+        return None if per_step is None else round(per_step)
+    return int(run.metrics["config"]["work"]["global_batch"])
+
+
 def _at(metrics: dict[str, Any], path: str) -> float | None:
     """Return the figure of the metrics at `path`, "section.key" or "key"; None where it, or its section, is missing."""
     section_name, _, key = path.rpartition(".")

@@ -14,7 +14,7 @@ from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close, flat
-from scaleproof.verify.recompute import by_cell, devices
+from scaleproof.verify.recompute import batch, by_cell, devices
 from scaleproof.verify.tables import markdown_table
 
 ENVIRONMENT = "environment.json"
@@ -66,10 +66,7 @@ def check_report_settings(report: Mapping[str, Any], runs: Sequence[RawRun]) -> 
         stated = {**series["protocol"], "strategy": series["strategy"]}
         for point in series["runs"].values():
             for run in cells.get(point["cell"], [])[:1]:
-                settings = settings_of(run)
-                if per_step := run.metrics.get("reading", {}).get("per_step"):  # of a command
-                    settings["global_batch"] = round(per_step)
-                for name, value in settings.items():
+                for name, value in (settings_of(run) | {"global_batch": batch(run)}).items():
                     if name in stated and name != "devices" and stated[name] != value:
                         where = f"{series['name']}, {name}"
                         yield Difference("scaling_report.json", where, f"is {stated[name]}, {run.cell} has {value}")

@@ -120,14 +120,14 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     rows = grid.rows[:MOST_ROWS]
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
     known = {(row.line, tuple(row.texts.values())): row for row in table.rows}
-    places = {key: row.place for key, row in known.items()}
-    stated = [row.devices if (row := known.get((line, tuple(texts)))) else None for line, texts in rows]
-    devices = np.array([count or math.nan for count in stated])
-    at = [(line, places.get((line, tuple(row)), f"{table.file}:{line}")) for line, row in rows]
+    reported = [(line, known.get((line, tuple(texts)))) for line, texts in rows]  # no row of a line between groups
+    at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
+    counts = [(row.devices if row else None) or math.nan for _, row in reported]
+    devices = Figures(np.array(counts), np.array(counts))
     head = (grid.line, table.name)
     upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
     if upright is not None:
-        yield replace(upright, devices=Figures(devices, devices) if all(stated) else None)
+        yield replace(upright, devices=None if np.isnan(devices.low).any() else devices)
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
         headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]

@@ -164,8 +164,11 @@ NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devi
 
 def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
     """What "2x8" says below or beside "Nodes x GPUs": {} of any other cell or heading."""
-    product = PRODUCT.fullmatch(cell.strip()) if NODES_TIMES_DEVICES.search(heading) else None
-    return {"nodes": int(product[1]), "devices": int(product[1]) * int(product[2])} if product else {}
+    product = PRODUCT.fullmatch(cell.strip())  # first, because few cells are one
+    if product is None or not NODES_TIMES_DEVICES.search(heading):
+        return {}
+    nodes, each = int(product[1]), int(product[2])
+    return {"nodes": nodes, "devices": nodes * each}
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:

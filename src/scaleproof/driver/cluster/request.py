@@ -7,13 +7,8 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Resources
 from scaleproof.ground.campaign.shared_jobs import run_minutes
 
-STOPPING_RULES = (
-    "train",
-    "shared_job",
-    "pairs",
-    "trace_capture",
-    "frontier",
-)  # whose jobs stop runs at their own limit
+# Rules whose jobs stop runs at their own limit.
+STOPPING_RULES = ("train", "shared_job", "pairs", "trace_capture", "frontier")
 CORES_BESIDE_GPU = 4  # a rank's own thread, the loader's, and NCCL's two
 
 

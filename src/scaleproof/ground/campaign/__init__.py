@@ -7,6 +7,7 @@ __all__ = [
     "config",
     "corpora",
     "execution",
+    "hub_names",
     "loaded",
     "model_shapes",
     "rehearsal",

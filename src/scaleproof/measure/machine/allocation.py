@@ -45,9 +45,8 @@ MEMORY = "it took more memory than it had asked for (resources.memory_per_device
 TIME_OVER = "Slurm's time limit came before the campaign's"
 JOB_OVER = "the job was over before the run began"
 LOST_FIRST_NODE = "scaleproof-lost-first-node"  # the comment of a job that ends itself, which nobody has cancelled
-WARNING_S = (
-    20  # before its time limit a job's steps are told to end, so that a row can be written; or up to a minute more
-)
+# Before its time limit a job's steps are told to end, so that a row can be written; or up to a minute earlier.
+WARNING_S = 20
 TERMINATED = re.compile(r"Received 15 death signal|error: \S+: tasks? \S+: Terminated")  # as torchrun and srun say it
 # What srun and slurmstepd print when Slurm itself ends a run.
 VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
@@ -195,10 +194,8 @@ def end_of_job(job: str, lines: Sequence[str]) -> str | None:
     over; None where it goes on, or Slurm does not answer.
     """
     facts = describe(job, patience=(0,))
-    state, left = (
-        facts.get("JobState", RUNNING),
-        minutes(facts.get("TimeLimit", "")) - minutes(facts.get("RunTime", "0")),
-    )
+    state = facts.get("JobState", RUNNING)
+    left = minutes(facts.get("TimeLimit", "")) - minutes(facts.get("RunTime", "0"))
     if state == RUNNING and 60 * left <= 60 + WARNING_S and TERMINATED.search("\n".join(lines)):
         return TIME_OVER
     return None if state == RUNNING else state

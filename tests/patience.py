@@ -7,6 +7,16 @@ from collections.abc import Callable
 import psutil
 
 HANGS = 3600.0  # seconds: what has not happened by then will not happen
+# Findings that are right about a sound run where other programs used the machine meanwhile, and only there.
+OF_A_BUSY_MACHINE = {
+    "machine-busy",
+    "process-starved",
+    "process-idle",  # ranks that wait for one that was starved
+    "step-stalled",
+    "steps-shift",
+    "ranks-start-apart",
+    "ranks-slow-by-turns",
+}
 
 
 def wait_until(happened: Callable[[], object], driver: subprocess.Popen | None = None) -> None:

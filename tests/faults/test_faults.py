@@ -12,22 +12,13 @@ from faults import (  # noqa: F401  (they register)
     planted_work,
     ranks,
 )
+from patience import OF_A_BUSY_MACHINE
 
 from scaleproof.conclude.checks.all_checks import ALSO, audit
 
 FAST = [fault for fault in planted.FAULTS if fault.fast]
 # Right about every run here: tiny models, short windows, one run of each cell.
 BY_DESIGN = {"window-short", "single-run", "state-differs", "data-wait", "replay-in-part"}
-# Right about a run where other programs used the machine meanwhile, and only there.
-OF_A_BUSY_MACHINE = {
-    "machine-busy",
-    "process-starved",
-    "process-idle",  # ranks that wait for one that was starved
-    "step-stalled",
-    "steps-shift",
-    "ranks-start-apart",
-    "ranks-slow-by-turns",
-}
 QUIET = 0.03  # part of the machine's CPU time that others may use on a machine that is called quiet
 
 

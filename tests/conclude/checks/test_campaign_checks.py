@@ -122,6 +122,21 @@ def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
     assert ("data-wait" in found(sound)) == flagged
 
 
+@pytest.mark.parametrize(("lost_s", "flagged"), [(0.015, False), (0.15, True)])
+def test_a_rank_may_lose_its_processor_once(sound, lost_s, flagged):
+    """Two ranks, one each, at different steps of 5 ms; a scheduler may keep a processor for a while."""
+    window = sound[-1].window
+    last = int(window["step"].max())
+    wall_s = 0.005 * len(set(window["step"])) + lost_s
+
+    def disturbed(frame):
+        loses = (frame["rank"] < 2) & (frame["step"] == last - frame["rank"])
+        return frame.assign(step_time_s=0.005 + loses * lost_s)
+
+    sound[-1] = rewrite(sound[-1], set_in("window", "wall_time_sec", wall_s), disturbed)
+    assert ("ranks-slow-by-turns" in found(sound)) == flagged
+
+
 def test_the_plan_is_made_anew_not_believed(sound):
     """A trainer that reports its wrong plan as planned does not get away with it."""
     wrong = "f" * 64

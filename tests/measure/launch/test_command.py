@@ -93,6 +93,36 @@ def test_a_program_that_goes_on_for_ever_is_stopped(here):
     assert made.metrics.failure.failure_class == "timeout"
 
 
+def test_a_program_that_goes_on_for_ever_can_be_ended(here):
+    """Its figures are of what it printed until then, and the record says so; no failure."""
+    made = run(here, f"{PYTHON} nanogpt.py --ms 20 --steps 100000", work={"seconds": 2.0})
+    metrics = made.metrics
+    assert isinstance(metrics, Printed)
+    assert 2.0 < metrics.reading.ended_after_s < HANGS
+    assert 10 < metrics.reading.steps < 120
+    assert metrics.window.tokens_per_s == pytest.approx(256 / made.step_times.mean())
+    assert "Interrupt" not in (here / "rep1/train.log").read_text()
+    assert metrics.config["work"]["seconds"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "reason"),
+    [
+        ("nanogpt.py --steps 3 --end 3", "crash", "exit code 3"),  # by itself, before the time was over
+        ("-c 'import time; time.sleep(99)'", "no_figures", "ended after 1.5 s (work.seconds), and no figure in its"),
+    ],
+)
+def test_an_end_that_is_given_hides_no_failure(here, command, kind, reason):
+    made = run(here, f"{PYTHON} {command}", work={"seconds": 1.5})
+    assert made.metrics.failure.failure_class == kind
+    assert reason in made.metrics.failure.reason
+
+
+def test_a_program_that_ends_by_itself_was_not_ended(here):
+    made = run(here, f"{PYTHON} nanogpt.py", work={"seconds": 800.0})
+    assert made.metrics.reading.ended_after_s is None
+
+
 def test_a_program_that_is_not_there_ends_the_campaign(here):
     with pytest.raises(UserError, match="no-such-program cannot be started"):
         run(here, "no-such-program --fast")

@@ -9,7 +9,7 @@ import pytest
 from verify.test_verify import finished
 
 from scaleproof.conclude.publication import audited
-from scaleproof.conclude.publication.audited import left_out, verify_and_audit
+from scaleproof.conclude.publication.audited import left_out, other_rules, verify_and_audit
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -71,6 +71,8 @@ def test_a_finding_that_a_stage_dropped_is_named(folder: Path, tmp_path: Path, m
     monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
-    other_rules = more.model_copy(update={"rules_version": "other"})
-    monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: other_rules)
+    assert other_rules(copy) == ""
+    of_other_rules = more.model_copy(update={"rules_version": "2-00000000"})
+    monkeypatch.setattr(audited, "read_findings", lambda path: of_other_rules)
     assert left_out(copy) == []
+    assert other_rules(copy).startswith("findings.json is of rules 2-00000000, this version has 2-")

@@ -68,14 +68,14 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     fractions = np.linalg.lstsq(most[:, None], losses, rcond=None)[0][0]
     value = float(fractions.mean())
     half = half_width(float(fractions.var(ddof=1)) / repeats, repeats - 1, CONFIDENCE) if repeats > 1 else None
-    found: Fitted = {"fraction": value, "n": repeats}
+    law: Fitted = {"fraction": value, "n": repeats}
     if half is not None:
-        found |= {"low": value - half, "high": value + half}
+        law |= {"low": value - half, "high": value + half}
     by_law = losses_to_speedups(kind, sizes, np.outer(most, fractions))
     miss = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(by_law, np.finfo(float).tiny)))
     if miss:
-        return found | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
-    return found | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
+        return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
+    return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
 
 
 def _reasons(rates: Mapping[int, Sequence[float]]) -> list[float]:

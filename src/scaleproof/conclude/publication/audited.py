@@ -21,18 +21,14 @@ def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
     Raises UserError where `path` is no campaign's results.
     """
     differences, runs, figures = verify(path)
-    if not differences:
-        differences = left_out(folder_of(path))
+    folder = folder_of(path)
+    if not differences and not other_rules(folder):
+        differences = left_out(folder)
     return differences, runs, figures
 
 
 def left_out(folder: Path) -> list[Difference]:
-    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures.
-
-    Another version's rules may find something else: where findings.json is of other rules, nothing is compared.
-    """
-    if other_rules(folder):
-        return []
+    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
     stated = read_findings(folder / FINDINGS)
     raw_runs, _ = read_runs(folder)
     again = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
@@ -52,7 +48,10 @@ def left_out(folder: Path) -> list[Difference]:
 
 
 def other_rules(folder: Path) -> str:
-    """Say that findings.json in `folder` is of other rules than today's; returns nothing where it is of these."""
+    """Say that findings.json in `folder` is of other rules than today's, which may find something else.
+
+    Returns nothing where it is of these.
+    """
     stated, today = read_findings(folder / FINDINGS).rules_version, rules_version(CODES)
     return "" if stated == today else f"{FINDINGS} is of rules {stated}, this version has {today}"
 

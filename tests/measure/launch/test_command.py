@@ -58,7 +58,7 @@ def test_two_lengths_take_the_start_off(here):
 def test_steps_that_are_only_counted_are_timed_by_the_launcher(here):
     made = run(here, f"{PYTHON} counting.py 60 20")
     metrics, window = made.metrics, made.metrics.window
-    assert (metrics.unit, metrics.reading.reader, metrics.reading.counts_to) == ("steps", "progress", 60)
+    assert (metrics.unit, metrics.reading.reader, metrics.reading.counts_to) == ("items", "progress", 60)
     assert (window.tokens, window.clock) == (49, "launcher")  # 59 between lines, 10 of them warm-up
     assert window.wall_time_s == pytest.approx(49 * 0.02, rel=0.9)
     assert window.wall_time_s >= 49 * 0.02

@@ -11,6 +11,7 @@ from scaleproof.auditor.read.reported_tables import Quantity
 
 # Means of ratios are not ratios of means, and figures of one row may be of different repeats.
 TOLERANCE = 0.02
+ABOUT = 0.08  # relative difference that "~" allows
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,10 @@ class PrintedInterval:
 
 
 def interval(quantity: Quantity) -> PrintedInterval:
-    """What a printed figure may have been: one unit of its last digit either way. Never below zero."""
+    """What a printed figure may have been: one unit of its last digit either way, or ABOUT. Never below zero."""
     value, unit = abs(quantity.value), quantity.resolution
+    if quantity.bound == "~":
+        unit = max(unit, ABOUT * value)
     return PrintedInterval(max(0.0, value - unit), value + unit)
 
 

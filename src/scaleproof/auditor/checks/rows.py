@@ -130,7 +130,7 @@ def figure(row: ReportedRow, kind: str) -> Quantity | None:
     over fewer devices and not over another configuration.
     """
     quantity = row.figure(kind)
-    if quantity is None or quantity.value <= 0 or quantity.bound or quantity.remark or quantity.over:
+    if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
         return None
     return quantity
 
@@ -271,7 +271,7 @@ def name_of(row: ReportedRow) -> str:
 def describe(row: ReportedRow) -> str:
     """What a row is called in a sentence: its name, with the devices where that does not have them."""
     name = name_of(row)
-    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name):
+    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name.replace(",", "")):
         return name
     return f"{name}, {plural(row.devices, 'device')}"
 

@@ -16,6 +16,7 @@ from scaleproof.auditor.checks.rows import MEASURED, RowSeries, describe, known,
 from scaleproof.auditor.checks.work import FILES_DISAGREE
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.words import names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -75,8 +76,11 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
     """Rows of a series that have the devices and the words of a sentence, but another ratio under every reading."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
+    introduces = _introduces(stated, series.table)
     for row, devices in series.larger():
         words = row.words | series.table.words
+        if introduces and "strategy" in stated.words:
+            words.setdefault("strategy", stated.words["strategy"])
         ratios = series.ratios(row, devices)
         if row.devices != stated.devices or not ratios or any(words.get(k) != v for k, v in stated.words.items()):
             continue
@@ -97,6 +101,16 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
             [stated.source, place(row)],
             corrected=corrected if right.precision < APART else None,
         )
+
+
+def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
+    """Whether a sentence stands right above a table, alone, and names the one strategy that is named there: the table
+    is of this strategy, too.
+    """
+    if table.grid is None or not any(stated.sentence in paragraph for paragraph in table.grid.before):
+        return False
+    named = names_in(" . ".join((*table.grid.before, *table.section)))["strategy"]
+    return named == {stated.words.get("strategy")} and len(table.grid.before) == 1
 
 
 @dataclass(frozen=True)

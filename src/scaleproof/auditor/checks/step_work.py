@@ -38,9 +38,14 @@ class _Product:
     def work(self) -> PrintedInterval:
         return interval(self.rate) * interval(self.time)
 
-    @property
+    @cached_property
     def devices(self) -> int:
-        return self.row.devices or 1
+        return self.row.devices or int(self._around.get("devices", 1))
+
+    @cached_property
+    def _around(self) -> dict[str, float]:
+        """What the table, or the paragraph above it, says of all rows."""
+        return {q.kind: q.value for q in (*self.table.above, *self.table.figures)}
 
     @property
     def sentence(self) -> str:
@@ -52,7 +57,7 @@ class _Product:
 
         "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all.
         """
-        own = {q.kind: q.value for q in (*self.table.figures, *self.row.figures)}
+        own = self._around | {q.kind: q.value for q in self.row.figures}
         length = own.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
         replicas = self.devices / (own.get("tensor_parallel") or 1) / (own.get("pipeline_parallel") or 1)
         batches = {}
@@ -65,10 +70,16 @@ class _Product:
         return {name: batch for name, batch in batches.items() if batch}
 
     @property
+    def states_batch(self) -> bool:
+        return any(self.row.value(kind) for kind in ("batch", "micro_batch", "global_batch"))
+
+    @property
     def certain(self) -> str:
         """Which of the batches is certainly that of a step; "" where none is, or the share of the rate is unknown."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""
+        if not self.states_batch and not self.table.figures:
+            return ""  # the paragraph above may be about other rows
         if "global batch" in self.batches:
             return "global batch"
         return "batch" if "batch" in self.batches and self.row.devices == 1 else ""
@@ -158,7 +169,9 @@ def _against_most(products: list[_Product]) -> Iterator[Flag]:
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for p in products:
         if p.batches:
-            groups[(p.rate.heading, p.row.words.get("strategy"), p.row.words.get("model"))].append(p)
+            # One batch that is stated for the whole table is that of all models.
+            model = p.row.words.get("model") if p.states_batch else None
+            groups[(p.rate.heading, p.row.words.get("strategy"), model)].append(p)
     for group in groups.values():
         votes = Counter(meaning for p in group for meaning in p.meanings)
         most = max(votes.values(), default=0)

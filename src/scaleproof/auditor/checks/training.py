@@ -8,6 +8,8 @@ import numpy as np
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.execution import NOT_FINITE
+from scaleproof.auditor.checks.printed import interval
+from scaleproof.auditor.checks.rows import describe, known, printed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
@@ -18,6 +20,10 @@ DIGITS = 4  # of a loss that does not repeat by rounding alone
 GPT2_WORDS = 50_304  # the vocabulary of GPT-2, padded: the largest that its programs use
 GUESSING = 1.02  # times the loss of random guessing: an untrained network may be 1.5 % above
 LONG = 100  # steps after which a network that trains is below
+LEARNED = 0.8  # times the loss of random guessing: what learned is below
+VOCABULARY = re.compile(
+    r"(?i)vocab(?:ulary)?(?:[ _]size)?(?: of|:|=)? ?(?:(\d{1,3}(?:,\d{3})+)|(\d+)(?:[.]\d+)?(k)?)\b"
+)
 OF_GPT2 = re.compile(r"(?i)nanogpt|llm\.c|gpt-?2\b")
 
 DID_NOT_TRAIN = Code(
@@ -25,7 +31,8 @@ DID_NOT_TRAIN = Code(
     "suspect",
     what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
     detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
-    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary); `invalid`: losses that are NaN or "
+    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table of which other "
+    "rows are far below); `invalid`: losses that are NaN or "
     "infinite from some step to the last.",
     seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
     repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
@@ -46,6 +53,32 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         for evidence in _signs_of_no_training(run):
             yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+
+
+@of_evidence.check(DID_NOT_TRAIN)
+def rows_trained(context: AuditContext) -> Iterator[Flag]:
+    """No training loss of a table is above that of random guessing, where other rows of it are far below."""
+    for table in context.tables:
+        words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
+        losses = [(row, q) for row in table.rows if row.measured and (q := known(row, "loss"))]
+        if not words or "step" in table.kinds() | {c.kind for c in table.columns}:
+            continue  # in the first steps every loss is that of guessing
+        guessing = math.log(words)
+        high = [(row, loss) for row, loss in losses if interval(loss).low > GUESSING * guessing]
+        if any(interval(loss).high < LEARNED * guessing for _, loss in losses):
+            for row, loss in high:
+                yield Flag(
+                    f"{describe(row)}: {loss.heading} {printed(loss)}; random guessing among {words:,} tokens has "
+                    f"{guessing:.2f}",
+                    [row.place],
+                )
+
+
+def _vocabulary(text: str) -> int:
+    """The size of the vocabulary that a text states, or that of GPT-2 where it names that; 0 for others."""
+    if match := VOCABULARY.search(text):
+        return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)
+    return GPT2_WORDS if OF_GPT2.search(text) else 0
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:

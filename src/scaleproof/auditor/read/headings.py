@@ -61,6 +61,11 @@ LEADING_WORD = re.compile(
 PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
 # "Throughput - TF32 (sequences/sec)"
 TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
+# "Time for 90 epochs (h)": every row did the same work.
+OF_STATED_WORK = re.compile(
+    r"(?i)(?:training |total |wall )?time (?:for|to train) [\d,.]+ ?[kmbt]? ?(?:epochs?|steps|iterations|tokens|"
+    r"samples)(?: ?\([a-z]+\))?"
+)
 DEVICES_HEADING = re.compile(
     rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
     rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
@@ -96,6 +101,8 @@ def column_of(heading: str) -> TableColumn:
         if statistic is not None and remaining == "figure":
             column.statistic = statistic
             kind = "latency_s" if unit.dimension == "time" else "rate"
+    if kind is None and OF_STATED_WORK.fullmatch(printed):
+        kind = "total_time_s"
     if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
         kind, unit = "time_s", unit_of(printed)
     if kind is None and (whole := rate_of(printed)):
@@ -212,7 +219,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     if text.endswith("%") or text.startswith("% "):
         return text.strip("% "), unit_of("%")
     whole = unit_of(text.replace("_", " "))
-    if (whole is not None and whole.dimension in ("rate", "flops")) or (whole and whole.of):
+    if (whole is not None and whole.dimension in ("rate", "flops", "price")) or (whole and whole.of):
         return text, whole
     head, _, last = text.rpartition(" ")
     if (
@@ -278,6 +285,10 @@ def _by_unit(phrase: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
         return "rate", unit
     if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes", unit
+    if unit.dimension == "price":
+        return "price_per_s", unit
+    if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
+        return "cost", unit
     if unit.dimension == "flops":
         return ("flops_per_s", unit) if unit_of(phrase) == unit else (None, unit)
     return None, unit
@@ -322,6 +333,8 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
     """Return the kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
+    if unit.dimension == "price" and kind == "cost":
+        return "price_per_s"
     if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":

@@ -22,7 +22,7 @@ from scaleproof.auditor.read.row_figures import (
 )
 from scaleproof.auditor.read.spreads import states_spread
 from scaleproof.auditor.read.units import unit_of
-from scaleproof.auditor.read.words import Description, described, only_device
+from scaleproof.auditor.read.words import Description, described, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
@@ -113,18 +113,22 @@ def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     """Add to a table what its section and caption say of all rows."""
-    around = described(" . ".join([*grid.section[-1:], grid.caption]))
-    table.words = around.words
+    text = " . ".join([*grid.section[-1:], grid.caption])
+    around, names = described(text), names_in(text)
+    table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
-    table.figures = [
-        Quantity(kind, float(number), str(number), grid.caption or table.heading)
-        for kind, number in around.numbers.items()
-        if kind != "several device counts"
-    ]
+    table.figures = _numbers(around, grid.caption or table.heading)
+    table.above = _numbers(described(grid.above), grid.above)
     hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
     for row in table.rows:
         row.remarks |= hypothetical
+
+
+def _numbers(description: Description, text: str) -> list[Quantity]:
+    """The numbers that a text states, as figures."""
+    counted = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
+    return [Quantity(kind, float(number), str(number), text) for kind, number in counted.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:

@@ -153,6 +153,15 @@ def described(text: str) -> Description:
     return result
 
 
+def names_in(text: str) -> dict[str, set[str]]:
+    """Return all strategies, precisions and models that a text names, where `described` takes the first."""
+    names: dict[str, set[str]] = {"model": {m[1].lower() for m in _MODEL.finditer(text)}}
+    for kind, any_of, patterns in _VOCABULARY:
+        found = (m[0] for m in any_of.finditer(text))
+        names[kind] = {next(word for word, pattern in patterns if pattern.search(name)) for name in found}
+    return names
+
+
 def only_device(text: str) -> str | None:
     """Return the one device that a text names; None where it names none or several."""
     names = {" ".join(m[1].split()).upper() for m in _DEVICE.finditer(text)}

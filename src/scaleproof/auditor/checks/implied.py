@@ -156,10 +156,10 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
 
 def _tokens_in(text: str) -> Quantity | None:
     """The one number of tokens that a text states, as "Training Time (9T tokens)" does; None without one."""
-    found = {m[0]: m for m in TOKENS.finditer(text)}
-    if len(found) != 1:
+    matches = {m[0]: m for m in TOKENS.finditer(text)}
+    if len(matches) != 1:
         return None
-    (match,) = found.values()
+    (match,) = matches.values()
     scale = MAGNITUDES[match[2][0].lower()]
     return Quantity("tokens", float(match[1]) * scale, match[0], text)
 

@@ -168,8 +168,8 @@ class Agreement:
         what="In one row of a table a product is another number than in all other rows: rate x time, although they "
         "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
         detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
-        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors. Two rows suffice for MFU over "
-        "rate, and for the time of a stated amount of work, where nothing but the size differs.",
+        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors. Two rows "
+        "suffice for MFU over rate, and for the time of a stated amount of work, where only the size differs.",
         seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
         repair="Look at the raw file of that row.",
     )

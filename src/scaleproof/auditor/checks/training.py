@@ -31,9 +31,8 @@ DID_NOT_TRAIN = Code(
     "suspect",
     what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
     detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
-    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table of which other "
-    "rows are far below); `invalid`: losses that are NaN or "
-    "infinite from some step to the last.",
+    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other "
+    "rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.",
     seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
     repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
 )

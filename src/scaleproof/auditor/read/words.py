@@ -157,8 +157,8 @@ def names_in(text: str) -> dict[str, set[str]]:
     """Return all strategies, precisions and models that a text names, where `described` takes the first."""
     names: dict[str, set[str]] = {"model": {m[1].lower() for m in _MODEL.finditer(text)}}
     for kind, any_of, patterns in _VOCABULARY:
-        found = (m[0] for m in any_of.finditer(text))
-        names[kind] = {next(word for word, pattern in patterns if pattern.search(name)) for name in found}
+        matches = (m[0] for m in any_of.finditer(text))
+        names[kind] = {next(word for word, pattern in patterns if pattern.search(match)) for match in matches}
     return names
 
 

@@ -130,6 +130,8 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
     """Whether the files prove that the two did the same work, and state nothing that contradicts it."""
     if any(_differ(base, run, name) for name in WORK) or not same_batch_policy(base, run):
         return False
+    if base.phase != run.phase:
+        return False
     if base.tokens is not None and base.tokens == run.tokens:
         return True
     if name_of_work(base.name) != name_of_work(run.name):  # names of other work: the files must say that it is the same

@@ -27,7 +27,7 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer
 
 Mark = Literal["invalid", "suspect", "note", ""]
-WORDS = ("strategy", "precision", "model")
+WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
 PER_TABLE = 200  # rows of one table that are listed
 
@@ -93,7 +93,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
 
 def _work_of_run(run: ReportedRun) -> str:
     """What a run did, as far as it says so: "ddp, bf16, gpt2, batch 64 x 1024"."""
-    parts = [str(word) for word in (run.strategy, run.precision, run.model) if word]
+    parts = [str(word) for word in (run.strategy, run.precision, run.model, run.phase) if word]
     batch = ""
     if run.global_batch:
         batch = f"batch {run.global_batch}"

@@ -20,7 +20,7 @@ PER_STEP = ("step_time_s", "steps_per_s")
 PLAUSIBLE = 1.1  # rate of one device, or time of weak scaling, over the baseline's that may be one: it does not rise
 STEADY = (*RATES, "step_time_s", "epoch_time_s")  # without start-up, evaluation and checkpoints
 # What says which work a row did. Where one of these differs, two rows are not one configuration at two sizes.
-WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend")
+WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "phase")
 WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
 # Words that only say how large a configuration is; figures with their units.
 SIZE_WORD = re.compile(

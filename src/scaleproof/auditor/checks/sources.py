@@ -16,7 +16,7 @@ from scaleproof.auditor.checks.rows import MEASURED, RowSeries, describe, known,
 from scaleproof.auditor.checks.work import FILES_DISAGREE
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
-from scaleproof.auditor.read.words import names_in
+from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -79,6 +79,8 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
     introduces = _introduces(stated, series.table)
     for row, devices in series.larger():
         words = row.words | series.table.words
+        if ("phase" in words) != is_inference([stated.sentence]):
+            continue
         if introduces and "strategy" in stated.words:
             words.setdefault("strategy", stated.words["strategy"])
         ratios = series.ratios(row, devices)
@@ -123,7 +125,7 @@ class _Place:
     def matches(self, other: "_Place") -> bool:
         """Whether both state something in common, a configuration or a size, and contradict each other in nothing."""
         common = self.attributes.keys() & other.attributes.keys()
-        return bool(common) and all(self.attributes[name] == other.attributes[name] for name in common)
+        return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)
 
 
 @of_evidence.check(FILES_DISAGREE)
@@ -153,7 +155,7 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
     sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
-    return {**words, **sizes, **devices}
+    return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
 
 
 def _place_of_run(run: ReportedRun) -> _Place | None:
@@ -163,7 +165,7 @@ def _place_of_run(run: ReportedRun) -> _Place | None:
     sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
     devices = {"devices": run.world_size} if run.world_size else {}
     row = ReportedRow(run.name, 0, run.name, figures)
-    return _Place(row, {**words, **sizes, **devices}) if figures else None
+    return _Place(row, {**words, **sizes, **devices, "phase": run.phase}) if figures else None
 
 
 def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:

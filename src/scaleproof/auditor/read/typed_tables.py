@@ -22,7 +22,7 @@ from scaleproof.auditor.read.row_figures import (
 )
 from scaleproof.auditor.read.spreads import states_spread
 from scaleproof.auditor.read.units import unit_of
-from scaleproof.auditor.read.words import Description, described, names_in, only_device
+from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 OF_KERNELS = re.compile(
@@ -120,6 +120,11 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
         table.words.setdefault("device", device)
     table.figures = _numbers(around, grid.caption or table.heading)
     table.above = _numbers(described(grid.above), grid.above)
+    around_it = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
+    for row in table.rows:
+        headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
+        if is_inference([row.label, headings, *around_it]):
+            row.words["phase"] = "inference"
     hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
     for row in table.rows:
         row.remarks |= hypothetical

@@ -10,7 +10,6 @@ from scaleproof.auditor.checks import (
     files_beside_runs,
     formulas,
     identities,
-    implied,
     products,
     published_claims,
     ratios,
@@ -42,7 +41,6 @@ MODULES = (
     published_claims,
     step_work,
     identities,
-    implied,
     ratios,
     efficiencies,
     formulas,
@@ -53,15 +51,19 @@ MODULES = (
     traces,
 )
 CODES = codes_of(of_evidence)
+# Modules whose checks have nothing to look at where there are no runs.
+OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, copies, execution, feasibility)}
 GUESSED = KeyValues.format
 PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
+    has_runs = bool(context.runs or context.evidence.scaling_reports)
     findings: list[Finding] = []
     for check in of_evidence:
-        findings += check.noting(context)
+        if has_runs or check.function.__module__ not in OF_RUNS:
+            findings += check.noting(context)
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

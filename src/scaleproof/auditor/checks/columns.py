@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.printed import ABOUT
+from scaleproof.auditor.checks.rows import ABOUT
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn

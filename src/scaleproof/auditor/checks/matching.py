@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
 from scaleproof.auditor.checks.rows import (
     TIMES,
+    PrintedInterval,
     RowSeries,
     describe,
+    exact,
     figure,
+    interval,
     place,
     printed,
     ratios_of,

@@ -10,9 +10,19 @@ from itertools import combinations
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
-from scaleproof.auditor.checks.printed import hull, interval
 from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
-from scaleproof.auditor.checks.rows import MEASURED, RowSeries, describe, known, place, printed, same_kind, series_of
+from scaleproof.auditor.checks.rows import (
+    MEASURED,
+    RowSeries,
+    describe,
+    hull,
+    interval,
+    known,
+    place,
+    printed,
+    same_kind,
+    series_of,
+)
 from scaleproof.auditor.checks.work import FILES_DISAGREE
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable

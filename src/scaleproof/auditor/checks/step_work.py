@@ -7,8 +7,18 @@ from functools import cached_property
 from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
-from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, places, printed
+from scaleproof.auditor.checks.rows import (
+    RATE_UNITS,
+    PrintedInterval,
+    describe,
+    exact,
+    interval,
+    known,
+    multiplies,
+    place,
+    places,
+    printed,
+)
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural

@@ -8,8 +8,7 @@ import numpy as np
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.execution import NOT_FINITE
-from scaleproof.auditor.checks.printed import interval
-from scaleproof.auditor.checks.rows import describe, known, printed
+from scaleproof.auditor.checks.rows import describe, interval, known, printed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag

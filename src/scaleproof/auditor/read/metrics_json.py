@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from scaleproof.auditor.read.debug_settings import debug_settings_of
 from scaleproof.auditor.read.fields import Fields
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.run_fields import debug_settings_of
 
 LEGACY = ("train_time_per_epoch", "train_throughput")
 # The program of the 2.0 files times every 50th micro-step after the fifth; its command line may say otherwise.

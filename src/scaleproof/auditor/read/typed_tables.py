@@ -8,8 +8,6 @@ from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, 
 from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
-from scaleproof.auditor.read.prose_units import batch_columns
-from scaleproof.auditor.read.ratio_columns import mark_ratios_of_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
     DATA,
@@ -20,7 +18,7 @@ from scaleproof.auditor.read.row_figures import (
     take_figures,
     take_words,
 )
-from scaleproof.auditor.read.spreads import states_spread
+from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
 from scaleproof.auditor.read.units import unit_of
 from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 

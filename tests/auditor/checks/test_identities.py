@@ -23,7 +23,7 @@ FAULTS = {
             *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 22.7 days"),
         ),
         "totals-disagree",
-        "16.07T tokens, given is 9T tokens",
+        "16.07T tokens, given are 9T tokens",
     ),
     "hours of all GPUs": (
         rows(

@@ -2,9 +2,7 @@
 
 from scaleproof.auditor.checks import (
     comparability,
-    copies,
     efficiencies,
-    execution,
     feasibility,
     figures,
     files_beside_runs,
@@ -18,7 +16,6 @@ from scaleproof.auditor.checks import (
     step_work,
     summaries,
     timing,
-    traces,
     training,
     work,
 )
@@ -33,8 +30,6 @@ MODULES = (
     timing,
     scaling,
     comparability,
-    copies,
-    execution,
     training,
     feasibility,
     files_beside_runs,
@@ -48,11 +43,10 @@ MODULES = (
     figures,
     summaries,
     sources,
-    traces,
 )
 CODES = codes_of(of_evidence)
 # Modules whose checks have nothing to look at where there are no runs.
-OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, copies, execution, feasibility)}
+OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, feasibility)}
 GUESSED = KeyValues.format
 PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+from scaleproof.auditor.checks.baselines import epoch_seconds, speed
 from scaleproof.auditor.checks.rows import (
     TIMES,
     PrintedInterval,
@@ -23,7 +24,6 @@ from scaleproof.auditor.checks.rows import (
     ratios_of,
     series_of,
 )
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 

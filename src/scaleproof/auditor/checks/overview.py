@@ -1,4 +1,4 @@
-"""What was read: one line for each run and each row of a table, with what was published and what follows from it."""
+"""What was read: a line for each run and each row of a table, and per configuration the speed-up at each size."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks.baselines import Scaling
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, speed
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import (
     MEASURED,
@@ -21,7 +21,6 @@ from scaleproof.auditor.checks.rows import (
     printed,
     series_of,
 )
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding

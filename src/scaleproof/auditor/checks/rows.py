@@ -1,4 +1,8 @@
-"""Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured."""
+"""Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured.
+
+A printed 2.97 was between 2.96 and 2.98, whether it was rounded or cut off. An identity between printed figures is
+broken only where no figures in these intervals fulfil it.
+"""
 
 import re
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Where the columns of a CSV log are, by its heading: one row a step, or one row an epoch."""
+"""Where the columns of a CSV log are, by its heading; whether it has a row for each step, epoch or configuration."""
 
 import csv
 from collections import defaultdict

@@ -12,7 +12,6 @@ from scaleproof.auditor.read import (
     archives,
     csv_layout,
     csv_logs,
-    event_files,
     logs,
     monitor_logs,
     published_claims,
@@ -169,7 +168,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     elif start.startswith(LFS):
         raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
-    elif event_files.is_event_file(path, start):
+    elif tracker_series.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):
         evidence.traces.append(name)
@@ -197,7 +196,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
 def _read_event_file(reading: Reading, path: Path, name: str) -> None:
     """Add the run of a TensorBoard event file, where it has figures of one."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
-    for step, _, tag, value in event_files.scalars(path):
+    for step, _, tag, value in tracker_series.scalars(path):
         series.add(step, tag, value)
     if run := series.finish():
         add_run(reading, run, path)

@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 
-from scaleproof.driver.cluster.ledger import entries_of
 from scaleproof.driver.cluster.scheduler import Submission
 from scaleproof.driver.cluster.slurm import Slurm
+from scaleproof.ground.records.jobs import entries_of
 
 # sbatch runs its script on the spot, once for each task of an array. Jobs whose script says so fail, or wait for ever.
 SBATCH = """#!/bin/bash

@@ -11,6 +11,7 @@ from typing import Any
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.claim_words import Claim, wrong_word
 from scaleproof.verify.contents import json_of
+from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, close
 from scaleproof.verify.recompute import Quantities
@@ -37,6 +38,7 @@ READ = {
     "pairs",
     "lost",
 }
+SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
 
 Figure = tuple[float, float | None, float | None] | None  # value and bounds
@@ -72,6 +74,7 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             own_claims = [expected[identity] for identity in sentence["claims"]]
             yield from _read(sentence, own_claims, longest_first, extras)
     yield from _not_said(content["sentences"], expected, report)
+    yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
 
 
 def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
@@ -263,6 +266,9 @@ def _read(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
+        due = claim["figure"] and claim["kind"] in (*COLUMN_OF, "pairs") and topic not in SUMMING_UP
+        if due and not any(_states(printed, claim) for printed in numbers(without_ranges)):
+            yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)

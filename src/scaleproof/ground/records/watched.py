@@ -20,13 +20,13 @@ Figure = Annotated[
 ]
 
 
-class Part(BaseModel):
+class WatchedSection(BaseModel):
     """A section of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Look(Part):
+class UpdateNorms(WatchedSection):
     """What one update did. Norms are of this rank's tensors: of its shards where parameters are sharded."""
 
     step: int
@@ -35,7 +35,7 @@ class Look(Part):
     weight_norm: Figure = Field(description="2-norm of those parameters before the step.")
 
 
-class ProbedOperations(Part):
+class ProbedOperations(WatchedSection):
     """Operations of one step, counted by the dispatcher."""
 
     step: int
@@ -46,7 +46,7 @@ class ProbedOperations(Part):
     collectives: dict[str, int] = Field(description="Logical bytes by collective.")
 
 
-class WatchedRank(Part):
+class WatchedRank(WatchedSection):
     """One rank. Lists have an entry for each optimizer step, in order."""
 
     schema_version: Literal["1.0"] = "1.0"
@@ -61,7 +61,7 @@ class WatchedRank(Part):
     batches: list[list[int]] = Field(description="Checksum of the inputs of each forward pass of the step.")
     loader_batches: int | None = Field(None, description="As the loader says, of this rank; null: it does not.")
     losses: list[Figure] | None = Field(description="Mean over the step's forward passes; null where none was seen.")
-    looks: list[Look]
+    looks: list[UpdateNorms]
     probed: ProbedOperations | None = Field(description="null: fewer than three steps, or a compiled model.")
     parameters: int
     trainable: int

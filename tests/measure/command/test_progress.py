@@ -22,6 +22,14 @@ FORMS = {
     ),
     "epochs alone": ([f"Epoch [{k}/5], average loss: nan" for k in range(1, 5)], [1] * 3, 5, "epochs"),
     "a bar": ([f"Epoch 0:  {k}%|#   | {k}/100 [00:0{k}<00:09,  4.{k}it/s]" for k in range(5)], [1] * 4, 100, "items"),
+    "a bar of images": (
+        [f"Epoch 1/5: {k}/9 [00:0{k}<00:27, 1.01img/s, loss (batch)=1]" for k in range(4)],
+        [1] * 3,
+        9,
+        "samples",
+    ),
+    "two losses": ([f"[0/25][{k}/250] Loss_D: 1.01 Loss_G: 0.{k}" for k in range(4)], [1] * 3, 250, "items"),
+    "no word": ([f"{k}: 0.{k}e-08" for k in range(12)], [1] * 11, None, "items"),
     "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None, "steps"),
     "images": ([f"seen images: {k}/50, Loss nan" for k in range(0, 50, 10)], [10] * 4, 50, "samples"),
 }
@@ -50,6 +58,8 @@ def test_the_time_between_two_epochs_is_left_out():
         [f"2026-11-24 18:34:0{k} loss 2.3" for k in range(9)],  # a clock is no count
         [f"step 3 loss 2.{k}" for k in range(9)],  # it does not rise
         ["step 1 loss 2.3", "step 2 loss 2.2"],  # too few
+        [f"{k}: 0.5" for k in range(9)],  # bare numbers, too few
+        [f"{k * k} 0.5" for k in range(20)],  # bare numbers of something else
     ],
 )
 def test_other_lines_are_no_progress(lines):

@@ -13,19 +13,22 @@ from scaleproof.ground.records.evidence import WorkUnit
 PAIR = re.compile(r"(?:\b([A-Za-z]+)\W{0,3})?(?<![\d.])(\d+) ?/ *(\d+)(?![\d.])")
 NAMED = re.compile(r"(?i)\b(step|iter|iteration|batch|update|epoch)s?[\"']?\W{0,3}(\d+)(?![\d.])")
 LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"
-LOSS = re.compile(r"(?i)loss[\"']?\W{0,3}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan\b|inf\b)")
+# What a bar counts stands in its rate: "8/36 [00:07<00:27,  1.01img/s".
+BAR = re.compile(r"\[\d+:\d\d<[^\]]*?(?:[\d.?]([A-Za-z]+)/s|s/([A-Za-z]+))\b")
+LOSS = re.compile(r"(?i)loss\w*[\"']?(?: ?\(\w+\))?\W{0,3}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan\b|inf\b)")
 WORD = re.compile(r"[A-Za-z]{2,}")
 OF_TRAINING = re.compile(r"(?i)\b(?:epoch|step|iter|iteration|batch)(?:e?s)?\b")
 NOT_TRAINING = re.compile(r"(?i)\W*(?:test|val|valid|validation|validating|eval|evaluat\w*|sanity)\b|.*\bexamples/s")
 NOT_FINITE = {"nan", "inf"}
 FEWEST = 3  # lines
+FEWEST_BARE = 10  # lines without a word
 MOST_PAIRS = 3  # of a line that are looked at
 # What is counted -> how words for it begin. A number without such a word counts items, whatever these are.
 UNITS: dict[WorkUnit, tuple[str, ...]] = {
     "steps": ("step", "iter", "update"),
     "batches": ("batch",),
     "epochs": ("epoch",),
-    "samples": ("sample", "example", "image"),
+    "samples": ("sample", "example", "image", "img"),
 }
 
 # The number that a line has counted to, the one it counts to, if it says so, and of what; None without any.
@@ -47,7 +50,8 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
     """The progress that `lines` tell, which the launcher received at `arrivals`; None where they count nothing.
 
     Lines with the same words are one series; that of the training is the longest among those with a loss, else among
-    those that speak of steps. Where the number falls, an epoch has begun: what was between is in no entry.
+    those that speak of steps, else that of bare numbers, where the first ones rise evenly ("499 2.85e-08"). Where the
+    number falls, an epoch has begun: what was between is in no entry.
     """
     series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
     for place, line in enumerate(lines[: len(arrivals)]):
@@ -63,6 +67,10 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
         ]
         if candidates:
             return _between(max(candidates, key=_rises), lines, arrivals)
+    bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
+    counted = _counted(bare) if len(bare) >= FEWEST_BARE else None
+    if counted and len({after[1] - before[1] for before, after in pairwise(counted)}) == 1:
+        return _between(counted, lines, arrivals)
     return None
 
 
@@ -93,6 +101,8 @@ def _pair(line: str, place: int) -> Count:
     if len(pairs) <= place:
         return None
     word, number, of = pairs[place]
+    if bar := BAR.search(line):
+        word = bar[1] or bar[2]
     return (int(number), int(of), _unit(word)) if int(number) <= int(of) else None
 
 

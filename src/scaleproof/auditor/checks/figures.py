@@ -8,8 +8,7 @@ from itertools import combinations, pairwise
 from scaleproof.auditor.checks.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE, has_tf32
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE
-from scaleproof.auditor.checks.printed import interval
-from scaleproof.auditor.checks.rows import MEASURED, RATES, describe, place, places, printed
+from scaleproof.auditor.checks.rows import MEASURED, RATES, describe, interval, place, places, printed
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING

@@ -85,7 +85,9 @@ def run_watched(
     copier = threading.Thread(target=_copy, args=(process, log, lines, arrivals, ending), daemon=True)
     copier.start()
     deadline = began + limit
-    timed_out, hung, behind = False, False, None
+    timed_out = False
+    hung = False
+    behind = None
     try:
         while process.poll() is None:
             if received:

@@ -115,6 +115,14 @@ def folder_to_write(text: str) -> Path:
     return place
 
 
+def new_folder(text: str) -> Path:
+    """Return `text` as a folder to write that has nothing in it. Raises ArgumentTypeError."""
+    place = folder_to_write(text)
+    if place.is_dir() and any(place.iterdir()):
+        raise argparse.ArgumentTypeError(f'"{place}" is not empty; give a new folder')
+    return place
+
+
 def _check_parent(place: Path) -> None:
     """Check that the folder is there that `place` is to be written into. Raises ArgumentTypeError."""
     parent = place.parent

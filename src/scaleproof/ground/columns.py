@@ -188,10 +188,10 @@ _ENTRIES = (
     _figure("data_wait_share", "", "", "part of a step that waits for its samples"),
     # Ratios.
     _ratio(
-        "relative_to_fastest",
-        "vs fastest",
-        "tokens/s over that of the fastest cell of the same size; simultaneous 95 % intervals of all pairs of that "
-        "size, with their ratios to one device",
+        "fastest_over",
+        "fastest over this",
+        "tokens/s of the fastest cell of the same size over that of this one; simultaneous 95 % intervals of all pairs "
+        "of that size, with their ratios to one device",
     ),
     _ratio(
         "speedup",
@@ -206,8 +206,8 @@ _ENTRIES = (
         "speedup_vs_best_single",
         "vs fastest 1-device",
         "tokens/s over that of the fastest cell with one device that does the same work (batch, model, data) with the "
-        "same settings, strategy apart; intervals hold together with those of vs fastest; of the only cell of its size "
-        "a single one, as that of the speed-up",
+        "same settings, strategy apart; intervals hold together with those of fastest over this; of the only cell of "
+        "its size a single one, as that of the speed-up",
     ),
     _ratio(
         "speedup_by_job_wall_time",
@@ -328,7 +328,7 @@ CELLS_TABLE = (
     ),
     *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
     *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
-    *("relative_to_fastest", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
+    *("fastest_over", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
     *("mfu", "validation_loss", "perplexity", "accuracy", "time_to_loss_s", "target_loss", "step_time_p50_s"),
     *("step_time_p95_s", "state_bytes", "state_bytes_predicted", "max_cuda_mem_allocated_bytes", "joules_per_token"),
     *("startup_s", "findings"),

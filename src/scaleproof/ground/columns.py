@@ -7,10 +7,12 @@ import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scaleproof.ground.number_format import estimate, number
-from scaleproof.ground.records.result_file import Estimated
+
+if TYPE_CHECKING:  # with it come numpy and scipy
+    from scaleproof.ground.records.result_file import Estimated
 
 # configured: says nothing in a table where it never changes; learnt: of losses; note: beside the figures.
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
@@ -60,7 +62,7 @@ class Column:
         """A stored figure as it is printed."""
         return number(None if value is None else value * self.factor, self.digits)
 
-    def estimate(self, interval: Estimated | None) -> str:
+    def estimate(self, interval: "Estimated | None") -> str:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 

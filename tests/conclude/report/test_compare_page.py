@@ -106,7 +106,9 @@ def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
         low, high = one["low"], one["high"]
         if high < 1:  # slower: said by how much A is faster
             low, high = 1 / high, 1 / low
-        assert f"95 % CI {number(low)}-{number(high)}" in console, "the interval that is printed is the one that decides"
+        assert f"95 % CI {number(low)}-{number(high)}" in console, (
+            "the interval that is printed is the one that decides"
+        )
 
 
 def main(words):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_write, path, url
+from scaleproof.cli.values import page_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def add(commands: Group) -> None:
     sub.add_argument("--allow-empty", action="store_true", help=text)
     text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
     sub.add_argument("--notes", action="store_true", help=text)
-    sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")
+    sub.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
     sub.add_argument("--link", type=url, metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):

@@ -78,7 +78,7 @@ def file_to_read(text: str) -> Path:
     return place
 
 
-def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> Path:
+def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     """Return `text` as the path of a file to write, in a folder that is there, so that a typo makes none.
 
     A file that is there may be the only copy: it is replaced only if its name ends in one of `replaced`, as what is
@@ -98,6 +98,16 @@ def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> P
         raise argparse.ArgumentTypeError(f"{place}: what is written is no {place.suffix}; give a name with {endings}")
     _check_parent(place)
     return place
+
+
+def page_to_write(text: str) -> Path:
+    """A page to write."""
+    return file_to_write(text, (".html",))
+
+
+def chart_to_write(text: str) -> Path:
+    """A chart to write."""
+    return file_to_write(text, (".svg",))
 
 
 def record_to_write(text: str) -> Path:

@@ -23,8 +23,8 @@ TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
 
 from faults import planted, planted_window, ranks  # noqa: E402
-from faults.test_faults import OF_A_BUSY_MACHINE  # noqa: E402
 from opponent_edits import Edit, Lines, Opponent, apply, drawn, in_words, note_lines, read_lines  # noqa: E402
+from patience import OF_A_BUSY_MACHINE  # noqa: E402
 from planted_faults import tokens_in  # noqa: E402
 from scipy.stats import binomtest  # noqa: E402
 from verify import test_faults_after_analysis as stages  # noqa: E402

@@ -71,6 +71,28 @@ def test_copied_results_are_kept(clone):
     assert clone.planned(REPORT)["train"] == 2  # Snakemake knows what it has kept
 
 
+@pytest.mark.fault(
+    "snakemake is killed after an edit, and its jobs publish", "nothing is measured again before somebody chooses"
+)
+def test_what_jobs_of_a_killed_snakemake_have_made_is_kept(twin):
+    """Snakemake's record is of the runs before the edit; those of after it are there, and right."""
+    path = twin.root / CAMPAIGN
+    path.write_text(path.read_text().replace("steps: 4", "steps: 5"))
+    shutil.copytree(twin.root / ".snakemake", twin.root / "before")
+    twin.build("results/tiny/runs.csv")
+    shutil.rmtree(twin.root / ".snakemake")
+    (twin.root / "before").rename(twin.root / ".snakemake")
+
+    stopped = twin.snakemake(REPORT)
+    assert stopped.returncode == 2
+    assert "nothing was started: snakemake has no record of 2 finished runs of tiny" in stopped.stderr
+    kept = typed(twin, command_after("to keep them", stopped.stderr))
+    assert kept.returncode == 0, kept.stderr
+    assert "train" not in twin.planned(REPORT)
+    path.write_text(path.read_text().replace("steps: 5", "steps: 6"))
+    assert twin.planned(REPORT)["train"] == 2
+
+
 def test_after_a_changed_key_the_advice_ends_in_a_report(twin):
     """Whatever was typed before: --touch makes Snakemake take runs of another configuration for those of this one."""
     path = twin.root / CAMPAIGN

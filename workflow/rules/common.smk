@@ -309,6 +309,13 @@ def note_how_jobs_are_sent():
         note(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
 
 
+def is_recorded(output):
+    """Whether Snakemake has noted that it made this file; of one that is newer, a job of a killed Snakemake made it."""
+    record = workflow.persistence.metadata(output)
+    made = Path(output).stat().st_mtime if Path(output).exists() else 0
+    return record is not None and made <= record.endtime
+
+
 def stop_on_unrecorded():
     """Raises UserError before finished runs are made again that Snakemake has no record of.
 
@@ -324,7 +331,7 @@ def stop_on_unrecorded():
         for job, reason in reasons.items()
         if not reason.forced and not reason.incomplete_output
         for output in job.output[:1]
-        if workflow.persistence.metadata(output) is None
+        if not is_recorded(output)
     ]
     outputs = {output for _, output in unknown}
     texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]

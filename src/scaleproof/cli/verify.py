@@ -20,18 +20,22 @@ SHOWN = 50  # differences
 def verify(args: argparse.Namespace) -> None:
     """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) where there are any.
 
-    Where what the checks need is not installed, files alone are compared, and a line says so.
+    Where what the checks need is not installed, files alone are compared, and a line says so. Where the findings are of
+    other rules, what today's find besides is printed and does not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
     from scaleproof.verify.signature import signer_of
 
     try:
-        from scaleproof.conclude.publication.audited import verify_and_audit
+        from scaleproof.conclude.publication.audited import left_out, other_rules, verify_and_audit
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
         differences, runs, figures = verify(args.results)
     else:
         differences, runs, figures = verify_and_audit(args.results)
+        if not differences and (reason := other_rules(folder_of(args.results))):
+            for difference in left_out(folder_of(args.results)):
+                print(f"not counted, because {reason}: {difference}")
     for difference in differences[:SHOWN]:
         print(difference)
     if len(differences) > SHOWN:

@@ -1,6 +1,7 @@
 """Finished runs that Snakemake would measure again although nothing of their configuration has changed.
 
-It has no record of runs that were copied from another folder, and holds runs of older code for out of date.
+It has no record of runs that were copied from another folder, or that a job made after it was killed, and holds runs of
+older code for out of date.
 """
 
 import hashlib
@@ -121,8 +122,9 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     rule = "shared_job" if loaded.shared_jobs else "train"
     return (
         f"snakemake has no record of {plural(len(lost), 'finished run')} of {loaded.name} ({lost[0]}"
-        f"{', ...' if len(lost) > 1 else ''}) and would measure {'them' if len(lost) > 1 else 'it'} again: results "
-        f"that were copied from another folder?\n{choices_text(loaded, results, rule)}"
+        f"{', ...' if len(lost) > 1 else ''}) and would measure {'them' if len(lost) > 1 else 'it'} again: copied "
+        "from another folder, or made by jobs of a snakemake that was killed?\n"
+        f"{choices_text(loaded, results, rule)}"
     )
 
 

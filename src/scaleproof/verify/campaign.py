@@ -13,6 +13,7 @@ from scaleproof.verify import charts, claims, derived, page, pairs, reports, sta
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
+from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
@@ -221,6 +222,8 @@ def _report_differences(
     yield from stated.check_report_settings(report, runs)
     if _version(report) >= INTERVALS_OF_ALL_CELLS:
         yield from check_answer(report, runs, reports.codes_above_note(folder), at_fault)
+        if not at_fault:
+            yield from check_laws(report, runs)
 
 
 def _version(content: dict[str, Any]) -> tuple[int, ...]:

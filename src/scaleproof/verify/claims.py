@@ -11,6 +11,7 @@ from typing import Any
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.claim_words import Claim, wrong_word
 from scaleproof.verify.contents import json_of
+from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, close
 from scaleproof.verify.recompute import Quantities
@@ -72,6 +73,7 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             own_claims = [expected[identity] for identity in sentence["claims"]]
             yield from _read(sentence, own_claims, longest_first, extras)
     yield from _not_said(content["sentences"], expected, report)
+    yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
 
 
 def _entries(path: Path, key: str, name: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A publication that is signed with a real SSH key; findings that a stage dropped."""
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 from verify.test_verify import finished
 
+from scaleproof.cli.verify import verify as verify_command
 from scaleproof.conclude.publication import audited
-from scaleproof.conclude.publication.audited import left_out, verify_and_audit
+from scaleproof.conclude.publication.audited import left_out, other_rules, verify_and_audit
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -58,8 +60,10 @@ def test_what_is_no_key_signs_nothing(folder: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "out").glob("*"))
 
 
-def test_a_finding_that_a_stage_dropped_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks find something in the runs that findings.json does not have; of other rules nothing is said."""
+def test_a_finding_that_a_stage_dropped_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checks find something in the runs that findings.json does not have; by other rules it does not count."""
     copy = tmp_path / "synthetic"
     shutil.copytree(folder, copy)
     assert left_out(copy) == []
@@ -71,6 +75,12 @@ def test_a_finding_that_a_stage_dropped_is_named(folder: Path, tmp_path: Path, m
     monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
-    other_rules = more.model_copy(update={"rules_version": "other"})
-    monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: other_rules)
-    assert left_out(copy) == []
+    assert other_rules(copy) == ""
+    of_other_rules = stated.model_copy(update={"rules_version": "2-00000000"})
+    monkeypatch.setattr(audited, "read_findings", lambda path: of_other_rules)
+    assert verify_and_audit(copy)[0] == []
+    reason = other_rules(copy)
+    assert reason.startswith("findings.json is of rules 2-00000000, this version has 2-")
+    verify_command(argparse.Namespace(results=copy))
+    dropped = "findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"
+    assert capsys.readouterr().out.startswith(f"not counted, because {reason}: {dropped}\nPASS")

@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 
-from scaleproof.driver.cluster.ledger import entries_of
 from scaleproof.driver.cluster.scheduler import Submission
 from scaleproof.driver.cluster.slurm import Slurm
+from scaleproof.ground.records.jobs import entries_of
 
 # sbatch runs its script on the spot, once for each task of an array. Jobs whose script says so fail, or wait for ever.
 SBATCH = """#!/bin/bash
@@ -67,33 +67,15 @@ def stub(tmp_path):
     return folder
 
 
-def snakemake(stub: Path, *options: str, command: str = RECORD):
-    """A workflow of two jobs; what Snakemake says."""
+def snakemake(stub: Path, *options: str, command: str = RECORD, program: tuple[str, str] = ("-m", "snakemake")):
+    """A workflow of two jobs; what Snakemake says. `program`: how Python starts it."""
     folder = stub.parent
     (folder / "Snakefile").write_text(WORKFLOW.format(command=command))
-    quick = (
-        "--scaleproof-variables",
-        "STUB",
-        "--jobs",
-        "5",
-        "--seconds-between-status-checks",
-        "1",
-        "--latency-wait",
-        "1",
-    )
-    words = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--executor",
-        "scaleproof",
-        "--scaleproof-variables",
-        "STUB",
-        *quick,
-        *options,
-    ]
+    quick = ("--jobs", "5", "--seconds-between-status-checks", "1", "--latency-wait", "1")
+    own = ("--executor", "scaleproof", "--scaleproof-variables", "STUB")
+    words = [sys.executable, *program, *own, *quick, *options]
     environment = os.environ | {"PATH": f"{stub}:{os.environ['PATH']}", "STUB": str(stub)}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
 
 
 def test_each_job_is_an_sbatch(stub):
@@ -192,7 +174,7 @@ def test_a_limit_for_each_job_is_not_waited_for(stub):
     (stub / "full").write_text(words)
     done = snakemake(stub, "--keep-going", "--retries", "3")
     assert done.returncode == 1
-    assert "Slurm refuses it: QOSMaxWallDurationPerJobLimit" in done.stderr
+    assert done.stderr.count("Slurm refuses it: QOSMaxWallDurationPerJobLimit") == 1
     assert sent(stub) == 2, "the refused one is not asked for again"
 
 
@@ -219,7 +201,7 @@ def cancelled(stub):
 def test_scancel_means_it(cancelled):
     done = snakemake(cancelled, "out/1", "--retries", "3", command="exit 1")
     assert done.returncode == 1
-    assert "it was cancelled, and this snakemake does not send it again" in done.stderr
+    assert done.stderr.count("it was cancelled, and this snakemake does not send it again") == 1
     assert sent(cancelled) == 1
 
 
@@ -239,6 +221,35 @@ def test_what_fails_everywhere_stops_the_campaign(stub):
     assert "Traceback" not in done.stderr
     entries = {entry.id: entry for entry in entries_of(stub.parent / "results/job-logs/jobs.jsonl")}
     assert all(entry.ended for entry in entries.values()), "nothing is sent after that, or all of it is cancelled"
+
+
+@pytest.mark.fault("jobs are preempted, all alike", "each is sent again, and the campaign does not stop")
+def test_what_is_preempted_everywhere_stops_nothing(stub):
+    (stub / "sbatch").write_text(SBATCH.replace("state=FAILED", "state=PREEMPTED"))
+    (stub / "scontrol").write_text(SCONTROL.replace("FAILED", "PREEMPTED"))
+    options = ("--keep-going", "--scaleproof-same-failures", "2", "--retries", "1")
+    done = snakemake(stub, *options, command="exit 1")
+    assert done.returncode == 1
+    assert "Slurm says of job 41: PREEMPTED on n1" in done.stderr
+    assert "stopped:" not in done.stderr
+    assert sent(stub) == 4
+
+
+@pytest.mark.fault("a look at the queue fails as nobody expected", "snakemake says so and ends")
+@pytest.mark.parametrize("broken", ["executor.Executor._look", "slurm.Slurm.states"])
+def test_no_failure_of_a_look_holds_snakemake(stub, broken):
+    """The first look comes before Snakemake's scheduler is there to be told."""
+    module, _, name = broken.partition(".")
+    program = f"from scaleproof.driver.cluster.{module} import *; {name} = None; from snakemake.cli import main; main()"
+    done = snakemake(stub, "--keep-going", "--retries", "1", program=("-c", program))
+    assert done.returncode == 1
+    assert "stopped: a look at the jobs failed (TypeError: 'NoneType' object is not callable)" in done.stderr
+    assert sent(stub) == (0 if "_look" in broken else 2)
+
+
+def test_a_line_of_the_site_in_the_queue_is_passed_over(stub):
+    (stub / "squeue").write_text(SQUEUE.replace("cat ", "echo 'maintenance on Monday'; cat "))
+    assert snakemake(stub, "out/1").returncode == 0
 
 
 def test_what_is_refused_alike_stops_the_campaign(stub):

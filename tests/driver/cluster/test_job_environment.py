@@ -20,6 +20,7 @@ SENT = {
     "PYTHONPATH": "/p",
     "HF_HOME": "/hf",
     "SCALEPROOF_CAMPAIGNS": "demo=1",
+    **dict.fromkeys(("TORCH_NCCL_BLOCKING_WAIT", "UCX_TLS", "MKL_NUM_THREADS", "SBATCH_RESERVATION"), "1"),
 }
 # As seen on login nodes: those that an earlier list of bad names caught, those that it let through, and others.
 SECRET = {
@@ -42,6 +43,15 @@ SECRET = {
     **dict.fromkeys(("MODULE_AUTH", "TORCH_AUTH_HEADER", "HF_SESSION", "CUDA_SIGNATURE", "UCX_PRIVATE"), "s"),
     "HF_ENDPOINT": "https://s@h",
     "SNAKEMAKE_REMOTE": "s3://:s@h/bucket",
+    "NCCL_SOCKET_PROXY": "https://s@h",
+    "KUBECONFIG": "/home/u/.kube/production",
+    # Neither name nor value looks like a secret, or the name looks like one of a family that travels.
+    **dict.fromkeys(("CUDA_LICENSE", "SNAKEMAKE_S3_ACCESS", "CUDA_DOWNLOAD_ID", "HF_LOGIN", "TORCHX_USER"), "s"),
+    **dict.fromkeys(("PYTHON_GITLAB_DEPLOY", "CONDA_ACCOUNT", "MAMBA_MIRROR", "EB_GITHUB_USER", "SPACK_MIRROR"), "s"),
+    **dict.fromkeys(("MODULE_SERVER_PIN", "LMOD_LICENSE", "NVIDIA_NGC_ORG", "NVIDIA_SEED", "DS_SAS", "DSN"), "s"),
+    **dict.fromkeys(("TORCH_HUB_ID", "PYTORCH_INDEX_URL", "TRITON_REMOTE", "TRANSFORMERS_OTP", "UCX_TLS_PRIVATE"), "s"),
+    **dict.fromkeys(("APPTAINERENV_PIN", "SINGULARITYENV_OTP", "SCALEPROOF_NOTE", "SNAKEMAKE_SLACK", "NCCLX"), "s"),
+    **dict.fromkeys(("BASH_FUNC_login%%", "LDAP_BIND", "OMPI_LOGIN", "XDG_SESSION_COOKIE", "PMIX_SERVER_URI41"), "s"),
 }
 
 

@@ -17,7 +17,7 @@ import pytest
 from patience import wait_until
 from slurm_tools import Cluster, environment
 
-from scaleproof.driver.cluster.ledger import entries_of
+from scaleproof.ground.records.jobs import entries_of
 
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "5"))
 PER_MINUTE = 15  # jobs, each with a Snakemake of its own: two cores make about twice as many where nothing fails

@@ -46,3 +46,10 @@ def test_gpus_are_locked_by_their_names_and_cpus_as_a_whole():
     on_cpu = cells(execution={"device": "cpu"})[1]
     assert devices_of(on_cpu, gpus) == devices_of(two, [])
     assert devices_of(two, [])[0].startswith("core-")
+
+
+def test_jobs_that_share_a_node_do_not_wait_for_each_other(monkeypatch):
+    """Waiting would take the time of the second one's allocation, in which nothing runs."""
+    monkeypatch.setattr("scaleproof.measure.launch.device_lock.shared_nodes_job", lambda: "25_2")
+    assert devices_of(cells()[1], []) == ["job-25_2"]
+    assert devices_of(cells()[1], [Gpu("H100", "GPU-a", 1, (9, 0))]) == ["GPU-a"]

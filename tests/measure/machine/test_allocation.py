@@ -101,3 +101,12 @@ def test_a_job_is_described_by_its_own_line(asked, job, node):
 def test_what_waits_in_an_array_is_no_task(monkeypatch, asked):
     monkeypatch.setitem(SAID, "4", "\n".join([WAITING, TASKS[1]]))
     assert slurm.job_name(slurm.describe("4", patience=(0,))) == "4"
+
+
+def test_a_job_that_shares_its_nodes_knows_it(monkeypatch, asked):
+    monkeypatch.setitem(
+        SAID, "9", SAID["7"].replace("JobId=7", "JobId=9").replace("OverSubscribe=NO", "OverSubscribe=OK")
+    )
+    for number, job in (("7", None), ("9", "9"), ("99", None), ("", None)):
+        monkeypatch.setenv("SLURM_JOB_ID", number)
+        assert slurm.shared_nodes_job() == job

@@ -9,6 +9,7 @@ from typing import Any
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.host_names import hosts_of
+from scaleproof.ground.records.jobs import ends_of_jobs
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.run_sections import Failure
@@ -129,6 +130,7 @@ def environment_facts(runs: list[Run]) -> Facts:
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
         ("Machine", _join([m.host["hostname"] for m in metrics])),
+        *([("Jobs", ends)] if (ends := ends_of_jobs(runs)) else []),
         ("Processor", _join(processors)),
         ("Memory", _join([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
         *([("Devices", _join(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),

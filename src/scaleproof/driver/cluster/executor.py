@@ -106,8 +106,11 @@ class Executor(RemoteExecutor):
 
     def _send(self, jobs: Sequence[Any]) -> None:
         """Submit `jobs`, which ask for the same, together: now, or later where the scheduler takes no more now."""
-        if reason := self._stopped or self._not_again.get(files_of(jobs[0])):
-            self._report_unsent(jobs, reason)
+        if self._stopped:
+            self._report_unsent(jobs, self._stopped)
+        elif files_of(jobs[0]) in self._not_again:  # Snakemake asks once more for what was told already
+            for job in jobs:
+                self.workflow.scheduler.error_callback(job)
         elif self._held:
             self._held.append(jobs)
         else:
@@ -181,7 +184,24 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended, and yield the others: all of them while the scheduler does not answer."""
+        """Report the jobs that have ended, and yield the others: all of them while the scheduler does not answer.
+
+        Raises WorkflowError, also for what nobody expected: nothing is sent after that. Snakemake hears of it only once
+        all of its parts are there, and would wait for ever otherwise.
+        """
+        try:
+            async for info in self._look(active_jobs):
+                yield info
+        except WorkflowError:
+            raise
+        except Exception as error:
+            self._stopped = (
+                f"stopped: a look at the jobs failed ({type(error).__name__}: {error}). Those that were sent go on; "
+                "the next call knows them"
+            )
+            raise WorkflowError(self._stopped) from error
+
+    async def _look(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         held, self._held = self._held, []
         for jobs in held:
             self._send(jobs)  # once one is refused, those behind it are held without a question
@@ -222,7 +242,7 @@ class Executor(RemoteExecutor):
             words += "; it was cancelled, and this snakemake does not send it again"
         if end.by_hand or end.advice:  # the same request would end in the same way
             self._not_again[makes] = words
-        if not end.by_hand:
+        if end.kind:
             self._ends.append((end.kind, makes))
         self._ledger.ended(number, state.name, end.words)
         return f"{words}. {end.advice}"

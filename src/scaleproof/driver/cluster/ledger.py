@@ -3,29 +3,13 @@
 The only memory of what is in the queue. A driver that was killed leaves it behind, and the next one reads it.
 """
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from scaleproof.ground.records.jobs import FILE, LedgerEntry, entries_of
 
-FILE = "jobs.jsonl"
 ELSEWHERE = "job-logs"  # the folder of results/ for jobs of no campaign: corpora and tokens
-
-
-class LedgerEntry(BaseModel):
-    """A job: what it makes, and what became of it. Moments are UTC."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    id: str
-    makes: str
-    fingerprint: str = ""  # of the cells that it was sent for
-    submitted: str
-    ended: str | None = None
-    state: str = "SUBMITTED"
-    reason: str = ""
 
 
 class Ledger:
@@ -72,17 +56,6 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(entry.model_dump_json() + "\n")
-
-
-def entries_of(path: Path) -> list[LedgerEntry]:
-    """The lines of a ledger; one that was cut off by a crash or a full disk is left out."""
-    entries = []
-    for line in path.read_text().splitlines():
-        try:
-            entries.append(LedgerEntry.model_validate(json.loads(line)))
-        except (ValueError, ValidationError):
-            continue
-    return entries
 
 
 def files_of(job: Any) -> str:

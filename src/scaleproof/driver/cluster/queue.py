@@ -68,7 +68,8 @@ class Queue:
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, in the words of its last state."""
         words = state.reason or state.name
-        return JobEnd(words, kind=words, by_hand=state.phase == "cancelled")
+        by_hand = state.phase == "cancelled"
+        return JobEnd(words, kind="" if by_hand else words, by_hand=by_hand)
 
     def ended_well(self) -> list[SoundJob]:
         """Nothing: a queue does not say on which nodes its jobs ran."""

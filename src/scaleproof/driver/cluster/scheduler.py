@@ -38,7 +38,7 @@ class JobEnd:
     """How a job has ended that did not end well."""
 
     words: str  # of the scheduler
-    kind: str  # what jobs have in common that end in the same way: `words` without nodes and numbers
+    kind: str  # what jobs have in common that end in the same way; "" where others have ended them, by hand or by rank
     nodes: Sequence[str] = ()
     ended: str = ""  # in the scheduler's own form, in which times can be compared
     by_hand: bool = False  # whether somebody has cancelled it

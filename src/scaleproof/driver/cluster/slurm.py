@@ -107,6 +107,8 @@ class Slurm:
             return None
         states: dict[str, JobState] = {}
         for line in table.splitlines()[1:]:
+            if line.count("|") < 4:  # a site's own line
+                continue
             job, name, batch_host, nodes, reason = line.split("|", 4)
             states[job] = state_of(name, reason)
             if job in jobs and name == "RUNNING" and self._has_lost(job, batch_host, nodes):
@@ -142,13 +144,15 @@ class Slurm:
         text = log.read_text(errors="replace") if log.is_file() else ""
         errors = OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""]
         logged = errors[-1].strip()
+        by_hand = state.phase == "cancelled" and LOST_FIRST_NODE not in facts.get("Comment", "")
+        of_others = by_hand or state.name == "PREEMPTED"
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
             words="; ".join(filter(None, [state.reason or in_words(facts), logged])),
-            kind=in_words({name: value for name, value in facts.items() if name != "NodeList"}),
+            kind="" if of_others else in_words({name: value for name, value in facts.items() if name != "NodeList"}),
             nodes=hosts(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
-            by_hand=state.phase == "cancelled" and LOST_FIRST_NODE not in facts.get("Comment", ""),
+            by_hand=by_hand,
             advice=MEMORY if short_of_memory else "",
         )
 

@@ -8,6 +8,7 @@ __all__ = [
     "excluded_nodes",
     "failed_runs",
     "host_names",
+    "jobs",
     "lost_results",
     "metrics",
     "open_sections",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.measure.machine.allocation import shared_nodes_job
 from scaleproof.measure.machine.gpus import Gpu
 
 PAUSE_S = 0.5  # between two tries
@@ -26,10 +27,13 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 def names_of(gpus: Sequence[Gpu]) -> list[str]:
     """The names of `gpus`; without any, of the cores that this process may use.
 
-    On a CPU all of those cores: what the others do is measured as well.
+    On a CPU all of those cores: what the others do is measured as well. In a job that shares its nodes, the name of the
+    job instead: its cores are its own, though not every site binds processes to them, and waiting takes its time.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
+    if job := shared_nodes_job():
+        return [f"job-{job}"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]
 

@@ -109,6 +109,12 @@ def own_job() -> dict[str, str] | None:
     return facts
 
 
+def shared_nodes_job() -> str | None:
+    """The job that this process is in, where others may use its nodes too; None elsewhere, and without an answer."""
+    facts = describe(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
+    return job_name(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
+
+
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables of `environment`, less a job's (but for KEPT), from which srun would take options."""
     return {

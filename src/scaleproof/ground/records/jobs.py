@@ -1,0 +1,53 @@
+"""Jobs that a driver has sent, and how they ended: results/<campaign>/jobs.jsonl, a line for each step of a job."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from scaleproof.ground.records.run import Run
+
+FILE = "jobs.jsonl"
+
+
+class LedgerEntry(BaseModel):
+    """A job: what it makes, and what became of it. Moments are UTC."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str
+    makes: str
+    fingerprint: str = ""  # of the cells that it was sent for
+    submitted: str
+    ended: str | None = None
+    state: str = "SUBMITTED"
+    reason: str = ""
+
+
+def entries_of(path: Path) -> list[LedgerEntry]:
+    """The lines of a ledger; one that was cut off by a crash or a full disk is left out."""
+    entries = []
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        try:
+            entries.append(LedgerEntry.model_validate(json.loads(line)))
+        except (ValueError, ValidationError):
+            continue
+    return entries
+
+
+def ends_of_jobs(runs: Iterable[Run]) -> str:
+    """How the jobs of `runs` have ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where none is known.
+
+    A run's own record is written while its job is running.
+    """
+    jobs = {(_ledger_of(run), str((run.metrics.scheduler or {}).get("job_id"))) for run in runs}
+    last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in entries_of(path)}
+    ends = Counter(last[job].state if last[job].ended else "unknown" for job in sorted(jobs & last.keys()))
+    return ", ".join(f"{number} {state}" for state, number in ends.most_common())
+
+
+def _ledger_of(run: Run) -> Path:
+    """The ledger of the campaign in whose folder a run is: CAMPAIGN/runs/CELL/REPEAT."""
+    return run.folder.absolute().parent.parent.parent / FILE

@@ -1,0 +1,211 @@
+"""Laws of scaling fitted again from the raw runs, and the sentences on them and on what changed on the machine.
+
+Amdahl's and Gustafson's fraction is a slope through the origin: of the losses y(N, S) over their most x(N), of a
+speed-up S on N devices.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from scaleproof.ground.number_format import significant
+from scaleproof.verify.intervals import half_width
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.recompute import Quantities, by_cell
+
+REPORT, CLAIMS = "scaling_report.json", "claims.json"
+CONFIDENCE, LEVEL = 0.95, 95.0
+FEWEST_SIZES, FEWEST_FITS = 3, 3  # of a fit; repeats of which a law can be shown to miss
+NO_MISS = 0.005  # logarithm of a speed-up
+NAME_OF = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"}
+Fitted = dict[str, float | int | None]
+
+
+def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the law of a series in scaling_report.json is not the one that its runs give."""
+    cells = by_cell([run for run in runs if run.ok])
+    for series in report["series"]:
+        law = series["law"]
+        if (law is None) != (series["kind"] is None):
+            yield Difference(REPORT, f"{series['name']}, law", "is there without a kind of scaling, or is missing")
+        if law is None:
+            continue
+        points = [point for point in series["runs"].values() if not point["incomparable"]]
+        rates = {point["devices"]: [_rate(run) for run in cells.get(point["cell"], [])] for point in points}
+        expected = fitted(series["kind"], rates)
+        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _reasons(rates):
+            yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
+        stated = _stated(law)
+        for name in sorted(stated.keys() | expected.keys()):
+            if not close(stated.get(name), expected.get(name), 1e-6):
+                problem = f"is {_text(stated.get(name))}, the raw files give {_text(expected.get(name))}"
+                yield Difference(REPORT, f"{series['name']}, law, {name}", problem)
+
+
+def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
+    """Return fraction, bounds, limit and worst miss of the law of a series; empty where there can be none.
+
+    `rates`: devices -> tokens/s of each repeat.
+    """
+    sizes = np.array(sorted(set(rates) - {1}), dtype=float)
+    repeats = min(map(len, rates.values()), default=0)
+    if len(rates) < FEWEST_SIZES or 1 not in rates or not repeats:
+        return {}
+    one = np.array(rates[1][:repeats])
+    speedups = np.array([rates[int(size)][:repeats] for size in sizes]) / one  # sizes x repeats
+    if (speedups.mean(axis=1) <= 1).any():
+        return {}
+    if kind == "strong":
+        most, losses = 1 - 1 / sizes, 1 / speedups - 1 / sizes[:, None]
+    else:
+        most, losses = sizes - 1, sizes[:, None] - speedups
+    fractions = np.linalg.lstsq(most[:, None], losses, rcond=None)[0][0]
+    value = float(fractions.mean())
+    half = half_width(float(fractions.var(ddof=1)) / repeats, repeats - 1, CONFIDENCE) if repeats > 1 else None
+    law: Fitted = {"fraction": value, "n": repeats}
+    if half is not None:
+        law |= {"low": value - half, "high": value + half}
+    by_law = losses_to_speedups(kind, sizes, np.outer(most, fractions))
+    miss = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(by_law, np.finfo(float).tiny)))
+    if miss:
+        return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
+    return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
+
+
+def _reasons(rates: Mapping[int, Sequence[float]]) -> list[float]:
+    """Return the figures of the reason for which there is no law: how few sizes, the smallest, or those not faster."""
+    if len(rates) < FEWEST_SIZES:
+        return [len(rates), FEWEST_SIZES]
+    if 1 not in rates:
+        return [min(rates)]
+    one = rates[1]
+    return [
+        n for n in sorted(rates) if n > 1 and np.mean([s / base for s, base in zip(rates[n], one, strict=False)]) <= 1
+    ]
+
+
+def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """Return the speed-ups that stand for losses, sizes x repeats: the inverse of what `fitted` makes of them."""
+    return 1 / (losses + 1 / sizes[:, None]) if kind == "strong" else sizes[:, None] - losses
+
+
+def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:
+    """Return the size whose speed-ups the law misses most, and the logarithm of that; None where it may be chance."""
+    repeats = misses.shape[1]
+    if repeats < FEWEST_FITS:
+        return None
+    level = 1 - (1 - CONFIDENCE) / 2 / len(sizes)  # for all sizes together, by Bonferroni
+    errors = stats.sem(misses, axis=1) * stats.t.ppf(level, repeats - 1)
+    means = misses.mean(axis=1)
+    certain = (np.abs(means) > errors) & (np.abs(means) > NO_MISS)
+    if not certain.any():
+        return None
+    place = int(np.argmax(np.where(certain, np.abs(means), 0.0)))
+    return int(sizes[place]), float(means[place])
+
+
+def _stated(law: Mapping[str, Any]) -> Fitted:
+    """Return what scaling_report.json states of a law, as `fitted` has it."""
+    fraction, lack = law["fraction"] or {}, law["lack_of_fit"] or {}
+    names = {"fraction": "value", "n": "n", "low": "low", "high": "high"}
+    return {
+        **{name: fraction[field] for name, field in names.items() if fraction.get(field) is not None},
+        **{name: lack[name] for name in ("devices", "log_miss", "percent") if name in lack},
+        **({"limit": law["limit"]} if law["limit"] is not None else {}),
+    }
+
+
+def check_further_sentences(
+    sentences: Sequence[Mapping[str, Any]],
+    report: Mapping[str, Any],
+    comparisons: Mapping[str, Any],
+    quantities: Quantities,
+) -> Iterator[Difference]:
+    """Yield sentences on laws and on changes of the machine that are missing, too many, or have other figures.
+
+    `report`: scaling_report.json; `comparisons`: the entries of comparison.json by name. Both are checked themselves.
+    """
+    due = {"law": list(_of_laws(report)), "drift": list(_of_drift(comparisons, quantities))}
+    for topic, expected in due.items():
+        texts = [sentence["text"] for sentence in sentences if sentence["topic"] == topic]
+        if len(texts) != len(expected):
+            yield Difference(CLAIMS, topic, f"has {len(texts)} sentences, not {len(expected)}")
+            continue
+        for text, (names, words, figures) in zip_longest(texts, expected):
+            plain = text
+            for name in sorted(names, key=len, reverse=True):
+                plain = plain.replace(name, " ")
+            printed = numbers(re.sub(r"(?<=\d)-(?=\d)", " ", plain))
+            missing = [word for word in (*names, *words) if word not in text]
+            wrong = [number for number in printed if not any(stands_for(number, figure) for figure in figures)]
+            if missing:
+                yield Difference(CLAIMS, f'{topic}: "{text[:60]}"', f"does not say {missing[0]}")
+            if wrong:
+                yield Difference(CLAIMS, f'{topic}: "{text[:60]}"', f"{wrong[0]} is none of its figures")
+
+
+Due = tuple[list[str], list[str], list[float]]  # names and words that a sentence must have, figures that it may have
+
+
+def _of_laws(report: Mapping[str, Any]) -> Iterator[Due]:
+    """Yield what the sentence on each series says of its law, in their order."""
+    for kind in ("strong", "weak"):
+        for series in (series for series in report["series"] if series["kind"] == kind and series["law"]):
+            law, stated = series["law"], _stated(series["law"])
+            words = [NAME_OF[law["law"]]]
+            if law["undefined"]:
+                yield [series["name"]], [*words, law["undefined"]], [float(part) for part in numbers(law["undefined"])]
+                continue
+            lack = stated.get("percent")
+            if lack is not None:
+                words += ["does not fit", "faster" if lack > 0 else "slower"]
+            elif "limit" in stated and (stated.get("low") or 0) > 0:
+                words.append("no speed-up above")
+            figures = [LEVEL, *(float(value) for value in stated.values() if value is not None)]
+            yield [series["name"]], words, [*figures, abs(lack or 0.0)]
+
+
+def _of_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[Due]:
+    """Yield what is to be said of each arm whose rate is for certain not that of a cell with the same work."""
+    for entry in comparisons.values():
+        for arm, stated in (entry.get("arms") or {}).items():
+            rate = stated["tokens_per_s"]
+            for cell in stated["same_work"]:
+                there = quantities.get(f"cells/{cell}/tokens_per_s")
+                if there is None:
+                    continue
+                here_error = _error(rate["low"], rate["high"], rate["n"])
+                there_error = _error(there.low, there.high, there.n)
+                if here_error is None or there_error is None:
+                    continue
+                variance = here_error**2 + there_error**2
+                parts = here_error**4 / (rate["n"] - 1) + there_error**4 / (there.n - 1)
+                ratio = rate["value"] / there.value
+                half = half_width(variance, variance**2 / parts, CONFIDENCE)  # Welch, Satterthwaite
+                if abs(math.log(ratio)) > half:
+                    bounds = [ratio * math.exp(-half), ratio * math.exp(half)]
+                    counts = [float(rate["n"]), float(there.n)]
+                    yield [entry[arm], cell], [], [rate["value"], there.value, ratio, *bounds, *counts, LEVEL]
+
+
+def _error(low: float | None, high: float | None, n: int) -> float | None:
+    """Return the standard error of a logarithm by its interval over `n` runs; None without one."""
+    if not low or not high or n < 2:
+        return None
+    return math.log(high / low) / 2 / float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+
+
+def _rate(run: RawRun) -> float:
+    """Return the tokens/s of a run."""
+    window = run.metrics["window"]
+    return float(window["tokens_processed_global"] / window["wall_time_sec"])
+
+
+def _text(value: float | None) -> str:
+    return "none" if value is None else significant(value, 7)

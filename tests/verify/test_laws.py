@@ -1,0 +1,114 @@
+"""Laws of scaling and changes of the machine, recomputed: wrong ones, and wrong sentences on them, are named."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from result_models import comparison
+from verify.test_any_answer import SIZES, Times, finished
+
+from scaleproof.conclude.analysis import scaling, scaling_laws
+from scaleproof.conclude.analysis.scaling_laws import fit
+from scaleproof.conclude.report import claims_report
+from scaleproof.conclude.report.sentences.drift import drift_sentences
+from scaleproof.ground.confidence import mean_rate
+from scaleproof.ground.records.result_file import Estimated
+from scaleproof.ground.records.scaling_report import Kind
+from scaleproof.verify.campaign import verify
+from scaleproof.verify.laws import check_further_sentences, fitted
+from scaleproof.verify.recompute import RecomputedQuantity
+
+MISSED: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.051, ("ddp", "1x4"): 0.048}
+
+
+def named(folder: Path) -> list[str]:
+    return [str(difference) for difference in verify(folder, with_manifest=False)[0]]
+
+
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+@pytest.mark.parametrize("seed", range(8))
+def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    sizes = [1, 2, 4, 8][: 2 + seed % 3]
+    efficiency = {n: float(chance.uniform(0.4, 1.05)) if n > 1 else 1.0 for n in sizes}
+    runs = 1 + seed % 5
+    rates = {n: [100 * n * efficiency[n] * float(chance.lognormal(0, 0.01)) for _ in range(runs)] for n in sizes}
+    law, own = fit(kind, rates), fitted(kind, rates)
+    assert (law.fraction is None) == (own == {})
+    if law.fraction:
+        lack = law.lack_of_fit
+        expected = [law.fraction.value, law.fraction.low, law.fraction.high, law.limit, lack and lack.log_miss]
+        names = ("fraction", "low", "high", "limit", "log_miss")
+        assert [own.get(name) for name in names] == [value and pytest.approx(value) for value in expected]
+        assert own.get("devices") == (lack and lack.devices)
+
+
+FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
+    "the slope": (scaling_laws, "_slope", lambda slope: 0.8 * slope, "law, fraction"),
+    "a law that misses": (scaling_laws, "_lack_of_fit", lambda lack: None, "law, devices"),
+    "two sizes are enough": (scaling, "fit", lambda law: replace_law(law, undefined="2 sizes; a fit needs 3"), "law"),
+    "no sentence on the law": (claims_report, "law_sentences", lambda texts: [], "law: has 0 sentences, not 1"),
+    "a law is said to hold": (
+        claims_report,
+        "law_sentences",
+        lambda texts: [text.partition(" It does not fit")[0] for text in texts],
+        "does not say does not fit",
+    ),
+    "another part": (
+        claims_report,
+        "law_sentences",
+        lambda texts: [text.replace("serial fraction 0.", "serial fraction 0.0") for text in texts],
+        "is none of its figures",
+    ),
+}
+
+
+def replace_law(law: Any, **change: Any) -> Any:
+    return law.model_copy(update={"fraction": None, "limit": None, "lack_of_fit": None, **change})
+
+
+@pytest.mark.parametrize("times", [SIZES, MISSED], ids=["a law", "a law that misses"])
+def test_nothing_differs_in_a_sound_campaign(tmp_path: Path, times: Times) -> None:
+    finished(tmp_path, times, repeats=4, spread=0.003)
+    assert named(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_a_law_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    module, function, change, expected = FAULTS[name]
+    original = getattr(module, function)
+    monkeypatch.setattr(module, function, lambda *args, **keys: change(original(*args, **keys)))
+    finished(tmp_path, MISSED, repeats=4, spread=0.003)
+    texts = named(tmp_path)
+    assert any(expected in text for text in texts), texts
+
+
+def drift(cell_rates: list[float], change: Callable[[str], str] = str, said: bool = True) -> list[str]:
+    """What differs in the sentences on A of a comparison, at 131 tokens/s in its pairs, and a cell that does the same.
+
+    `change`: of each sentence; `said`: whether there are any.
+    """
+    here = Estimated.of(mean_rate([130, 131, 129, 134]))
+    there = mean_rate(cell_rates)
+    other = {"tokens_per_s": here, "same_work": []}
+    entry = comparison(None, a="ddp-n1x2", b="zero1-n1x2", arms={"a": {**other, "same_work": ["ddp-n1x2"]}, "b": other})
+    row = {"cell": "ddp-n1x2", "n": there.n, "tokens_per_s": there.value}
+    table = pd.DataFrame([row | {"tokens_per_s_low": there.low, "tokens_per_s_high": there.high}])
+    texts = drift_sentences(entry, table) if said else []
+    sentences = [{"topic": "drift", "text": change(text), "claims": []} for text in texts]
+    quantity = RecomputedQuantity(there.value, there.n, "", (), there.low, there.high)
+    quantities = {"cells/ddp-n1x2/tokens_per_s": quantity}
+    entries = {"pairs": entry.model_dump(mode="json")}
+    return [str(one) for one in check_further_sentences(sentences, {"series": []}, entries, quantities)]
+
+
+def test_what_changed_on_the_machine_is_read() -> None:
+    assert drift([96, 97, 95]) == []
+    assert drift([125, 131, 137]) == []
+    assert "has 0 sentences, not 1" in drift([96, 97, 95], said=False)[0]
+    assert "none of its figures" in drift([96, 97, 95], lambda text: text.replace("1.36x", "1.06x"))[0]
+    assert "none of its figures" in drift([96, 97, 95], lambda text: text.replace("n=4 and 3", "n=4 and 9"))[0]
+    assert "does not say ddp-n1x2" in drift([96, 97, 95], lambda text: text.replace("ddp-n1x2", "fsdp-n1x2"))[0]

@@ -115,8 +115,8 @@ def explain(args: argparse.Namespace) -> None:
     """
     from scaleproof.ground.words import meaning, words
 
-    asked = " ".join(args.code)
-    text = meaning(asked) or (asked and _definition(asked))
+    phrase = " ".join(args.code)
+    text = meaning(phrase) or (phrase and _definition(phrase))
     if text and not args.all:
         print(textwrap.fill(text, 120))
         return

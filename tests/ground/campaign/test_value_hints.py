@@ -212,8 +212,8 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
 )
 def test_a_program_that_is_not_there_is_said_by_validate(tmp_path, repository, command, absent):
     path = tmp_path / "mine.yaml"
-    work = f"workload: {{command: "{command} {{steps}}"}}\nwork: {{steps: 8, warmup_steps: 3, global_batch: 8}}\n"
-    path.write_text(f"title: T\n{work}vary: {{geometry: [1x1, 1x2]}}\n")
+    work = "work: {steps: 8, warmup_steps: 3, global_batch: 8}\nvary: {geometry: [1x1, 1x2]}\n"
+    path.write_text(f"title: T\nworkload:\n  command: {command} {{steps}}\n{work}")
     done = scaleproof("campaign", "validate", path, cwd=repository)
     assert done.returncode == 0, done.stderr
     assert absent in done.stdout

@@ -20,10 +20,10 @@ from scaleproof.ground.records.run import METRICS, STEPS, Run, read_run
 from scaleproof.ground.records.run_sections import (
     Energy,
     Failure,
-    Ledger,
     Memory,
     Model,
     Startup,
+    TokenLedger,
     TrainingConfig,
     Validation,
     Window,
@@ -197,7 +197,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             flops_per_token=counts.flops_per_token,
             flops_per_token_causal=counts.flops_per_token_causal,
         ),
-        ledger=Ledger(
+        ledger=TokenLedger(
             samples_consumed=batch.global_ * work.steps,
             samples_planned=batch.global_ * work.steps,
             tokens_consumed=tokens,

@@ -263,6 +263,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "E3 a ratio in words": ("claims.json", r"1\.19x zero2", "1.09x zero2", "is at 1.09x"),
     "E4 an interval": ("report.html", r'title="1\.428762 \[1\.\d+', 'title="1.428762 [1.111111', "1.111111"),
     "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "sentences"),
+    "a figure is dropped": (
+        "claims.json",
+        r"zero3-n1x2 at 0\.760x \(0\.661-0\.874\)",
+        "zero3-n1x2",
+        "does not say the figure",
+    ),
     "a word is turned": (
         "claims.json",
         r"zero3-n1x2 at 0\.760x \(0\.661-0\.874\) is slower",

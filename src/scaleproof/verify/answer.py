@@ -15,7 +15,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.raw_cells import Answer, RawCell, answer_of, comparable
+from scaleproof.verify.raw_cells import RawAnswer, RawCell, answer_of, comparable
 
 REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
@@ -33,7 +33,7 @@ def check_answer(
 ) -> Iterator[Difference]:
     """Yield where a report states what does not follow from the raw runs.
 
-    `codes`: as of Answer. Where cells are `at_fault` nothing is compared: families need the runs of all cells.
+    `codes`: as of RawAnswer. Where cells are `at_fault` nothing is compared: families need the runs of all cells.
     """
     if at_fault:
         return
@@ -70,7 +70,7 @@ def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds |
             yield _differs(f"{where}, {name}", stated[name], computed)
 
 
-def _check_series_names(answer: Answer) -> Iterator[Difference]:
+def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
     """Yield series that are not of the cells that differ in devices alone, or have another baseline or kind."""
     members: dict[str, list[RawCell]] = {}
     for cell in answer.cells.values():
@@ -100,7 +100,7 @@ def _kind(cells: Sequence[RawCell]) -> str | None:
     return "weak" if len({cell.batch / cell.devices for cell in cells if cell.batch}) == 1 else None
 
 
-def _check_point(answer: Answer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_point(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the ratios of a size to its baseline have other bounds, or other words."""
     name, base = point["cell"], series["baseline"]
     if name not in answer.cells or base not in answer.cells:
@@ -133,7 +133,7 @@ def _rating(efficiency: Bounds | None, speedup: Bounds | None) -> str | None:
     return low if low == high else f"undecided, {low} to {high}"
 
 
-def _check_best_single(answer: Answer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the cell with one device that a size is held against is not the fastest that does the same work."""
     cell, stated = answer.cells[point["cell"]], point["best_single"]
     if stated is None:
@@ -160,7 +160,7 @@ def _program(cell: RawCell) -> tuple[object, ...]:
     return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)
 
 
-def _check_in_answer(answer: Answer) -> Iterator[Difference]:
+def _check_in_answer(answer: RawAnswer) -> Iterator[Difference]:
     """Yield where the speed-ups of the answer do not hold together with the ranking, or with each other."""
     report = answer.report
     has_ranking = any(answer.family(place) for place in range(len(report["ranking"])))
@@ -179,7 +179,7 @@ def _check_in_answer(answer: Answer) -> Iterator[Difference]:
             yield from _check_bounds(f"{name}, speedup_in_answer", stated, bounds)
 
 
-def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_ranking(answer: RawAnswer, place: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the ranking of a size has other bounds, letters or claims, or recommends another cell."""
     family = answer.family(place)
     where = f"ranking on {ranking['devices']} devices"
@@ -216,7 +216,7 @@ def _check_ranking(answer: Answer, place: int, ranking: Mapping[str, Any]) -> It
 
 
 def _check_recommendation(
-    answer: Answer, family: CellFamily, ranking: Mapping[str, Any], where: str
+    answer: RawAnswer, family: CellFamily, ranking: Mapping[str, Any], where: str
 ) -> Iterator[Difference]:
     """Yield where the recommendation of a size is not the simplest cell that is shown to lose little."""
     stated, names = ranking["recommendation"], comparable(ranking)
@@ -270,7 +270,7 @@ def _simplicity(strategy: str) -> tuple[int, bool]:
     return place, plain != strategy
 
 
-def _check_question(answer: Answer, question: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the answer to the campaign's own question is not what its interval says."""
     if not question["ratio"]:
         return
@@ -295,14 +295,14 @@ def _check_question(answer: Answer, question: Mapping[str, Any]) -> Iterator[Dif
     yield from _check_resolve(question["resolve"], "question", answer.noise(subject, base), answer)
 
 
-def _largest_noise(answer: Answer, series: Mapping[str, Any]) -> PairNoise | None:
+def _largest_noise(answer: RawAnswer, series: Mapping[str, Any]) -> PairNoise | None:
     """Return the noise of the ratio of the largest comparable size to the smallest."""
     names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
     return answer.noise(names[-1], names[0]) if len(names) > 1 else None
 
 
 def _check_resolve(
-    stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: Answer
+    stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
 ) -> Iterator[Difference]:
     """Yield where further repeats of a ratio with that noise show other differences than stated; None: none stated."""
     if stated and noise:
@@ -314,7 +314,7 @@ def _check_resolve(
 
 
 def _check_resolution(
-    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: Answer
+    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
     """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
     effect = shown_by(n, answer.confidence)
@@ -330,7 +330,7 @@ def _check_resolution(
         yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats do not show the effect")
 
 
-def _check_cost(answer: Answer, runs: Sequence[RawRun]) -> Iterator[Difference]:
+def _check_cost(answer: RawAnswer, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the time of a repeat of all cells, from which the cost of more is said, is another one."""
     stated = answer.report["seconds_per_repeat"]
     job_seconds: dict[str, list[float]] = {}  # of each cell

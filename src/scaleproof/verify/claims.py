@@ -38,6 +38,7 @@ READ = {
     "pairs",
     "lost",
 }
+SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
 
 Figure = tuple[float, float | None, float | None] | None  # value and bounds
@@ -265,6 +266,9 @@ def _read(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
+        due = claim["figure"] and claim["kind"] in (*COLUMN_OF, "pairs") and topic not in SUMMING_UP
+        if due and not any(_states(printed, claim) for printed in numbers(without_ranges)):
+            yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)

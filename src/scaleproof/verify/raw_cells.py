@@ -82,7 +82,7 @@ def _seconds(run: RawRun) -> float:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RawAnswer:
     """The cells of a campaign, and what follows from them.
 
     `report`: scaling_report.json, of which only names, margins and the level of a look are taken; `codes`: cell -> the
@@ -148,13 +148,13 @@ def comparable(ranking: Mapping[str, Any]) -> list[str]:
     return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
 
 
-def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> Answer:
-    """Return the Answer of a campaign's `runs`; arguments as of Answer."""
+def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> RawAnswer:
+    """Return the Answer of a campaign's `runs`; arguments as of RawAnswer."""
     cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
-    return Answer(cells, report, codes)
+    return RawAnswer(cells, report, codes)
 
 
-def ratio_bounds(answer: Answer) -> dict[str, Bounds | None]:
+def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     """Return the bounds of every ratio of the report, by the name of its figure; None where none can be computed."""
     report = answer.report
     bounds: dict[str, Bounds | None] = {}
@@ -178,7 +178,7 @@ def ratio_bounds(answer: Answer) -> dict[str, Bounds | None]:
     return bounds
 
 
-def _point_bounds(answer: Answer, name: str, base: str) -> dict[str, Bounds | None]:
+def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
     """Return the bounds of the speed-up of a cell over its baseline, and of what follows from it, by column."""
     cell, base_cell = answer.cells[name], answer.cells[base]
     pair = answer.ratio(name, base)[1]

@@ -11,7 +11,7 @@ from measure.reference.test_replay import cell
 from scaleproof.measure.reference import memory, network
 from scaleproof.measure.reference.memory import bytes_of_row, free_bytes, is_out_of_memory, rows_that_fit
 from scaleproof.measure.reference.planned import PlannedSteps, expected_s
-from scaleproof.measure.reference.replay import Pace, replay, replayed
+from scaleproof.measure.reference.replay import ReplayPace, replay, replayed
 from scaleproof.measure.reference.schema import Reference
 
 ALL = 7  # steps of the cell: the warm-up and the window
@@ -121,7 +121,7 @@ def test_only_a_lack_of_memory_is_one():
 def test_steps_are_made_as_time_allows(monkeypatch, step_s, made, reason):
     now = 0.0
     monkeypatch.setattr("scaleproof.measure.reference.replay.time", SimpleNamespace(monotonic=lambda: now))
-    pace, steps = Pace(3, 30, step_s, limit_s=120.0, began=0.0), 0
+    pace, steps = ReplayPace(3, 30, step_s, limit_s=120.0, began=0.0), 0
     while pace.goes_on(steps):
         now, steps = now + step_s, steps + 1
     assert steps == made

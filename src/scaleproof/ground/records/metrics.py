@@ -30,17 +30,17 @@ from scaleproof.ground.records.open_sections import (
 )
 from scaleproof.ground.records.run_sections import (
     LONGEST_S,
+    AnyWindow,
     Energy,
     Failure,
-    Ledger,
+    LogReading,
     Memory,
     Model,
-    Part,
     PrintedWindow,
     Program,
-    Reading,
+    RecordSection,
     Startup,
-    TimedWindow,
+    TokenLedger,
     TrainingConfig,
     Utilization,
     Validation,
@@ -61,7 +61,7 @@ def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
     return {OLD_NAMES.get(name, name): value for name, value in env.items()}
 
 
-class Recorded(Part):
+class Recorded(RecordSection):
     """What is known of every run, whether it has numbers or not."""
 
     schema_version: Literal["3.0", "3.1", "3.2", "3.3"] = SCHEMA_VERSION
@@ -98,7 +98,7 @@ class Timed(Recorded):
     status: Literal["ok"] = "ok"
     failure: None = None
     unit: WorkUnit = Field("tokens", description="Of the work that rates count.")
-    window: TimedWindow
+    window: AnyWindow
     ranks: list[Rank] = Field(description="Of each rank: host, devices, cores, and what the hardware did.")
     total_wall_time_s: float = Field(
         lt=LONGEST_S, alias="total_wall_time_sec", description="From the launcher's start to the metrics."
@@ -113,7 +113,7 @@ class Printed(Timed):
     watched: list[WatchedRank] = Field([], description="By scaleproof.watch in each rank; none in a run at `printed`.")
     config: RecordedCommand
     window: PrintedWindow
-    reading: Reading
+    reading: LogReading
     program: Program
     ranks: list[Rank] = Field([])
     data: None = None
@@ -130,7 +130,7 @@ class Measured(Timed):
     data: Data = Field(description="tokens.json of the corpus, without its splits' paths.")
     training_config: TrainingConfig
     model: Model
-    ledger: Ledger
+    ledger: TokenLedger
     validation: Validation | None = Field(None, description="null: validation_samples is 0, or nothing is held out.")
     utilization: Utilization
     energy: Energy

@@ -25,13 +25,13 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, lt=1e30)]  # far above any figure, so that no product of them overflows
 
 
-class Part(BaseModel):
+class RecordSection(BaseModel):
     """A section of the file. Fields are set by their names, read and written by their aliases."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False)
 
 
-class Failure(Part):
+class Failure(RecordSection):
     """Why a run has no numbers."""
 
     failure_class: FailureClass = Field(alias="class")
@@ -40,7 +40,7 @@ class Failure(Part):
     log_tail: list[str] = Field([], description="The last lines of the log.")
 
 
-class TrainingConfig(Part):
+class TrainingConfig(RecordSection):
     """The run in the words of the 2.0 files."""
 
     model_name: str
@@ -78,7 +78,7 @@ class TrainingConfig(Part):
         )
 
 
-class Ledger(Part):
+class TokenLedger(RecordSection):
     """Work that was counted on the ranks, beside the work that was planned."""
 
     samples_consumed: Count
@@ -100,7 +100,7 @@ class Ledger(Part):
         return self.consumed_sha256 == self.planned_sha256 and self.tokens_consumed == self.tokens_planned
 
 
-class TimedWindow(Part):
+class AnyWindow(RecordSection):
     """The timed steps of a run of any evidence level. Rates are all work over all time."""
 
     wall_time_s: Positive = Field(alias="wall_time_sec", description="Of all timed steps together.")
@@ -119,7 +119,7 @@ class TimedWindow(Part):
     train_loss_last: float | None
 
 
-class Window(TimedWindow):
+class Window(AnyWindow):
     """The timed steps of a run of the trainer. A step's time is the maximum over ranks."""
 
     wall_time_s: Positive = Field(
@@ -140,7 +140,7 @@ class Window(TimedWindow):
     clock: Literal["monotonic", "cuda_events"]
 
 
-class PrintedWindow(TimedWindow):
+class PrintedWindow(AnyWindow):
     """The timed steps of somebody's program, as it printed them, as they were watched, or as whole runs were timed."""
 
     clock: Literal["printed", "launcher", "monotonic", "cuda_events"] = Field(
@@ -149,7 +149,7 @@ class PrintedWindow(TimedWindow):
     )
 
 
-class Validation(Part):
+class Validation(RecordSection):
     """What the model knows of held-out samples after the last step. Not in the window."""
 
     samples: int
@@ -165,7 +165,7 @@ class Validation(Part):
     )
 
 
-class Utilization(Part):
+class Utilization(RecordSection):
     """Model FLOPs utilization: how much of the device's peak the model's arithmetic is."""
 
     convention: str = Field(description="What counts as the model's arithmetic.")
@@ -181,7 +181,7 @@ class Utilization(Part):
     )
 
 
-class Energy(Part):
+class Energy(RecordSection):
     """Of all devices over the window."""
 
     joules: float | None = Field(
@@ -191,7 +191,7 @@ class Energy(Part):
     withheld: str | None = Field(description="Why there is no figure.")
 
 
-class Startup(Part):
+class Startup(RecordSection):
     """Time outside the window."""
 
     launch_s: float = Field(
@@ -210,7 +210,7 @@ class Startup(Part):
     )
 
 
-class Memory(Part):
+class Memory(RecordSection):
     """Peaks over the window, maximum over ranks; null where the device does not count."""
 
     max_cuda_allocated_bytes: Count | None = Field(alias="max_cuda_mem_allocated_bytes_global")
@@ -227,7 +227,7 @@ class Memory(Part):
     )
 
 
-class Model(Part):
+class Model(RecordSection):
     parameters: Count = Field(description="Counted on the built model.")
     matmul_parameters: Count
     flops_per_token: Count
@@ -237,7 +237,7 @@ class Model(Part):
     )
 
 
-class Reading(Part):
+class LogReading(RecordSection):
     """How the figures of a program were read from what it printed."""
 
     reader: str = Field(description="The reader of its log, `patterns`, `progress` or `whole program`.")
@@ -254,7 +254,7 @@ class Reading(Part):
     )
 
 
-class Program(Part):
+class Program(RecordSection):
     """The program of a run: what was started, and from which files."""
 
     command: str = Field(description="As it was started; places of this machine are removed.")

@@ -13,13 +13,13 @@ VARIABLE = "SCALEPROOF_WATCH"  # the folder of these files; unset: FOLDER in the
 FOLDER = "scaleproof-watch"
 
 
-class Part(BaseModel):
+class WatchedSection(BaseModel):
     """A section of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Look(Part):
+class UpdateNorms(WatchedSection):
     """What one update did. Norms are of this rank's tensors: of its shards where parameters are sharded."""
 
     step: int
@@ -28,7 +28,7 @@ class Look(Part):
     weight_norm: float = Field(description="2-norm of those parameters before the step.")
 
 
-class ProbedOperations(Part):
+class ProbedOperations(WatchedSection):
     """Operations of one step, counted by the dispatcher."""
 
     step: int
@@ -39,7 +39,7 @@ class ProbedOperations(Part):
     collectives: dict[str, int] = Field(description="Logical bytes by collective.")
 
 
-class WatchedRank(Part):
+class WatchedRank(WatchedSection):
     """One rank. Lists have an entry for each optimizer step, in order."""
 
     schema_version: Literal["1.0"] = "1.0"
@@ -53,7 +53,7 @@ class WatchedRank(Part):
     tokens: list[int] = Field(description="Elements of integer inputs that entered it, padding included; 0: none.")
     batches: list[list[int]] = Field(description="Checksum of the first input of each forward pass of the step.")
     losses: list[float] | None = Field(description="Mean over the step's forward passes; null where none was seen.")
-    looks: list[Look]
+    looks: list[UpdateNorms]
     probed: ProbedOperations | None = Field(description="null: fewer than three steps, or a compiled model.")
     parameters: int
     trainable: int

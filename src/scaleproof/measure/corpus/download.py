@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scaleproof.measure.corpus.store import Refused, have, keep_checked, say, sibling_path
+from scaleproof.measure.corpus.store import Denied, have, keep_checked, say, sibling_path
 from scaleproof.measure.corpus.transfer import BrokenOff, RemoteFile, RetryPolicy, public_url, transfer
 
 
@@ -15,7 +15,7 @@ def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryP
 
 
 def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Refused."""
+    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Denied."""
     part = sibling_path(target, ".part")
     failures = 0  # in a row that brought no new byte
     while True:
@@ -28,12 +28,12 @@ def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) 
         except BrokenOff as interruption:
             failures = 0 if _size(part) > before else failures + 1
             if failures >= policy.tries:
-                raise Refused(f"{interruption}; given up after {failures} tries without a new byte") from None
+                raise Denied(f"{interruption}; given up after {failures} tries without a new byte") from None
             pause = interruption.wait  # what the server asked for
             if pause is None:
                 pause = policy.pause(failures)
             if pause > policy.longest_wait:
-                raise Refused(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
+                raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
             say(target, f"{interruption}; next try in {pause:g} s")
             policy.wait(pause)
 

@@ -21,7 +21,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import DISK_FULL, sha256_of
 from scaleproof.measure.corpus.store import (
     SHA256,
-    Refused,
+    Denied,
     checked_with,
     disk_full,
     have,
@@ -78,7 +78,7 @@ class HubFile:
         try:
             with refusals(self):
                 _stated_sha256(self, _metadata(self))
-        except Refused as reason:
+        except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
 
@@ -92,14 +92,14 @@ def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _fetched(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have the file from the cache or from the hub; returns its record. Raises Refused."""
+    """Have the file from the cache or from the hub; returns its record. Raises Denied."""
     with refusals(file):
         return _from_cache(file, target) or _from_hub(file, target)
 
 
 @contextmanager
 def refusals(file: HubFile) -> Iterator[None]:
-    """Raise Refused, with a reason in words, for whatever the library raises about the file."""
+    """Raise Denied, with a reason in words, for whatever the library raises about the file."""
     try:
         yield
         return
@@ -113,7 +113,7 @@ def refusals(file: HubFile) -> Iterator[None]:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = f"the connection failed ({type(error).__name__})"
-    raise Refused(reason)
+    raise Denied(reason)
 
 
 def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
@@ -134,7 +134,7 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
 
 
 def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Download the file, from where an earlier download ended; returns its record. Raises Refused."""
+    """Download the file, from where an earlier download ended; returns its record. Raises Denied."""
     metadata = _metadata(file)
     stated = _stated_sha256(file, metadata)
     # Another version of the file has another part, so that one is never continued with the bytes of another.
@@ -154,21 +154,21 @@ def _metadata(file: HubFile) -> HfFileMetadata:
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """The sha256 that the hub states of a large file, else None. Raises Refused where the table knows otherwise."""
+    """The sha256 that the hub states of a large file, else None. Raises Denied where the table knows otherwise."""
     if not metadata.etag:
-        raise Refused("the server does not state which version of the file that is (no ETag)")
+        raise Denied("the server does not state which version of the file that is (no ETag)")
     stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
     if file.sha256 and stated and stated != file.sha256:
-        raise Refused(f"the hub has sha256 {stated[:12]}..., expected {file.sha256[:12]}...")
+        raise Denied(f"the hub has sha256 {stated[:12]}..., expected {file.sha256[:12]}...")
     if None not in (file.size, metadata.size) and metadata.size != file.size:
-        raise Refused(
+        raise Denied(
             f"{metadata.size:,} bytes are offered, {file.size:,} were expected: another file has taken its place"
         )
     return stated
 
 
 def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
-    """Bring the file `part` to its full length, from where it ends. Raises Refused where another length came.
+    """Bring the file `part` to its full length, from where it ends. Raises Denied where another length came.
 
     `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
     """
@@ -197,7 +197,7 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
             if error.errno is None:  # the library's own: another length than the hub stated
                 size = part.stat().st_size
                 part.unlink()
-                raise Refused(f"{size:,} bytes came, {metadata.size:,} were stated") from None
+                raise Denied(f"{size:,} bytes came, {metadata.size:,} were stated") from None
             raise
 
 

@@ -1,7 +1,7 @@
 """The folder of downloads: a file that is whole, checked and described, or none; one process at a time.
 
 One policy for all servers: a file that is intact is not fetched again; a part goes on where it ended; a checksum is
-that of the table, of the hub, or of the first use; and who will not give the file says why (`Refused`).
+that of the table, of the hub, or of the first use; and who will not give the file says why (`Denied`).
 """
 
 import fcntl
@@ -22,11 +22,11 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 MOST_WRONG = 5  # files in a row with another checksum
 
 
-class Refused(Exception):
+class Denied(Exception):
     """A server will not give the file; says why."""
 
 
-class WrongChecksum(Refused):
+class WrongChecksum(Denied):
     """Another file came than was expected; its part is gone."""
 
     def __init__(self, message: str, sha256: str) -> None:
@@ -55,7 +55,7 @@ def have(
         for address, fetch in offers.items():
             try:
                 return _until_right(fetch, target)
-            except Refused as refusal:
+            except Denied as refusal:
                 reasons.append(f"  {address}: {refusal}")
                 if len(reasons) < len(offers):
                     say(target, refusal)

@@ -15,7 +15,7 @@ import urllib3
 
 from scaleproof.ground.files import DISK_FULL, write_json
 from scaleproof.ground.progress import meter
-from scaleproof.measure.corpus.store import Refused, disk_full, read_json, room_for, sibling_path
+from scaleproof.measure.corpus.store import Denied, disk_full, read_json, room_for, sibling_path
 
 CHUNK = 1 << 20  # bytes at most in memory
 RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
@@ -58,7 +58,7 @@ class BrokenOff(Exception):
 def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
     """Bring `target`.part to its full length, from where it ends if the server still has the same file at `url`.
 
-    Raises Refused or BrokenOff; UserError where the disk is full. What came stays in the part.
+    Raises Denied or BrokenOff; UserError where the disk is full. What came stays in the part.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}
@@ -81,11 +81,11 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
             write_json(note, {"url": public_url(url), "etag": _validator(answer)})
             _receive(answer, part, total, have, policy, target.name)
     except requests.TooManyRedirects:
-        raise Refused("the server redirects in a circle") from None
+        raise Denied("the server redirects in a circle") from None
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
-        raise Refused("not an address of a web server") from None
+        raise Denied("not an address of a web server") from None
     except requests.exceptions.SSLError:
-        raise Refused("the server's certificate is not valid here") from None
+        raise Denied("the server's certificate is not valid here") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
     except (
@@ -113,27 +113,27 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """The file's bytes, None if unknown. Raises Refused where this is not the file, BrokenOff where it may be later."""
+    """The file's bytes, None if unknown. Raises Denied where this is not the file, BrokenOff where it may be later."""
     code = answer.status_code
     if code in (401, 403):
-        raise Refused(f"access denied (HTTP {code})")
+        raise Denied(f"access denied (HTTP {code})")
     if code in (404, 410):
-        raise Refused(f"no such file there (HTTP {code})")
+        raise Denied(f"no such file there (HTTP {code})")
     if code in RETRIED_CODES:
         raise BrokenOff(f"HTTP {code}", _asked_to_wait(answer))
     if code not in (200, 206):
-        raise Refused(f"HTTP {code}")
+        raise Denied(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
-        raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+        raise Denied("a web page instead of data (a login page, or a proxy in between?)")
     if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refused("the server packs the file although asked not to")
+        raise Denied("the server packs the file although asked not to")
     total = remote_file.size if _total(answer) is None else _total(answer)
     if remote_file.size not in (None, total):
-        raise Refused(
+        raise Denied(
             f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
         )
     if total == 0:
-        raise Refused("an empty file")
+        raise Denied("an empty file")
     return total
 
 
@@ -142,14 +142,14 @@ def _receive(
 ) -> None:
     """Append what comes to `part`, `have` bytes of which are there already. `total`: bytes of the whole, if known.
 
-    Raises BrokenOff where it is cut or too slow, Refused where it is a web page.
+    Raises BrokenOff where it is cut or too slow, Denied where it is a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as show_progress:
         since, counted = time.monotonic(), 0
         while data := _next(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
-                raise Refused("a web page instead of data (a login page, or a proxy in between?)")
+                raise Denied("a web page instead of data (a login page, or a proxy in between?)")
             _write(file, data, part)
             show_progress(len(data))
             counted += len(data)

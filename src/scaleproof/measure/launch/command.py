@@ -20,7 +20,7 @@ from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
 from scaleproof.ground.records.run import STEPS
-from scaleproof.ground.records.run_sections import Failure, FailureClass, PrintedWindow, Program, Reading
+from scaleproof.ground.records.run_sections import Failure, FailureClass, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import ROW, write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
 from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures
@@ -193,7 +193,7 @@ def _record(
             tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
             clock=_clock(log, ranks),
         ),
-        reading=Reading(
+        reading=LogReading(
             reader=log.reader,
             guessed=log.guessed,
             steps=len(ranks[0].step_s) if ranks else len(log.steps) or len(work.rows),

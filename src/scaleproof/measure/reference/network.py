@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         return functional.cross_entropy(self.head(mean), labels, reduction="none")
 
 
-class Classifier(nn.Module):
+class ReplayedClassifier(nn.Module):
     """A classifier of transformers, with plain attention over the real tokens and no dropout."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -130,7 +130,7 @@ def _from_configuration(config: Any, rows: int, task: str, classes: int, attenti
     choices: dict[str, Any] = {"attn_implementation": attention, "dtype": torch.float32}
     if task == "classification":
         config.num_labels = classes
-        return Classifier(AutoModelForSequenceClassification.from_config(config, **choices))
+        return ReplayedClassifier(AutoModelForSequenceClassification.from_config(config, **choices))
     return Decoder(AutoModelForCausalLM.from_config(config, **choices))
 
 

@@ -87,7 +87,7 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
         raise TooMuch(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
     fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
-    pace = Pace(
+    pace = ReplayPace(
         least=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
         most=min(plan.total_steps, MOST_STEPS),
         step_s=FORWARD_PASSES * row_s * plan.work["global_batch"],
@@ -136,7 +136,7 @@ def _make(
 
 
 @dataclass
-class Pace:
+class ReplayPace:
     """How many steps are made: `least` by their FLOPs, up to `most` as time allows; `step_s` is expected of a step."""
 
     least: int

@@ -4,14 +4,14 @@ from collections import Counter
 
 import numpy as np
 
-from scaleproof.ground.records.run_sections import Ledger
+from scaleproof.ground.records.run_sections import TokenLedger
 from scaleproof.measure.corpus.plan import SamplePlan, digest
 from scaleproof.measure.corpus.reader import TokenFile
 
 
 def make_ledger(
     plan: SamplePlan, first: int, count: int, file: TokenFile, taken: list[dict], tokens: list[dict]
-) -> Ledger:
+) -> TokenLedger:
     """The ledger of steps `first` to `first + count`.
 
     `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
@@ -21,7 +21,7 @@ def make_ledger(
     consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
     planned = [plan.step(step) for step in steps]
     shared = sum(_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
-    return Ledger(
+    return TokenLedger(
         samples_consumed=sum(len(ids) for ids in consumed),
         samples_planned=sum(len(ids) for ids in planned),
         tokens_consumed=sum(rank[step] for rank in tokens for step in steps),

@@ -16,7 +16,7 @@ from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import STEPS
-from scaleproof.ground.records.run_sections import Energy, Ledger, Memory, Model, Startup, Utilization, Window
+from scaleproof.ground.records.run_sections import Energy, Memory, Model, Startup, TokenLedger, Utilization, Window
 from scaleproof.ground.records.steps import ROW, window_steps, write_steps
 from scaleproof.measure.corpus.plan import SamplePlan
 from scaleproof.measure.corpus.reader import TokenFile
@@ -145,7 +145,7 @@ def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     return np.sort(np.concatenate(tables), order=["step", "rank"])
 
 
-def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: Ledger) -> Window:
+def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: TokenLedger) -> Window:
     """The figures of the window: rates by the slowest rank's clock, times and losses of steps merged over ranks."""
     batch = request.cell.batch
     by_step = window_steps(rows)

@@ -19,7 +19,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from scaleproof.ground.records.watched import FOLDER, VARIABLE, Look, ProbedOperations, WatchedRank
+from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
 from scaleproof.measure.trainer.census import weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
@@ -188,7 +188,7 @@ class Watcher:
             tokens=self.tokens[:steps],
             batches=[[int(value) for value in step] for step in self.batches[:steps]],
             losses=_means(self.losses[:steps]),
-            looks=[_look(*norms) for norms in self.norms],
+            looks=[_norms_of(*norms) for norms in self.norms],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
             parameters=sum(_elements(parameter) for parameter in parameters),
             trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
@@ -208,9 +208,9 @@ class Watcher:
         return record
 
 
-def _look(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> Look:
+def _norms_of(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> UpdateNorms:
     """The norms of one step, read from the device."""
-    return Look(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
+    return UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
 
 
 def _operations(counter: OperationCounter) -> ProbedOperations:

@@ -25,6 +25,39 @@ FAULTS = {
         "totals-disagree",
         "16.07T tokens, given are 9T tokens",
     ),
+    "days for a stated number of tokens and GPUs": (
+        rows(
+            "Model | GPUs | Tokens / sec / GPU | Est. time to train in days (10T tokens, 1K GPUs)",
+            *("8B | 8 | 12,064 | 9.4", "15B | 64 | 7,200 | 41.3", "70B | 64 | 1,632 | 69.3"),
+        ),
+        "totals-disagree",
+        "7,200 x 41.3 x 1024 = 26.31T tokens",
+    ),
+    "GPU hours of a rate of one": (
+        rows(
+            " | Total Token | GPU hours | Speed token/s/gpu", "7B | 173.7B | 13412 | 3587", "13B | 500B | 38590 | 1616"
+        ),
+        "totals-disagree",
+        "1616 x 38590 = 224.5B",
+    ),
+    "a rate over the whole time": (
+        rows(
+            "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+            *("1 | 16 | 500 | 98.1 | 81.5", "2 | 16 | 500 | 110.2 | 145.2", "4 | 16 | 500 | 126.4 | 507.2"),
+        ),
+        "totals-disagree",
+        "16 x 500 x 4 / 126.4 = 253.2",
+    ),
+    "a perplexity": (
+        rows(
+            "Model | Val loss | Perplexity | tokens/s",
+            "a | 3.28 | 26.6 | 9",
+            "b | 3.12 | 22.6 | 5",
+            "c | 2.97 | 29.5 | 2",
+        ),
+        "totals-disagree",
+        "e to the Val loss 2.97 is 19.49",
+    ),
     "hours of all GPUs": (
         rows(
             "Nodes | GPUs | Wall time (h) | GPU-hours",
@@ -104,6 +137,13 @@ def test_what_does_not_follow_is_named(tmp_path, name):
 SOUND = {
     "tokens, rate and days": rows(
         "Model | Tokens | Tokens/s/GPU | GPUs | Days", "65B | 1.4T | 380 | 2048 | 21", "33B | 1.4T | 700 | 2048 | 11.3"
+    ),
+    "a rate of steps without start-up": rows(
+        "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+        *("1 | 16 | 500 | 98.1 | 91.5", "2 | 16 | 500 | 110.2 | 175.2", "4 | 16 | 500 | 126.4 | 327.2"),
+    ),
+    "perplexities of words, losses of tokens": rows(
+        "Model | Val loss | Perplexity | tokens/s", "a | 3.28 | 41.6 | 9", "b | 3.12 | 35.6 | 5", "c | 2.97 | 29.5 | 2"
     ),
     "a bill with storage": rows(
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"

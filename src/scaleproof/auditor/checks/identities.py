@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import exp, prod
 from typing import Literal
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -60,6 +60,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
         wrong = [(row, evidence) for row in rows if (evidence := _steps_per_s(row))]
+        wrong += _perplexities(rows)
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
             wrong += [(p.row, f"{describe(p.row)}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
@@ -164,14 +165,17 @@ ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
+MOST_NATS = 100.0  # a loss above it is of something else
+
 SPAN = ("total_time_s", "time_s")
+BATCH = ("global_batch", "micro_batch", "batch")
 COUNTED = ("tokens", "samples")
-EXACT = ("steps", "epochs", "global_batch", "seq_len")  # settings, unless they are printed as 300k
+EXACT = ("steps", "epochs", "seq_len", *BATCH)  # settings, unless they are printed as 300k
 
 
 @dataclass(frozen=True)
 class Identity:
-    """`result` is the product of one figure of each of `factors`, perhaps x devices.
+    """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
 
     `alone`: what a row must fulfil by itself, whatever the other rows say. `surplus`: whether more may be in the result
     than the factors say: evaluation, storage. `apart`: relative difference of a row that does not follow.
@@ -182,6 +186,7 @@ class Identity:
     surplus: bool = False
     alone: Literal["", "equal", "at most", "at least"] = ""
     apart: float = ODD
+    over: tuple[str, ...] = ()
 
 
 IDENTITIES = (
@@ -194,6 +199,8 @@ IDENTITIES = (
     Identity("tokens", (("tokens_per_s",), ("device_time_s",))),
     Identity("samples", (("samples_per_s",), SPAN)),
     Identity("tokens_per_s", (("samples_per_s",), ("seq_len",))),
+    Identity("samples_per_s", (BATCH, ("steps",)), over=SPAN),
+    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), over=SPAN),
     Identity("device_time_s", (SPAN,), surplus=True),
     Identity("cost", (("price_per_s",), SPAN), surplus=True),
     Identity("cost", (("price_per_s",), ("device_time_s",)), surplus=True),
@@ -216,6 +223,7 @@ class Product:
     row: ReportedRow
     result: Quantity
     factors: Sequence[Quantity]
+    over: Quantity | None
     devices: int | None
     readings: dict[bool, PrintedInterval]
     is_own: bool
@@ -247,8 +255,11 @@ class Product:
         """What follows from the factors, what is stated, and how many rows of the table show that it is meant."""
         by_devices = [str(self.devices)] if whole and self.devices not in (None, 1) else []
         terms = " x ".join([*map(printed, self.factors), *by_devices])
+        if self.over:
+            terms += f" / {printed(self.over)}"
         stated, unit = _number_and_unit(self.result)
         product = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
+        product /= self.over.value if self.over else 1.0
         right = number(stated * product / self.result.value, 4)
         fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
         verb = "are" if self.result.kind in COUNTED else "is"
@@ -272,21 +283,24 @@ def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[P
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
     """The product in a row, where it or its table state the result and all factors; else None."""
-    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in identity.factors]
-    factors = [factor for factor in chosen if factor is not None]
+    parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
+    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in parts]
+    figures = [quantity for quantity in chosen if quantity is not None]
     stated = _stated(table, row, identity.result)
-    if stated is None or len(factors) < len(chosen) or not multiplies(stated, *factors):
+    if stated is None or len(figures) < len(parts) or not multiplies(stated, *figures):
         return None
-    figures = (stated, *factors)
+    factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
     product = exact(1.0)
     for factor in factors:
         product = product * _interval(factor)
-    if not product.low or all(q in table.figures for q in figures):
+    if over is not None:
+        product = product / _interval(over)
+    if not product.low or all(q in table.figures for q in (stated, *figures)):
         return None
-    ratio, devices = _interval(stated) / product, _devices(table, row, factors)
+    ratio, devices = _interval(stated) / product, _devices(table, row, figures)
     readings = {whole: ratio / float(devices or 1) if whole else ratio for whole in _scopes(stated, factors, devices)}
-    is_own = all(q in row.figures and not q.remark for q in figures)
-    return Product(row, stated, factors, devices, readings, is_own) if readings else None
+    is_own = all(q in row.figures and not q.remark for q in (stated, *figures))
+    return Product(row, stated, factors, over, devices, readings, is_own) if readings else None
 
 
 def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
@@ -303,6 +317,19 @@ def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) 
         return {False}
     scopes = {True} if True in per_device else {False} if per_device else {True, False}
     return scopes if devices else scopes - {True}
+
+
+def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
+    """The rows whose perplexity is not e to the loss, where it is in as many others or more."""
+    pairs = [(row, known(row, "perplexity"), known(row, "val_loss") or known(row, "loss")) for row in rows]
+    stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
+    right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
+    odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
+    for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
+        if not _interval(ppl).contains(e, ODD + loss.resolution):
+            others = plural(sum(right), "other row")
+            evidence = f"e to the {loss.heading} {printed(loss)} is {number(e, 4)}, {ppl.heading} is {printed(ppl)}"
+            yield row, f"{describe(row)}: {evidence}; {others} of the table follow"
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:

@@ -13,17 +13,17 @@ LOSSES = "Run | Step time (ms) | Training loss"
 FAULTS = {
     "tokens, rate and days": (
         rows(MODELS, "1.3B | 300B | 11,200 | 64 | 4.84 days", "7B | 1T | 3,000 | 256 | 15.1 days")[:-1]
-        + "\n| 13B | 1.0T | 1,650 | 256 | 45.9 days |\n",
+        + "\n| 13B | 1T | 1,650 | 256 | 12.2 days |\n",
         "totals-disagree",
-        "1,650 x 45.9 days x 256 = 1.675T",
+        "1,650 x 12.2 days x 256 = 0.4452T",
     ),
     "tokens of the heading": (
         rows(
             "Model | GPUs | Tokens/s/GPU | Training Time (9T tokens)",
-            *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 22.7 days"),
+            *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 2.7 days"),
         ),
         "totals-disagree",
-        "16.07T tokens, given are 9T tokens",
+        "1.911T tokens, given are 9T tokens",
     ),
     "days for a stated number of tokens and GPUs": (
         rows(
@@ -144,6 +144,30 @@ SOUND = {
     ),
     "perplexities of words, losses of tokens": rows(
         "Model | Val loss | Perplexity | tokens/s", "a | 3.28 | 41.6 | 9", "b | 3.12 | 35.6 | 5", "c | 2.97 | 29.5 | 2"
+    ),
+    "samples that are padded": rows(
+        "Method | Seq len | samples/s | tokens/s",
+        "full | 2048 | 1.2 | 2,110",
+        "lora | 2048 | 2.0 | 3,480",
+        "packed | 2048 | 1.9 | 3,890",
+    ),
+    "days with restarts": rows(
+        "Stage | Tokens | GPUs | tokens/s/GPU | Days",
+        "1 | 1.0T | 256 | 3,000 | 15.1",
+        "2 | 200B | 256 | 2,400 | 3.8",
+        "3 | 50B | 128 | 2,350 | 2.9",
+    ),
+    "GPU-hours with failed runs": rows(
+        "Model | GPUs | Wall time (h) | GPU-hours",
+        "1B | 64 | 100 | 6,400",
+        "3B | 128 | 150 | 24,800",
+        "7B | 256 | 310 | 97,000",
+    ),
+    "energy at the wall": rows(
+        "Run | Avg power (W) | Time (h) | Energy (kWh)",
+        "a | 300 | 10.0 | 4.1",
+        "b | 280 | 5.0 | 2.2",
+        "c | 350 | 2.0 | 0.9",
     ),
     "a bill with storage": rows(
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"

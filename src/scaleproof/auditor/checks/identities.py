@@ -163,6 +163,7 @@ def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
 FITS = 0.03  # relative difference that printing, medians and means do not explain
 ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED = 0.005  # relative difference of a figure that was computed from the others
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
 MOST_NATS = 100.0  # a loss above it is of something else
@@ -177,33 +178,34 @@ EXACT = ("steps", "epochs", "seq_len", *BATCH)  # settings, unless they are prin
 class Identity:
     """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
 
-    `alone`: what a row must fulfil by itself, whatever the other rows say. `surplus`: whether more may be in the result
-    than the factors say: evaluation, storage. `apart`: relative difference of a row that does not follow.
+    `alone`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
+    reason: more (evaluation, storage) or less (restarts, padding). `apart`: relative difference of an odd row.
     """
 
     result: str
     factors: tuple[tuple[str, ...], ...]
-    surplus: bool = False
+    innocent: Literal["", "more", "less"] = ""
     alone: Literal["", "equal", "at most", "at least"] = ""
     apart: float = ODD
     over: tuple[str, ...] = ()
 
 
 IDENTITIES = (
-    Identity("total_time_s", (("steps",), ("step_time_s",)), surplus=True, alone="at least"),
-    Identity("total_time_s", (("epochs",), ("epoch_time_s",)), surplus=True, alone="at least"),
-    Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), alone="equal"),
+    Identity("total_time_s", (("steps",), ("step_time_s",)), "more", "at least"),
+    Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
+    Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
     Identity("tokens", (("global_batch_tokens",), ("steps",))),
-    Identity("tokens", (("tokens_per_s",), ("total_time_s",)), alone="at most"),
-    Identity("tokens", (("tokens_per_s",), ("time_s",))),
-    Identity("tokens", (("tokens_per_s",), ("device_time_s",))),
-    Identity("samples", (("samples_per_s",), SPAN)),
-    Identity("tokens_per_s", (("samples_per_s",), ("seq_len",))),
-    Identity("samples_per_s", (BATCH, ("steps",)), over=SPAN),
-    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), over=SPAN),
-    Identity("device_time_s", (SPAN,), surplus=True),
-    Identity("cost", (("price_per_s",), SPAN), surplus=True),
-    Identity("cost", (("price_per_s",), ("device_time_s",)), surplus=True),
+    Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
+    Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),
+    Identity("tokens", (("tokens_per_s",), ("device_time_s",)), "less"),
+    Identity("samples", (("samples_per_s",), SPAN), "less"),
+    Identity("steps", (("steps_per_s",), SPAN), "less"),
+    Identity("tokens_per_s", (("samples_per_s",), ("seq_len",)), "less"),
+    Identity("samples_per_s", (BATCH, ("steps",)), "more", over=SPAN),
+    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), "more", over=SPAN),
+    Identity("device_time_s", (SPAN,), "more"),
+    Identity("cost", (("price_per_s",), SPAN), "more"),
+    Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
     Identity("energy_j", (("power_w",), SPAN), apart=2 * OTHER_PEAK),
     Identity("energy_j", (("power_w",), ("device_time_s",)), apart=2 * OTHER_PEAK),
 )
@@ -227,6 +229,17 @@ class Product:
     devices: int | None
     readings: dict[bool, PrintedInterval]
     is_own: bool
+
+    def value(self, whole: bool) -> float:
+        """The product, with (`whole`) or without the devices, of the figures as they are printed."""
+        factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
+        return factors / (self.over.value if self.over else 1.0)
+
+    def is_computed(self, whole: bool) -> bool:
+        """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
+        apart = max(self.result.resolution, COMPUTED * self.result.value)
+        precise = self.result.resolution <= 2 * COMPUTED * self.result.value
+        return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
 
     @property
     def fitting(self) -> set[bool]:
@@ -258,9 +271,7 @@ class Product:
         if self.over:
             terms += f" / {printed(self.over)}"
         stated, unit = _number_and_unit(self.result)
-        product = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
-        product /= self.over.value if self.over else 1.0
-        right = number(stated * product / self.result.value, 4)
+        right = number(stated * self.value(whole) / self.result.value, 4)
         fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
         verb = "are" if self.result.kind in COUNTED else "is"
         return f"{terms} = {right}{unit}, given {verb} {printed(self.result)}{fits}"
@@ -276,8 +287,12 @@ def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[P
         if p.breaks(identity.alone):
             yield p, p.sentence(max(p.readings), fits)
         elif fits and p in odd:
-            more = identity.surplus and p.readings[whole].low > 1
-            if fits >= len(odd) if certain and not more else fits >= MOST * len(odd) and fits >= MOST:
+            direction = "more" if p.readings[whole].low > 1 else "less"
+            if identity.innocent == direction:
+                enough = sum(other.is_computed(whole) for other in products) >= MOST * len(odd)
+            else:
+                enough = fits >= len(odd) if certain else fits >= MOST * len(odd)
+            if enough:
                 yield p, p.sentence(whole, fits)
 
 

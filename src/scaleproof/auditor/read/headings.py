@@ -81,8 +81,8 @@ FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
 UNITS_IN_NAMES = re.compile(
-    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
-    r"per_sec|per_s|millis)$",
+    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|"
+    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$",
     re.I,
 )
 LEADING_WORD = re.compile(

@@ -108,14 +108,9 @@ def load_runs(folder: str | Path) -> list[Run]:
     """
     from pathlib import Path
 
-    from scaleproof.ground.errors import UserError
-    from scaleproof.ground.records.run import METRICS, read_run
+    from scaleproof.ground.records.run import read_runs
 
-    files = sorted(Path(folder).rglob(METRICS))
-    folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
-    if not folders:
-        raise UserError(f"{folder}: no run below; a run is a folder with {METRICS}")
-    return [read_run(place) for place in folders]
+    return read_runs(Path(folder))
 
 
 def to_frame(folder: str | Path) -> pd.DataFrame:

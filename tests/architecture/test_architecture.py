@@ -63,6 +63,7 @@ FINDING = {
     "ground/campaign/optimizer.py",
     "ground/campaign/question.py",
     "ground/campaign/repeats.py",
+    "ground/campaign/schema_nodes.py",
     "ground/campaign/shared_jobs.py",
     "ground/campaign/transformers_model.py",
     "driver/cluster/request.py",

@@ -20,7 +20,7 @@ def demo(repository):
 
 def test_every_gauge_has_help_a_type_and_the_figures_of_cells_csv(demo, tmp_path):
     out = tmp_path / "demo.prom"
-    assert scaleproof("export", demo, out, cwd=tmp_path).returncode == 0
+    assert scaleproof("export", "prometheus", demo, out, cwd=tmp_path).returncode == 0
     text = out.read_text()
     assert text.endswith("\n")
     lines = text.splitlines()
@@ -51,6 +51,6 @@ def test_parquet_is_the_frame_of_all_runs(demo, tmp_path):
 
 
 def test_another_ending_is_refused(demo, tmp_path):
-    done = scaleproof("export", demo, "demo.txt", cwd=tmp_path)
+    done = scaleproof("export", "prometheus", demo, "demo.txt", cwd=tmp_path)
     assert done.returncode == 2
     assert "demo.txt must end in .prom" in done.stderr

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import parser
+from scaleproof.cli.audit import _definition
 from scaleproof.ground.campaign.config import Work
+from scaleproof.ground.findings.catalog import pages
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -95,3 +97,18 @@ def test_shells_can_complete_what_shtab_makes_of_the_parser():
             assert is_group or not isinstance(action.choices, dict), (
                 f"{name} {action.dest}: shtab takes a mapping for commands"
             )
+
+
+@pytest.mark.parametrize("word", ["work.global_batch", "margin", "tokens_per_s"])
+def test_a_key_or_a_column_is_explained_without_the_libraries_of_the_audit(word):
+    program = (
+        "import sys; from scaleproof import cli; cli.main(); "
+        "sys.exit(bool({'numpy', 'pydantic', 'scipy', 'pandas'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "explain", word], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout) > 40
+
+
+def test_no_code_hides_behind_a_key_or_a_column():
+    assert not [code for code in pages() if _definition(code)]

@@ -54,6 +54,8 @@ def test_words_of_a_code_may_be_apart(tmp_path):
 def test_words_and_columns_of_a_report_are_explained(tmp_path):
     assert scaleproof("explain", "undecided", cwd=tmp_path).stdout.startswith("The interval of the ratio contains 1")
     assert scaleproof("explain", "vs", "fastest", cwd=tmp_path).stdout.startswith("tokens/s over that of the fastest")
+    over = scaleproof("explain", "fastest", "over", "this", cwd=tmp_path).stdout
+    assert over.startswith("tokens/s of the fastest cell of the same size over that of this one")
     assert scaleproof("explain", "time", "to", "loss", cwd=tmp_path).stdout.startswith("seconds in the window")
     assert scaleproof("explain", "margin", cwd=tmp_path).stdout.startswith("Key of a campaign: By which part a")
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr

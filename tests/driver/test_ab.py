@@ -169,7 +169,7 @@ def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
     ("made", "word", "sentence"),
     [
         (verdict("yes"), "faster", "B is 1.08x faster (tokens/s, 95 % CI 1.050-1.110, n=6, evidence: printed)"),
-        (verdict("no", (0.9, 0.8, 0.95)), "slower", "B is slower: 0.900x the rate of A"),
+        (verdict("no", (0.9, 0.8, 0.95)), "slower", "B is slower: A has 1.11x its rate"),
         (verdict("near", (1.0, 0.99, 1.01)), "same", "B is as fast as A, within 2 %"),
         (verdict("undecided", (1.0, 0.9, 1.1)), "undecided", "cannot tell yet: B runs at 1.00x"),
         (verdict("yes", mismatches=["did-not-train"]), "did-not-train", "did not train: b-n1x1: the loss is 3.1"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option
-from scaleproof.cli.values import count, file_to_read, file_to_write, folder, path
+from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -364,7 +364,7 @@ def add(commands: Group) -> None:
     sub.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     sub.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     sub.add_argument(
-        "--html", type=file_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
+        "--html", type=page_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
     )
 
 

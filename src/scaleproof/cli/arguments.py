@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from scaleproof.cli.values import RESULTS, file_to_read, file_to_write, folder, path, results_folder
+from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
 from scaleproof.ground.errors import nearest, shortened
 
 Group = argparse._SubParsersAction
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
         """Add an argument as ArgumentParser does; shells complete the names of files, where it takes one."""
         action = super().add_argument(*names, **options)
-        if action.type in (path, folder, file_to_read, file_to_write, results_folder):
+        if action.type in (path, folder, file_to_read, page_to_write, chart_to_write, results_folder):
             action.complete = OF_FILES  # type: ignore[attr-defined]  # shtab's own attribute
         return action
 

@@ -1,6 +1,7 @@
 """Is it true? The audit of any results, ours or anybody's, and what its findings mean."""
 
 import argparse
+import json
 import re
 import shutil
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_write, path, url
+from scaleproof.cli.values import page_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def explain(args: argparse.Namespace) -> None:
     """
     from scaleproof.ground.words import meaning, words
 
-    text = meaning(" ".join(args.code))
+    phrase = " ".join(args.code)
+    text = meaning(phrase) or (phrase and _definition(phrase))
     if text and not args.all:
         print(textwrap.fill(text, 120))
         return
@@ -132,8 +134,6 @@ def explain(args: argparse.Namespace) -> None:
         print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(words())}.", 120))
     elif code in pages():
         print(page_text(code))
-    elif definition := _definition(" ".join(args.code)):
-        print(textwrap.fill(definition, 120))
     else:
         known = nearest(code, [*pages(), *words(), *COLUMNS])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
@@ -147,14 +147,15 @@ def _definition(text: str) -> str | None:
         headings = (column.name, column.heading.removesuffix(INTERVAL).partition(" (")[0].lower())
         if text.lower() in headings and column.definition:
             return f"{column.definition}{f' ({column.unit})' if column.unit else ''}"
-    return _key_of_campaign(re.sub(r"\W", "_", text.lower()))
+    return _key_of_campaign(re.sub(r"\W", "_", text.lower().rpartition(".")[2]))
 
 
 def _key_of_campaign(name: str) -> str | None:
-    """What a key of campaign files means, such as margin; None where there is no such key."""
-    from scaleproof.ground.campaign.config import Campaign
+    """What a key of campaign files means, such as margin; None where there is no such key.
 
-    schema = Campaign.model_json_schema()
+    Read from the schema as a file: making it of the models would take a second.
+    """
+    schema = json.loads((Path(__file__).parents[1] / "workflow_files/config/campaign.schema.json").read_text())
     keys = [section.get("properties", {}) for section in (schema, *schema["$defs"].values())]
     entry: dict[str, Any] = next((of_section[name] for of_section in keys if name in of_section), {})
     return f"Key of a campaign: {entry['description']}" if "description" in entry else None
@@ -198,7 +199,7 @@ def add(commands: Group) -> None:
     sub.add_argument("--allow-empty", action="store_true", help=text)
     text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
     sub.add_argument("--notes", action="store_true", help=text)
-    sub.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page as well")
+    sub.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
     sub.add_argument("--link", type=url, metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):

@@ -1,16 +1,23 @@
-"""`scaleproof export`: results for programs that watch them."""
+"""`scaleproof export`: results for programs that watch them, written after the runs."""
 
 import argparse
+import shutil
 from functools import partial
 
-from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_write, path
+from scaleproof.cli.arguments import Group, command, subcommands
+from scaleproof.cli.values import file_to_write, new_folder, path
 from scaleproof.ground.errors import UserError
 
 SUFFIX = ".prom"  # the only one that a node exporter reads
+# Tracker -> what it is called, and how one looks at what was written.
+LOOK = {
+    "tensorboard": ("event files of TensorBoard", "tensorboard --logdir {out}"),
+    "wandb": ("offline runs of Weights & Biases", "wandb sync {out}/wandb/offline-run-*"),
+    "mlflow": ("a file store of MLflow", "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {out}"),
+}
 
 
-def export(args: argparse.Namespace) -> None:
+def prometheus(args: argparse.Namespace) -> None:
     """Write the cells of a campaign for Prometheus. Raises UserError for a file that its exporter would not read."""
     from scaleproof.conclude.report.prometheus import prometheus
     from scaleproof.conclude.report.read_results import read_inputs
@@ -22,9 +29,35 @@ def export(args: argparse.Namespace) -> None:
     write_atomic(args.out, prometheus(report.campaign, cells))
 
 
+def to_tracker(args: argparse.Namespace) -> None:
+    """Write all runs of a campaign, those of its A/B comparisons too, for an experiment tracker; all or nothing."""
+    from scaleproof.conclude.report.read_results import read_inputs
+    from scaleproof.conclude.report.trackers import TRACKERS, tracked
+    from scaleproof.ground.records.run import read_runs
+
+    _, cells, report = read_inputs(args.results)
+    runs = tracked(read_runs(args.results), args.results)
+    was_there = args.out.exists()
+    try:
+        TRACKERS[args.tracker](report.campaign, runs, cells, args.out)
+    except BaseException:
+        shutil.rmtree(args.out, ignore_errors=True)  # it was empty, and a part of the runs would look like all
+        if was_there:
+            args.out.mkdir()
+        raise
+    print(f"{len(runs)} runs in {args.out}; next: {LOOK[args.tracker][1].format(out=args.out)}")
+
+
 def add(commands: Group) -> None:
     """Add the command `export` to `commands`."""
+    group = subcommands(commands, "export", "results for Prometheus, TensorBoard, Weights & Biases or MLflow")
     doc = "write all cells as gauges of Prometheus, for the textfile collector of a node exporter"
-    parser = command(commands, "export", export, doc, "scaleproof export results/demo demo.prom")
+    parser = command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     parser.add_argument("out", type=partial(file_to_write, replaced=(SUFFIX,)), metavar="FILE.prom", help="a file")
+    for tracker, (what, _) in LOOK.items():
+        doc = f"write all runs as {what}: loss, time and rate of every step, final figures, settings, and all cells"
+        parser = command(group, tracker, to_tracker, doc, f"scaleproof export {tracker} results/demo {tracker}-demo")
+        parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+        parser.add_argument("out", type=new_folder, metavar="FOLDER", help="a folder that is new or empty")
+        parser.set_defaults(tracker=tracker)

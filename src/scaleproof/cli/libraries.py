@@ -18,10 +18,12 @@ PACKAGES = {
     "PIL": "pillow",
     "pynvml": "nvidia-ml-py",
     "dateutil": "python-dateutil",
+    "mlflow": "mlflow-skinny",
 }
 NAME = re.compile(r"[\w.-]+")  # of a package, as a requirement begins
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
+ALONE = ("tensorboard", "wandb", "mlflow")  # extras that the environment of a clone lacks
 
 
 def unusable_library(error: BaseException) -> str | None:
@@ -84,6 +86,8 @@ def _cure(name: str, absent: bool) -> str:
         return f"Install all libraries again: {IN_CLONE}"
     requirement, _, marker = lines[0].partition(";")
     extra = EXTRA.search(marker)
+    if absent and extra and extra[1] in ALONE:
+        return f'Install it: pip install "{requirement.strip()}"'
     if absent and extra:
         return f"Install it: pip install '{PACKAGE}[{extra[1]}]'; in a clone of the repository: {IN_CLONE}"
     return f'Install it: pip install --force-reinstall "{requirement.strip()}"; or all libraries: {IN_CLONE}'

@@ -78,7 +78,7 @@ def file_to_read(text: str) -> Path:
     return place
 
 
-def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> Path:
+def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     """Return `text` as the path of a file to write, in a folder that is there, so that a typo makes none.
 
     A file that is there may be the only copy: it is replaced only if its name ends in one of `replaced`, as what is
@@ -100,6 +100,16 @@ def file_to_write(text: str, replaced: tuple[str, ...] = (".html", ".svg")) -> P
     return place
 
 
+def page_to_write(text: str) -> Path:
+    """A page to write."""
+    return file_to_write(text, (".html",))
+
+
+def chart_to_write(text: str) -> Path:
+    """A chart to write."""
+    return file_to_write(text, (".svg",))
+
+
 def record_to_write(text: str) -> Path:
     """A JSON file to write."""
     return file_to_write(text, (".json",))
@@ -112,6 +122,14 @@ def folder_to_write(text: str) -> Path:
         what = path_fault(place) or " is a file"
         raise argparse.ArgumentTypeError(f'"{place}"{what}; give a folder, which is made where there is none')
     _check_parent(place)
+    return place
+
+
+def new_folder(text: str) -> Path:
+    """Return `text` as a folder to write that has nothing in it. Raises ArgumentTypeError."""
+    place = folder_to_write(text)
+    if place.is_dir() and any(place.iterdir()):
+        raise argparse.ArgumentTypeError(f'"{place}" is not empty; give a new folder')
     return place
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import file_to_read, file_to_write, folder_to_write, path, text
+from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, text
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def add(commands: Group) -> None:
     guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
     guard.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
-    guard.add_argument("--chart", type=file_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
+    guard.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scaleproof index")
     listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")

@@ -13,6 +13,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import integer, size
 from scaleproof.ground.records.evidence import MEANING
+from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 
@@ -140,7 +141,7 @@ def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     cells_by_reason = defaultdict(list)
     for cell in loaded.cells:
         geometry, execution = cell.execution.geometry, cell.execution
-        if reason := unsupported_reason(cell, gpus):
+        if reason := unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words)):
             cells_by_reason[reason].append(cell.slug)
         elif not gpus and geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell.slug)

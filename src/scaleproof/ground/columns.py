@@ -7,10 +7,12 @@ import math
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scaleproof.ground.number_format import estimate, number
-from scaleproof.ground.records.result_file import Estimated
+
+if TYPE_CHECKING:  # with it come numpy and scipy
+    from scaleproof.ground.records.result_file import Estimated
 
 # configured: says nothing in a table where it never changes; learnt: of losses; note: beside the figures.
 Group = Literal["cell", "configured", "rate", "figure", "ratio", "learnt", "note"]
@@ -60,7 +62,7 @@ class Column:
         """A stored figure as it is printed."""
         return number(None if value is None else value * self.factor, self.digits)
 
-    def estimate(self, interval: Estimated | None) -> str:
+    def estimate(self, interval: "Estimated | None") -> str:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
@@ -188,10 +190,10 @@ _ENTRIES = (
     _figure("data_wait_share", "", "", "part of a step that waits for its samples"),
     # Ratios.
     _ratio(
-        "relative_to_fastest",
-        "vs fastest",
-        "tokens/s over that of the fastest cell of the same size; simultaneous 95 % intervals of all pairs of that "
-        "size, with their ratios to one device",
+        "fastest_over",
+        "fastest over this",
+        "tokens/s of the fastest cell of the same size over that of this one; simultaneous 95 % intervals of all pairs "
+        "of that size, with their ratios to one device",
     ),
     _ratio(
         "speedup",
@@ -206,8 +208,8 @@ _ENTRIES = (
         "speedup_vs_best_single",
         "vs fastest 1-device",
         "tokens/s over that of the fastest cell with one device that does the same work (batch, model, data) with the "
-        "same settings, strategy apart; intervals hold together with those of vs fastest; of the only cell of its size "
-        "a single one, as that of the speed-up",
+        "same settings, strategy apart; intervals hold together with those of fastest over this; of the only cell of "
+        "its size a single one, as that of the speed-up",
     ),
     _ratio(
         "speedup_by_job_wall_time",
@@ -328,7 +330,7 @@ CELLS_TABLE = (
     ),
     *("activation_checkpointing", "fused_optimizer", "bucket_elements", "threads_per_device", "seed", "geometry"),
     *("micro_batch", "accumulation", "global_batch", "tokens_per_s", "samples_per_s", "n", "letters", "kind"),
-    *("relative_to_fastest", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
+    *("fastest_over", "speedup", "scaling_efficiency", "speedup_vs_best_single", "tokens_per_s_per_device"),
     *("mfu", "validation_loss", "perplexity", "accuracy", "time_to_loss_s", "target_loss", "step_time_p50_s"),
     *("step_time_p95_s", "state_bytes", "state_bytes_predicted", "max_cuda_mem_allocated_bytes", "joules_per_token"),
     *("startup_s", "findings"),

@@ -49,6 +49,9 @@ ANSWERS: Words = {
     "rehearsal": "A campaign in small: every cell once, tiny shapes, few steps. Its rates mean nothing.",
     "unsigned, signature": "Whether the results carry an SSH signature of who published them (scaleproof publish "
     "--sign); it says who, not that figures are right.",
+    "vs fastest": "tokens/s over that of the fastest cell of the same size, in tables of 0.1; now fastest over this.",
+    "none, recommended: none": "No cell is recommended: none is shown to be as fast as the others within the margin of "
+    "the campaign, or none beats one device. The report says why beside it, and under Next what would decide it.",
     "pays off": "Shown to be faster than one device that does the same work.",
     "bus bandwidth": "Bytes that a collective moves through each link, over its time: comparable with the link's own "
     "figure, whatever the number of ranks (nccl-tests).",

@@ -1,3 +1,15 @@
 """What happens on devices: corpora, models, strategies, the trainer and its launch, traces, the doctor."""
 
-__all__ = ["corpus", "doctor", "launch", "machine", "model", "reference", "strategy", "trace", "trainer", "watch"]
+__all__ = [
+    "command",
+    "corpus",
+    "doctor",
+    "launch",
+    "machine",
+    "model",
+    "reference",
+    "strategy",
+    "trace",
+    "trainer",
+    "watch",
+]

@@ -85,5 +85,5 @@ def _verdict(claim: Claim) -> str:
         }
         return patterns.get(word, "No clear ")
     if kind == "pairs":
-        return rf"{subject} is {word} than {base}: " if word in ("faster", "slower") else "No clear winner yet: "
+        return rf"{subject} is {word} than {base}[:,] " if word in ("faster", "slower") else "No clear winner yet: "
     return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")

@@ -291,8 +291,8 @@ def _states(printed: str, claim: Claim) -> bool:
         if value is None:
             continue
         forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
-        if claim["kind"] == "ratio" and value:
-            forms.append(1 / value)  # the fastest over the cell
+        if value and (claim["kind"] == "ratio" or _is_slower(claim)):
+            forms.append(1 / value)  # the faster over the slower
         if any(stands_for(printed, form) for form in forms):
             return True
         if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:
@@ -300,18 +300,25 @@ def _states(printed: str, claim: Claim) -> bool:
     return bool(claim.get("margin")) and stands_for(printed, 100 * claim["margin"])
 
 
+def _is_slower(claim: Claim) -> bool:
+    """Return whether a claim of two cells is that the first is the slower one."""
+    return (claim["kind"], claim["word"]) in (("pairs", "slower"), ("question", "no"))
+
+
 def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
     """Yield where the ratio, or the interval, that stands behind the name of a cell is not that of its claim."""
-    if claim["kind"] not in ("ratio", "one-device"):
+    if claim["kind"] not in ("ratio", "one-device") and not _is_slower(claim):
         return
     name = re.escape(claim["subject"])
     figure = claim["figure"] or ()
     start = rf"(?<![\w-]){name} at ([\d.,]+)x"
-    if claim["kind"] == "ratio":  # stated as that of the fastest cell over it
+    if claim["kind"] != "one-device":  # stated as that of the faster cell over it
         start = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"
+        if _is_slower(claim):
+            start = r", which has ([\d.,]+)x its [\w/]+"
         value, low, high = figure or (None, None, None)
         figure = tuple(bound and 1 / bound for bound in (value, high, low))
-    match = re.search(rf"{start}(?: \(([\d.,]+)-([\d.,]+)\))?", text)
+    match = re.search(rf"{start}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
     for printed, value in zip(stated, figure, strict=False):
         if printed and (value is None or not stands_for(printed, value)):

@@ -163,6 +163,7 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
         for name in comparable(ranking):
             if name != first:
                 bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
+                bounds[f"cells/{name}/fastest_over"] = family.bounds(first, name) if family else None
     for series in report["series"]:
         base = series["baseline"]
         for point in series["runs"].values():

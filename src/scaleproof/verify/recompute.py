@@ -287,6 +287,7 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
             cell = entry["cell"]
             if entry["relative_to_fastest"] and cell in groups and fastest in groups:
                 ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
+                ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
     for series in report["series"]:
         for point in series["runs"].values():
             cell, base = point["cell"], series["baseline"]

@@ -36,7 +36,7 @@ MEANT = [
     ("work: {schedule: {type: cosine}}", 'Did you mean "name"?'),
     ("resources: {cpus-per-task: 8}", 'Did you mean "cpus_per_device"?'),
     ("workload: {tokenizer: bpe2048}", 'Did you mean "bpe-2048"?'),
-    ("workload: {corpus: notes/my.txt}", "Name of a corpus in config/corpora.yaml."),
+    ("workload: {corpus: notes/my.txt}", "is a row of config/corpora.yaml (docs/corpora.md): my: {"),
     (
         "workload: {corpus: allenai/c4}",
         "and here corpus: c4. scaleproof corpus check c4 asks the hub",
@@ -68,7 +68,15 @@ MEANT = [
     ("execution: {geometry: {nodes: 1, devices: 2}}", "nodes x devices of each"),
     ("workload: {{ model }}", "a key must be a word"),
     ("margin: 100 %", "a percentage below 100 %"),
-    ("work: {optimizer: {learning_rate: '0,001'}}", "allowed: a number >"),
+    ("work: {optimizer: {learning_rate: '0,001'}}", "allowed: a number > 0 and <= 1000. Write 0.001."),
+    ("work: {steps: '1,000'}", "Write 1000."),
+    ("execution: {compile: on}", "reduce-overhead. Write true."),
+    ("execution: {compile: off}", "reduce-overhead. Write false."),
+    ("vary: {geometry: [0x2]}", 'cannot be "0x2"; allowed: nodes x devices'),
+    (
+        "workload: {corpus: data/my notes.txt}",
+        "my-notes: {source: text, files: [data/my notes.txt]}; then corpus: my-notes.",
+    ),
     ("resources: {time_limit: 0}", "a number > 0 and <= 1000000 (minutes)"),
     ("n_runs: 3", 'Did you mean "repeats"?'),
     ("resources: {memory: 8}", 'Did you mean "memory_per_device"?'),
@@ -141,6 +149,9 @@ def test_a_fault_of_the_notation_is_said_in_words(tmp_path, repository, text, hi
         "work: {optimizer: {betas: 0.9}}",  # [0.9] would be wrong as well
         "resources: {time_limit: 0}",
         "work: {steps: many}",
+        "work: {steps: '0,5'}",
+        "execution: {compile: maybe}",
+        "work: {seed: on}",
         "work: {optimizer: {weight_decay: -0.1}}",
         "work: {optimizer: {betas: {b1: 0.9}}}",
         "work: {global_batch: 0}",
@@ -189,6 +200,24 @@ def test_cells_that_cannot_run_are_said_by_validate(tmp_path, repository):
     done = scaleproof("campaign", "validate", path, cwd=repository)
     assert done.returncode == 0
     assert "single is one device without a wrapper; 1x2 has 2: single-n1x2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "absent"),
+    [
+        ("./mine.sh", "./mine.sh: there is no such program here: n1x1, n1x2"),
+        ("python mine.py", "mine.py: there is no such file in"),
+        ("python -c pass", ""),
+    ],
+)
+def test_a_program_that_is_not_there_is_said_by_validate(tmp_path, repository, command, absent):
+    path = tmp_path / "mine.yaml"
+    work = "work: {steps: 8, warmup_steps: 3, global_batch: 8}\nvary: {geometry: [1x1, 1x2]}\n"
+    path.write_text(f"title: T\nworkload:\n  command: {command} {{steps}}\n{work}")
+    done = scaleproof("campaign", "validate", path, cwd=repository)
+    assert done.returncode == 0, done.stderr
+    assert absent in done.stdout
+    assert ("no such" in done.stdout) == bool(absent)
 
 
 ROWS = {

@@ -16,4 +16,5 @@ __all__ = [
     "read_results",
     "sentences",
     "tables",
+    "trackers",
 ]

@@ -12,6 +12,11 @@ GROUPS = ("rate", "figure", "ratio", "learnt")  # of columns that are measured
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
+def is_measured(name: str) -> bool:
+    """Return whether the column of this name, of runs.csv or cells.csv, holds a figure that was measured."""
+    return name in COLUMNS and COLUMNS[name].group in GROUPS and not COLUMNS[name].is_text
+
+
 def prometheus(campaign: str, cells: pd.DataFrame) -> str:
     """Return every measured column of `cells` (cells.csv) as a gauge, with the bounds of its interval as two more.
 
@@ -20,7 +25,7 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
     rows = records(cells)
     lines: list[str] = []
     for column in COLUMNS.values():
-        if column.group not in GROUPS or column.is_text:
+        if not is_measured(column.name):
             continue
         bounds = ((f"{column.name}_low", "lower bound: "), (f"{column.name}_high", "upper bound: "))
         for name, what in ((column.name, ""), *bounds):

@@ -14,9 +14,9 @@ from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.hub_names import HUB_NAME
+from scaleproof.ground.campaign.schema_nodes import Schema, alternatives, choices_at, node_at, properties_at
 from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
 
-Schema = dict[str, Any]  # JSON schema, or a part of it
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
@@ -38,6 +38,10 @@ PATTERNS = {
     GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
+DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+FILE = re.compile(r"^[./~]|\\|\.(?:txt|md|jsonl?|csv|parquet|gz|zst)$")  # how a path begins or ends
+TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
 OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
 LIMITS = (
     ("minimum", ">=", operator.ge),
@@ -113,7 +117,7 @@ def dotted(place: Place) -> str:
 
 def sections_of(schema: Schema) -> list[str]:
     """The keys at the top of a file."""
-    return list(_properties(schema, ()))
+    return list(properties_at(schema, ()))
 
 
 def _place(loc: Place, data: Any) -> Place:
@@ -129,7 +133,7 @@ def _place(loc: Place, data: Any) -> Place:
 
 def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
     """Whether the key at `place`, which one alternative of a union does not know, is a key of another one."""
-    return error["type"] == "extra_forbidden" and bool(place) and place[-1] in _properties(schema, place[:-1])
+    return error["type"] == "extra_forbidden" and bool(place) and place[-1] in properties_at(schema, place[:-1])
 
 
 def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
@@ -138,7 +142,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
     if error["type"] == "missing":
         return f"{at}{_missing(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
-        known = list(_properties(schema, place[:-1]))
+        known = list(properties_at(schema, place[:-1]))
         if known:
             hint = _hint(place, known, schema)
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
@@ -170,12 +174,12 @@ def nearest_valid_name(text: str) -> str:
 def _missing(place: Place, name: Any, schema: Schema) -> str:
     """What to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
-        items = _alternatives(_node(schema, place), schema)
+        items = alternatives(node_at(schema, place), schema)
         number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
     whole = place if place[-1:] == (name,) else (*place, name)
-    node = _node(schema, whole)
-    if _choices(node, schema):
+    node = node_at(schema, whole)
+    if choices_at(node, schema):
         return f"{dotted(whole)} is missing; allowed: {_allowed(node, schema)}"
     about = node.get("description")
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
@@ -193,7 +197,7 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     """
     name = str(place[-1])
     # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
-    axes = set(_properties(schema, ("vary",))) & set(_properties(schema, (name,)))
+    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
     if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
@@ -208,72 +212,20 @@ def _elsewhere(name: str, schema: Schema, depth: int) -> str:
     waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
         section = waiting.pop(0)
-        keys = _properties(schema, section)
+        keys = properties_at(schema, section)
         if section and name in keys and section[0] not in OF_CELLS[1:]:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < depth]
     places = [place for place in places if place != "vary"] or places
-    if not places and depth > 1 and name in _properties(schema, ("compare", 0)):
+    if not places and depth > 1 and name in properties_at(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
-def _resolve(node: Schema, schema: Schema) -> Schema:
-    """A node with the definition that its `$ref` names."""
-    while "$ref" in node:
-        name = node["$ref"].rsplit("/", 1)[1]
-        node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
-    return node
-
-
-def _alternatives(node: Schema, schema: Schema) -> list[Schema]:
-    """What a value may be: the members of a union, those of unions in it among them; else the node alone."""
-    node = _resolve(node, schema)
-    if "anyOf" not in node:
-        return [node]
-    return [alternative for member in node["anyOf"] for alternative in _alternatives(member, schema)]
-
-
-def _node(schema: Schema, place: Place) -> Schema:
-    """The schema of a place in the file; empty if it has none."""
-    node = schema
-    for step in place:
-        inner: Schema = {}
-        for option in _alternatives(node, schema):
-            if isinstance(step, int):
-                prefix = option.get("prefixItems", [])  # of a tuple: a schema for each place
-                inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
-            else:
-                named = option.get("properties", {}).get(step)
-                # schemas of keys that are not declared; `additionalProperties` may be a bool
-                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
-                inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)
-        node = inner
-    return _resolve(node, schema)
-
-
-def _properties(schema: Schema, place: Place) -> Schema:
-    """The keys that are allowed below a place -> their schemas."""
-    properties: Schema = {}
-    for option in _alternatives(_node(schema, place), schema):
-        properties |= option.get("properties", {})
-    return properties
-
-
-def _choices(node: Schema, schema: Schema) -> list[str]:
-    """The words that are allowed at a node; none where it is not a choice of words."""
-    choices: list[Any] = []
-    for option in _alternatives(node, schema):
-        choices += option.get("enum", [])
-        if "const" in option:
-            choices.append(option["const"])
-    return [choice for choice in choices if isinstance(choice, str)]
-
-
 def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
-    node = _node(schema, place)
-    options = _alternatives(node, schema)
+    node = node_at(schema, place)
+    options = alternatives(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = _one_of_list(value, array, schema) if array else _one_value(place, value, options, schema)
     allowed = _allowed(node, schema)
@@ -284,16 +236,19 @@ def _allowed_at(place: Place, schema: Schema, value: object) -> str:
 
 def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
     """A hint where one value is allowed: the word that a wrong one resembles, or what to write in place of a list."""
-    choices = [word for option in options for word in _choices(option, schema)]
+    choices = [word for option in options for word in choices_at(option, schema)]
     if not isinstance(value, list):
-        return _number_meant(value, options, _node(schema, place).get("unit", "")) or _nearest_word(
-            value, options, choices
+        return (
+            _number_meant(value, options, node_at(schema, place).get("unit", ""))
+            or _truth_meant(value, options)
+            or _own_text(place, value)
+            or _nearest_word(value, options, choices)
         )
     if not value or not all(_fits(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
-    if place[0] in OF_CELLS or place[-1] not in _properties(schema, ("vary",)):
+    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):
         return ""
     listed = shortened(", ".join(map(str, value)), 60)
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
@@ -301,11 +256,32 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
 
 def _number_meant(value: object, options: list[Schema], unit: str) -> str:
     """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
-    match = NUMBER.fullmatch(str(value)) if isinstance(value, str | float) else None
+    text = str(value)
+    if THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    elif DECIMAL.fullmatch(text):
+        text = text.replace(",", ".")
+    match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     number = float(match[1]) if match else math.inf
     if match is None or match[2] not in unit or math.isinf(number) or not _fits(number, options, []):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
+
+
+def _truth_meant(value: object, options: list[Schema]) -> str:
+    """A hint for yes, on and the like, which YAML 1.2 takes for words, with a leading space; else empty."""
+    word = str(value).casefold()
+    takes = any(option.get("type") == "boolean" for option in options)
+    return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""
+
+
+def _own_text(place: Place, value: object) -> str:
+    """A hint for the path of a file as the corpus, with a leading space; else empty."""
+    if place[-1:] != ("corpus",) or not FILE.search(str(value)):
+        return ""
+    name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
+    row = f"{name}: {{source: text, files: [{shortened(value, 60)}]}}"
+    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
 
 
 def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
@@ -326,7 +302,7 @@ def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
     if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
         return ""
     items = array.get("items", {})
-    would_fit = _fits(value, _alternatives(items, schema), _choices(items, schema))
+    would_fit = _fits(value, alternatives(items, schema), choices_at(items, schema))
     return f" Write [{shortened(value, 60)}]." if would_fit else ""
 
 
@@ -351,7 +327,7 @@ def _within(number: float, option: Schema) -> bool:
 def _allowed(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
-    for option in _alternatives(node, schema):
+    for option in alternatives(node, schema):
         words += _words(option, node, schema)
     return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
 

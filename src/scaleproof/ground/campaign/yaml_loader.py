@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarint import HexInt
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
@@ -313,6 +314,8 @@ class _Reader:
             raise self._tagged(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, HexInt) and "geometry" in place:  # 0x2 is no number there
+            return f"0x{value:x}"
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:
                 return float(value) if abs(value) < 1e300 else math.inf  # which no key takes

@@ -184,3 +184,12 @@ def read_run(folder: Path) -> Run:
     if isinstance(metrics, Measured):
         return MeasuredRun(folder, metrics)
     return TimedRun(folder, metrics) if isinstance(metrics, Timed) else Run(folder, metrics)
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """All runs below a folder, by path; those of one allocation where they were copied to. Raises UserError."""
+    files = sorted(folder.rglob(METRICS))
+    folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
+    if not folders:
+        raise UserError(f"{folder}: no run below; a run is a folder with {METRICS}")
+    return [read_run(place) for place in folders]

@@ -113,6 +113,11 @@ class RankedCell(ResultPart):
         assert self.relative_to_fastest is not None, self.cell
         return self.relative_to_fastest
 
+    @property
+    def fastest_over(self) -> Estimated | None:
+        """The rate of the fastest cell relative to its own, as people read it."""
+        return self.relative_to_fastest and self.relative_to_fastest.inverse
+
 
 class Recommendation(ResultPart):
     """Which cell to use, or why none is recommended. Parts: 0.05 is 5 %."""

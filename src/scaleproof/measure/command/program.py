@@ -43,6 +43,16 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def absent_program(words: Sequence[str]) -> str | None:
+    """Why a command cannot be started here: its program, or the script of its Python, is not there; None if it can."""
+    if shutil.which(words[0]) is None:
+        return f"{words[0]}: there is no such program here"
+    script = next(iter(words[1:]), "")
+    if Path(words[0]).name.startswith("python") and script.endswith(".py") and not Path(script).is_file():
+        return f"{script}: there is no such file in {Path.cwd()}"
+    return None
+
+
 def interpreter_of(words: Sequence[str]) -> Path | None:
     """The Python that a command runs: named by it, or in the first line of the script that it starts; None without."""
     program = shutil.which(words[0])

@@ -28,7 +28,7 @@ from scaleproof.measure.command.program import program_of
 from scaleproof.measure.command.watched import watched_figures
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, failed, failure
-from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
 from scaleproof.measure.trainer.request import Request
 
@@ -111,7 +111,7 @@ def _start(
     if nodes and request.cell.execution.geometry.nodes > 1:
         words = [*allocated.srun(request.cell, nodes), *words]
         environment = without_job(environment)  # from which srun would take options
-        remote = Reach(partial(signal_steps, nodes.job))
+        remote = partial(signal_steps, nodes.job)
     try:
         return run_watched(list(words), environment, log, limit, remote=remote)
     except (FileNotFoundError, PermissionError) as error:

@@ -48,24 +48,18 @@ class CommandOutcome:
     arrivals: Sequence[float] = ()  # of each line of its output, seconds since its start
 
 
-@dataclass(frozen=True)
-class Reach:
-    """How to reach the processes of a command that are not its children: on other nodes, or under another parent."""
-
-    signal: Callable[[str], None]  # send all of them a signal, by its name without SIG
-
-
 def run_watched(
     command: list[str],
     env: dict[str, str],
     log: Path,
     limit: float,
     heartbeat: Heartbeat | None = None,
-    remote: Reach | None = None,
+    remote: Callable[[str], None] | None = None,
 ) -> CommandOutcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
-    `heartbeat`: the marks of its ranks, looked at meanwhile; `remote`: reaches processes that are not its children.
+    `heartbeat`: the marks of its ranks, looked at meanwhile. `remote`: sends a signal, by its name without SIG, to all
+    processes that are not its children: on other nodes, or under another parent.
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     received: list[int] = []
@@ -120,28 +114,24 @@ def run_watched(
         if process.poll() is None:
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
             if remote:
-                remote.signal("TERM")
+                remote("TERM")
         _end(process)
         if remote:
-            remote.signal("KILL")
+            remote("KILL")
         copier.join(GRACE)
         for number, handler in previous.items():
             signal.signal(number, handler)
-    steps = heartbeat.steps if heartbeat else 1
-    window_s = heartbeat.window_s if heartbeat else None
-    resolution_s = max(POLL, heartbeat.longest_s) if heartbeat else POLL
-    memory_kills = _memory_kills() - kills_before
     return CommandOutcome(
         exit_code=process.returncode,
         timed_out=timed_out,
         tail=lines,
         hung=hung,
         behind=behind,
-        steps=steps,
-        memory_kills=memory_kills,
+        steps=heartbeat.steps if heartbeat else 1,
+        memory_kills=_memory_kills() - kills_before,
         ranks_s=ended - began,
-        window_s=window_s,
-        resolution_s=resolution_s,
+        window_s=heartbeat.window_s if heartbeat else None,
+        resolution_s=max(POLL, heartbeat.longest_s) if heartbeat else POLL,
         arrivals=[moment - began for moment in arrivals],
     )
 
@@ -173,10 +163,10 @@ def _copy(
                 print(clean, flush=True)
 
 
-def _ask_for_stacks(process: subprocess.Popen, remote: Reach | None) -> None:
+def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | None) -> None:
     """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
     if remote:
-        remote.signal("USR1")
+        remote("USR1")
     else:
         launcher = psutil.Process(process.pid)
         # A client of the fork server has no children and passes the signal on.

@@ -164,8 +164,10 @@ def test_the_ratio_to_the_fastest_of_its_size_stands_in_the_row(tmp_path):
     results = Results(tmp_path, runs)
     text = (results.tables() / "scaling.md").read_text()
     ratio = results.report.ranking[0].cells[1].relative_to_fastest
+    assert "| fastest over this [95 %] " in text
     assert "| 1 (highest) " in text
-    assert f"| {estimate(ratio)} " in text
+    assert f"| {estimate(ratio.inverse)} " in text
+    assert f"| {estimate(ratio)} " not in text
 
 
 def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):

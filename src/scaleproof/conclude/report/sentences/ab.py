@@ -79,14 +79,15 @@ def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: flo
     """Return the verdict where both commands have rates. `difference`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
-    bounds = "no interval" if ratio.low is None else f"95 % CI {number(ratio.low, 4)}-{number(ratio.high, 4)}"
+    stated = ratio.inverse if question.status == "no" else ratio  # what is decided, by a ratio above 1
+    bounds = "no interval" if stated.low is None else f"95 % CI {number(stated.low, 4)}-{number(stated.high, 4)}"
     basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"
     word: Word = "undecided"
     text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"
     if question.status == "yes":
         word, text = "faster", f"B is {number(ratio.value)}x faster"
     elif question.status == "no":
-        word, text = "slower", f"B is slower: {number(ratio.value)}x the rate of A"
+        word, text = "slower", f"B is slower: A has {number(stated.value)}x its rate"
     elif question.status == "near":
         word, text = "same", f"B is as fast as A, within {percent(difference)}"
     return AbVerdict(

@@ -20,10 +20,10 @@ def runs_text(*counts: int) -> str:
 def ratio_sentence(
     subject: str, base: str, value: float, low: float | None, high: float | None, n: str, unit: str = "tokens/s"
 ) -> str:
-    """Return a sentence on the ratio of `subject` to `base`, with its 95 % interval where there is one.
+    """Return a sentence on the ratio `value` of `subject` to `base`, with its 95 % interval where there is one.
 
-    The ratio is that of the subject to the base whatever the outcome, so that nobody has to invert it. `n`: runs, as
-    text. `unit`: of what is divided.
+    What is decided is said by a ratio above 1, so that nobody has to invert it. `n`: runs, as text; `unit`: of what is
+    divided.
     """
     if low is None or high is None:
         return (
@@ -34,7 +34,8 @@ def ratio_sentence(
         return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
     if value > 1:
         return f"{subject} is faster than {base}: {number(value)}x its {unit} ({interval})."
-    return f"{subject} is slower than {base}: {number(value)}x its {unit} ({interval})."
+    interval = interval_text(1 / high, 1 / low, n)
+    return f"{subject} is slower than {base}, which has {number(1 / value)}x its {unit} ({interval})."
 
 
 def compared_sentence(compared: "Compared") -> str:

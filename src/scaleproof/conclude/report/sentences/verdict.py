@@ -36,7 +36,8 @@ def verdict_on(
         return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ()
     ratio = f"{number(claim.ratio.value)}x"
     if claim.word in ("faster", "slower"):
-        return f"{claim.subject} is {claim.word} than {claim.baseline}: {ratio} its tokens/s", True, (claim,)
+        by = f": {ratio}" if claim.word == "faster" else f", which has {number(claim.ratio.inverse.value)}x"
+        return f"{claim.subject} is {claim.word} than {claim.baseline}{by} its tokens/s", True, (claim,)
     text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
     return text, False, (claim,)
 
@@ -56,7 +57,8 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
         return f"Yes: {subject} is {relation} than {base}: {ratio}", True
     if claim.word == "no":
         if question.not_slower_than:
-            return f"No: {subject} is more than {by} slower than {base}: {ratio}", True
+            inverse = f"{number(claim.ratio.inverse.value)}x its tokens/s"
+            return f"No: {subject} is more than {by} slower than {base}, which has {inverse}", True
         aim = f" by {by}" if question.by else ""
         return f"No: {subject} is not faster than {base}{aim}: {ratio}", True
     if claim.word == "near":

@@ -36,7 +36,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         row["baseline"] = series.baseline if series and series.kind else None
         row["best_single"] = point.best_single if point else None
         for name in (column.name for column in RATIOS):
-            holder = entry if name == "relative_to_fastest" else point
+            holder = entry if name == "fastest_over" else point
             ratio = holder.figure(name) if holder else None
             row |= figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
         row["letters"] = entry.letters if entry else None
@@ -86,7 +86,7 @@ def _measured(row: dict[str, Any]) -> dict[str, str]:
         name = column.name
         text[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
     if row["is_fastest"]:
-        text["relative_to_fastest"] = "1 (highest)"
+        text["fastest_over"] = "1 (highest)"
     for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
         baseline, fields = row["baseline"], row["incomparable"]
         if name == "speedup_vs_best_single":
@@ -188,7 +188,7 @@ def _note(report: ScalingReport) -> str:
         "tokens over all time of the windows. Time to loss: seconds in the window until the smoothed training loss "
         "falls to the target loss; validation follows the window. –: unknown, does not apply, or too few steps "
         "(p95 needs 20). Group: of the cells of one size, those that share a letter cannot be told apart, with 95 % "
-        "for all pairs of a size together, each size for itself (3 repeats or more). Vs fastest: relative to the "
-        "fastest cell of that size, with these intervals; vs fastest 1-device: in one family with them, so that both "
-        "hold together."
+        "for all pairs of a size together, each size for itself (3 repeats or more). Fastest over this: the rate of "
+        "the fastest cell of that size over this one's, with these intervals; vs fastest 1-device: in one family with "
+        "them, so that both hold together."
     )

@@ -1,0 +1,188 @@
+"""The runs of a campaign for experiment trackers: TensorBoard, Weights & Biases and MLflow, by their own libraries.
+
+A library is imported when it is asked for. Names are those of runs.csv; the figures of a whole run begin with `run/`.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
+from scaleproof.conclude.report.prometheus import is_measured
+from scaleproof.conclude.report.read_results import records
+from scaleproof.ground.records.run import Run
+
+CELLS = "cells"  # the name of the campaign's table
+MOST_AT_ONCE = 1000  # metrics in one call of MLflow
+
+
+@dataclass(frozen=True)
+class Point:
+    """A step of a run: its number, seconds from the begin of the window to its end, and its figures."""
+
+    step: int
+    seconds: float
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """One run: what is known of it before it runs (`settings`), its final `figures`, and its steps."""
+
+    name: str
+    cell: str
+    ok: bool
+    began: float  # seconds since 1970
+    seconds: float  # of the whole run
+    settings: dict[str, Any]
+    figures: dict[str, float]
+    points: list[Point]
+
+    @property
+    def last_step(self) -> int:
+        """The step to which the figures of the whole run belong."""
+        return self.points[-1].step if self.points else 0
+
+
+Write = Callable[[str, Sequence[Tracked], pd.DataFrame, Path], None]
+
+
+def tracked(runs: Sequence[Run], folder: Path) -> list[Tracked]:
+    """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
+    tracked_runs = []
+    for run, row in zip(runs, records(with_pairs(runs_table(runs))), strict=True):
+        known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
+        place = run.folder.relative_to(folder)
+        tracked_runs.append(
+            Tracked(
+                name=str(place.relative_to("runs") if place.is_relative_to("runs") else place),
+                cell=run.metrics.cell,
+                ok=run.ok,
+                began=datetime.fromisoformat(run.metrics.timestamp_utc).timestamp(),
+                seconds=run.metrics.total_wall_time_s or 0.0,
+                settings={name: value for name, value in known.items() if not is_measured(name)},
+                figures={f"run/{name}": float(value) for name, value in known.items() if is_measured(name)},
+                points=list(_points(run)) if "steps" in known else [],
+            )
+        )
+    return tracked_runs
+
+
+def _points(run: Run) -> Iterator[Point]:
+    """Yield the steps of a run; those of warm-up have a loss alone, since only the window is timed."""
+    window, losses = run.window, run.losses.tolist()
+    n_warmup = len(losses) - len(run.elapsed)
+    for step, loss in enumerate(losses[:n_warmup]):
+        yield Point(step, 0.0, {"loss": loss})
+    columns = (window["step_time_s"], window["tokens"] / window["step_time_s"], run.elapsed)
+    rows = zip(*(column.tolist() for column in columns), losses[n_warmup:], strict=True)
+    for step, (seconds, rate, elapsed, loss) in enumerate(rows, start=n_warmup):
+        yield Point(step, elapsed, {"loss": loss, "step_time_s": seconds, "tokens_per_s": rate})
+
+
+def tensorboard(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+    """Write event files: scalars and hyperparameters of each run, and the table of cells as a text."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+    from tensorboard.plugins.hparams.summary_v2 import HParam, Metric, hparams_config_pb, hparams_pb
+    from tensorboard.plugins.text.metadata import create_summary_metadata
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    def write(folder: Path, *events: Event) -> None:
+        writer = EventFileWriter(str(folder))
+        for event in events:
+            writer.add_event(event)
+        writer.close()
+
+    def scalars(time: float, step: int, figures: dict[str, float]) -> Event:
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        return Event(wall_time=time, step=step, summary=Summary(value=values))
+
+    for run in runs:
+        settings = {
+            name: value if isinstance(value, bool | int | float) else str(value) for name, value in run.settings.items()
+        }
+        write(
+            out / run.name,
+            Event(wall_time=run.began, summary=hparams_pb(settings, run.name, run.began)),
+            *(scalars(run.began + point.seconds, point.step, point.figures) for point in run.points),
+            scalars(run.began + run.seconds, run.last_step, run.figures),
+        )
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    figures = dict.fromkeys(name for run in runs for name in run.figures)
+    config = hparams_config_pb([HParam(name) for name in names], [Metric(tag=name) for name in figures])
+    table = cells.dropna(axis="columns", how="all").to_markdown(index=False)
+    text = Summary.Value(
+        tag=CELLS,
+        metadata=create_summary_metadata(f"all cells of {campaign}", ""),
+        tensor=TensorProto(dtype=DT_STRING, string_val=[table.encode()]),
+    )
+    began = min(run.began for run in runs)
+    write(out, Event(wall_time=began, summary=config), Event(wall_time=began, summary=Summary(value=[text])))
+
+
+def wandb(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+    """Write offline runs of Weights & Biases, grouped by cell, and one with the table of cells. Nothing is sent."""
+    import wandb
+
+    # Nothing of this process, which measures nothing: neither the load of its machine, its output nor its code.
+    quiet = wandb.Settings(
+        silent=True, console="off", disable_code=True, disable_git=True, x_disable_stats=True, x_save_requirements=False
+    )
+    for run in runs:
+        begun = wandb.init(
+            project=campaign,
+            name=run.name,
+            group=run.cell,
+            config=run.settings,
+            dir=out,
+            mode="offline",
+            settings=quiet,
+        )
+        for point in run.points:
+            begun.log(point.figures, step=point.step)
+        begun.summary.update(run.figures)
+        begun.finish(exit_code=0 if run.ok else 1)
+    table = wandb.init(project=campaign, name=CELLS, job_type="table", dir=out, mode="offline", settings=quiet)
+    table.log({CELLS: wandb.Table(dataframe=cells, allow_mixed_types=True)})
+    table.finish()
+
+
+def mlflow(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+    """Write a file store of MLflow, with an experiment for the campaign, and a run with the table of cells."""
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow would rather have a database
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+
+    client = MlflowClient(tracking_uri=out.resolve().as_uri())
+    experiment = client.create_experiment(campaign)
+
+    def ms(seconds: float) -> int:
+        return round(seconds * 1000)
+
+    for run in runs:
+        run_id = client.create_run(experiment, ms(run.began), {"cell": run.cell}, run.name).info.run_id
+        client.log_batch(run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
+        metrics = [
+            Metric(name, value, ms(run.began + point.seconds), point.step)
+            for point in run.points
+            for name, value in point.figures.items()
+        ]
+        ended = ms(run.began + run.seconds)
+        metrics += [Metric(name, value, ended, run.last_step) for name, value in run.figures.items()]
+        for first in range(0, len(metrics), MOST_AT_ONCE):
+            client.log_batch(run_id, metrics[first : first + MOST_AT_ONCE])
+        client.set_terminated(run_id, "FINISHED" if run.ok else "FAILED", ended)
+    table = client.create_run(experiment, run_name=CELLS).info.run_id
+    client.log_text(table, cells.to_csv(index=False), f"{CELLS}.csv")
+    client.set_terminated(table)
+
+
+TRACKERS: dict[str, Write] = {"tensorboard": tensorboard, "wandb": wandb, "mlflow": mlflow}

@@ -1,0 +1,59 @@
+"""The JSON schema of a configuration file, looked up by places of the file."""
+
+from typing import Any
+
+from scaleproof.ground.errors import Place
+
+Schema = dict[str, Any]  # JSON schema, or a part of it
+
+
+def resolved(node: Schema, schema: Schema) -> Schema:
+    """A node with the definition that its `$ref` names."""
+    while "$ref" in node:
+        name = node["$ref"].rsplit("/", 1)[1]
+        node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
+    return node
+
+
+def alternatives(node: Schema, schema: Schema) -> list[Schema]:
+    """What a value may be: the members of a union, those of unions in it among them; else the node alone."""
+    node = resolved(node, schema)
+    if "anyOf" not in node:
+        return [node]
+    return [alternative for member in node["anyOf"] for alternative in alternatives(member, schema)]
+
+
+def node_at(schema: Schema, place: Place) -> Schema:
+    """The schema of a place in the file; empty if it has none."""
+    node = schema
+    for step in place:
+        inner: Schema = {}
+        for option in alternatives(node, schema):
+            if isinstance(step, int):
+                prefix = option.get("prefixItems", [])  # of a tuple: a schema for each place
+                inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
+            else:
+                named = option.get("properties", {}).get(step)
+                # schemas of keys that are not declared; `additionalProperties` may be a bool
+                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+                inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)
+        node = inner
+    return resolved(node, schema)
+
+
+def properties_at(schema: Schema, place: Place) -> Schema:
+    """The keys that are allowed below a place -> their schemas."""
+    properties: Schema = {}
+    for option in alternatives(node_at(schema, place), schema):
+        properties |= option.get("properties", {})
+    return properties
+
+
+def choices_at(node: Schema, schema: Schema) -> list[str]:
+    """The words that are allowed at a node; none where it is not a choice of words."""
+    choices: list[Any] = []
+    for option in alternatives(node, schema):
+        choices += option.get("enum", [])
+        if "const" in option:
+            choices.append(option["const"])
+    return [choice for choice in choices if isinstance(choice, str)]

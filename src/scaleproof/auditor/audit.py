@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.all_checks import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.overview import OverviewLine, overview_lines
-from scaleproof.auditor.checks.scaling_lines import ScalingLine, scaling_lines
+from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable

@@ -8,8 +8,7 @@ from itertools import takewhile
 from tabulate import tabulate
 
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.checks.overview import OverviewLine
-from scaleproof.auditor.checks.scaling_lines import ScalingLine
+from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.catalog import anybodys, own_only, pages

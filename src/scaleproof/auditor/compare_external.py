@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
-from scaleproof.auditor.checks.copies import same_measurement
-from scaleproof.auditor.checks.speeds import Speed, speed
+from scaleproof.auditor.checks.baselines import Speed, speed
+from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, incomparable

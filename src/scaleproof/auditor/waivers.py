@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.locations import located
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages

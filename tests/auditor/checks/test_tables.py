@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.auditor.audit import audit_gathered, audit_paths
-from scaleproof.auditor.checks.printed import PrintedInterval
+from scaleproof.auditor.checks.rows import PrintedInterval
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.ground.errors import UserError

@@ -2,9 +2,7 @@
 
 from scaleproof.auditor.checks import (
     comparability,
-    copies,
     efficiencies,
-    execution,
     feasibility,
     figures,
     files_beside_runs,
@@ -18,7 +16,6 @@ from scaleproof.auditor.checks import (
     step_work,
     summaries,
     timing,
-    traces,
     training,
     work,
 )
@@ -33,8 +30,6 @@ MODULES = (
     timing,
     scaling,
     comparability,
-    copies,
-    execution,
     training,
     feasibility,
     files_beside_runs,
@@ -48,18 +43,21 @@ MODULES = (
     figures,
     summaries,
     sources,
-    traces,
 )
 CODES = codes_of(of_evidence)
+# Modules whose checks have nothing to look at where there are no runs.
+OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, feasibility)}
 GUESSED = KeyValues.format
 PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
+    has_runs = bool(context.runs or context.evidence.scaling_reports)
     findings: list[Finding] = []
     for check in of_evidence:
-        findings += check.noting(context)
+        if has_runs or check.function.__module__ not in OF_RUNS:
+            findings += check.noting(context)
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from scaleproof.auditor.checks.rows import ABOUT
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
@@ -188,9 +189,9 @@ def _figures(texts: list[str], scale: float) -> Figures:
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         figures = figures_of(text, european)
-        if len(figures) == 1 and figures[0].bound is None:
-            unit = figures[0].unit
+        if len(figures) == 1 and figures[0].bound in (None, "~"):
+            value, unit = figures[0].value, figures[0].unit
+            width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
             factor = unit.scale if unit is not None else scale
-            low[i] = (figures[0].value - figures[0].resolution) * factor
-            high[i] = (figures[0].value + figures[0].resolution) * factor
+            low[i], high[i] = (value - width) * factor, (value + width) * factor
     return Figures(low, high)

@@ -7,9 +7,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from scaleproof.auditor.checks.baselines import Baselines, Scaling
+from scaleproof.auditor.checks.baselines import Baselines, Scaling, Speed, speed
 from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables
-from scaleproof.auditor.checks.speeds import Speed, speed
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Register

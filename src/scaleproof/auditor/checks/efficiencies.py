@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.printed import interval
 from scaleproof.auditor.checks.ratios import (
     APART,
     BEYOND,
@@ -16,7 +15,17 @@ from scaleproof.auditor.checks.ratios import (
     one_figure,
     unequal_work,
 )
-from scaleproof.auditor.checks.rows import Ratio, RowSeries, describe, figure, place, places, printed, series_of
+from scaleproof.auditor.checks.rows import (
+    Ratio,
+    RowSeries,
+    describe,
+    figure,
+    interval,
+    place,
+    places,
+    printed,
+    series_of,
+)
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag

@@ -1,17 +1,33 @@
 """Identities over the rows of published tables: whichever figures a row states must fulfil those that they imply."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, prod
+from typing import Literal
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
-from scaleproof.auditor.checks.printed import TOLERANCE, PrintedInterval, interval
-from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, printed
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
+from scaleproof.auditor.checks.rows import (
+    RATE_UNITS,
+    TOLERANCE,
+    PrintedInterval,
+    describe,
+    exact,
+    interval,
+    known,
+    multiplies,
+    place,
+    printed,
+)
+from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
+from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.peaks import DEVICES, TERA
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.ground.number_format import integer, number
+from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of two figures that are one peak
 APART = 0.03  # relative difference that printing, medians and means do not explain
@@ -38,19 +54,18 @@ TOTALS_DISAGREE = Code(
 
 @of_evidence.check(TOTALS_DISAGREE)
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
-    """total rate = rate per device x devices; total time >= steps x step time; steps/s x step time = 1; and so on."""
+    """total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row."""
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
-        for row in rows:
-            products = (_steps_per_s(row), _energy(row, "total_time_s"), _tokens(row), _trained(row))
-            for evidence in filter(None, (*_sums(row), *products)):
-                yield Flag(f"{describe(row)}: {evidence}", [place(row)])
-        with_energy = [row for row in rows if _has_energy(row, "time_s")]
-        wrong = [(row, evidence) for row in with_energy if (evidence := _energy(row, "time_s"))]
-        if 2 * len(wrong) <= len(with_energy):  # else it is another time: of a step, of an epoch
-            yield from (Flag(f"{describe(row)}: {evidence}", [place(row)]) for row, evidence in wrong)
+        wrong = [(row, evidence) for row in rows if (evidence := _steps_per_s(row))]
+        wrong += _perplexities(rows)
+        for identity in IDENTITIES:
+            products = [product for row in rows if (product := _product(table, row, identity))]
+            wrong += [(p.row, f"{describe(p.row)}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
+        first = {place(row): evidence for row, evidence in reversed(wrong)}
+        yield from (Flag(evidence, [where]) for where, evidence in first.items())
 
 
 def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
@@ -81,27 +96,6 @@ def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]
             )
 
 
-def _sums(row: ReportedRow) -> Iterator[str]:
-    """What is wrong with steps x step time and with epochs x epoch time: a sentence, or "" where it is not known."""
-    several = row.devices is None or row.devices > 1
-    yield _sum_of_parts(row, "steps", "step_time_s", SLOWEST_RANKS if several else TOLERANCE)
-    yield _sum_of_parts(row, "epochs", "epoch_time_s", TOLERANCE)
-
-
-def _sum_of_parts(row: ReportedRow, count_kind: str, part_kind: str, tolerance: float) -> str:
-    """A sentence where count x time of a part exceeds the total time by more than `tolerance`; else ""."""
-    count, part = row.value(count_kind), known(row, part_kind)
-    total = known(row, "total_time_s")
-    if not count or part is None or total is None or not multiplies(part, total):
-        return ""
-    parts = interval(part) * count
-    # A product above 200 times the total is taken for a unit or a count that was misread.
-    if parts.low * (1 - tolerance) <= interval(total).high or parts.low > 200 * interval(total).high:
-        return ""
-    product = f"{integer(count)} {count_kind} x {printed(part)} = {number(parts.middle, 4)} s"
-    return f"{product}, the total is given as {printed(total)}"
-
-
 def _steps_per_s(row: ReportedRow) -> str:
     """A sentence where steps/s x step time is not 1; else ""."""
     rate, time = known(row, "steps_per_s"), known(row, "step_time_s")
@@ -110,50 +104,7 @@ def _steps_per_s(row: ReportedRow) -> str:
     steps = interval(rate) * interval(time)
     if steps.contains(1.0, 0.05):
         return ""
-    return f"{printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
-
-
-def _has_energy(row: ReportedRow, time: str) -> bool:
-    return all(known(row, kind) for kind in ("power_w", time, "energy_j"))
-
-
-def _energy(row: ReportedRow, time_kind: str) -> str:
-    """A sentence where power x time is not the energy, whether the power is of all devices or of one; else ""."""
-    power, time, energy = (known(row, kind) for kind in ("power_w", time_kind, "energy_j"))
-    if power is None or time is None or energy is None or not multiplies(power, time, energy):
-        return ""
-    product = interval(power) * interval(time)
-    readings = [product, product * (row.devices or 1)]
-    if any(reading.meets_but_for_thousands(interval(energy), 2 * OTHER_PEAK) for reading in readings):
-        return ""
-    return f"{printed(power)} x {printed(time)} = {integer(product.middle)} J, the energy is given as {printed(energy)}"
-
-
-def _tokens(row: ReportedRow) -> str:
-    """A sentence where global batch x sequence length x steps are not the tokens, of all devices or of one; else ""."""
-    tokens = row.figure("tokens")
-    factors = [row.value(kind) for kind in ("global_batch", "seq_len", "steps")]
-    if tokens is None or tokens.bound or not all(factors):
-        return ""
-    batch, length, steps = (factor or 0.0 for factor in factors)
-    product = batch * length * steps
-    if interval(tokens).contains(product, APART) or interval(tokens).contains(product * (row.devices or 1), APART):
-        return ""
-    evidence = f"global batch {integer(batch)} x {integer(length)} x {integer(steps)} steps = {integer(product)} tokens"
-    return f"{evidence}, given are {printed(tokens)}"
-
-
-def _trained(row: ReportedRow) -> str:
-    """A sentence where more tokens were trained on than the rate, even if it is of one device, allows in the time."""
-    tokens, rate, time = (known(row, kind) for kind in ("tokens", "tokens_per_s", "total_time_s"))
-    if tokens is None or rate is None or time is None or not multiplies(rate, time):
-        return ""
-    product = interval(rate) * interval(time)
-    most = product if rate.per_device is False else product * (row.devices or 1)
-    is_known = row.devices is not None or rate.per_device is False
-    if not is_known or interval(tokens).low <= most.high * (1 + SLOWEST_RANKS):
-        return ""
-    return f"{printed(rate)} x {printed(time)} = {integer(product.middle)} tokens, given are {printed(tokens)}"
+    return f"{describe(row)}: {printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
 
 
 @of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
@@ -207,3 +158,240 @@ def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
     if flops.per_device is False:
         return [stated / devices]
     return [stated, stated / devices]
+
+
+FITS = 0.03  # relative difference that printing, medians and means do not explain
+ODD = 0.10  # the same, of a row that does not follow
+MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED = 0.005  # relative difference of a figure that was computed from the others
+COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
+
+MOST_NATS = 100.0  # a loss above it is of something else
+
+SPAN = ("total_time_s", "time_s")
+BATCH = ("global_batch", "micro_batch", "batch")
+COUNTED = ("tokens", "samples")
+EXACT = ("steps", "epochs", "seq_len", *BATCH)  # settings, unless they are printed as 300k
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
+
+    `alone`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
+    reason: more (evaluation, storage) or less (restarts, padding). `apart`: relative difference of an odd row.
+    """
+
+    result: str
+    factors: tuple[tuple[str, ...], ...]
+    innocent: Literal["", "more", "less"] = ""
+    alone: Literal["", "equal", "at most", "at least"] = ""
+    apart: float = ODD
+    over: tuple[str, ...] = ()
+
+
+IDENTITIES = (
+    Identity("total_time_s", (("steps",), ("step_time_s",)), "more", "at least"),
+    Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
+    Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
+    Identity("tokens", (("global_batch_tokens",), ("steps",))),
+    Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
+    Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),
+    Identity("tokens", (("tokens_per_s",), ("device_time_s",)), "less"),
+    Identity("samples", (("samples_per_s",), SPAN), "less"),
+    Identity("steps", (("steps_per_s",), SPAN), "less"),
+    Identity("tokens_per_s", (("samples_per_s",), ("seq_len",)), "less"),
+    Identity("samples_per_s", (BATCH, ("steps",)), "more", over=SPAN),
+    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), "more", over=SPAN),
+    Identity("device_time_s", (SPAN,), "more"),
+    Identity("cost", (("price_per_s",), SPAN), "more"),
+    Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
+    Identity("energy_j", (("power_w",), SPAN), apart=2 * OTHER_PEAK),
+    Identity("energy_j", (("power_w",), ("device_time_s",)), apart=2 * OTHER_PEAK),
+)
+
+TOKENS = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
+COUNT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A figure of a row beside the factors that make it.
+
+    `readings`: result over product, without (False) and with (True) the devices as a factor. `is_own`: whether all
+    figures are measured ones of the row itself.
+    """
+
+    row: ReportedRow
+    result: Quantity
+    factors: Sequence[Quantity]
+    over: Quantity | None
+    devices: int | None
+    readings: dict[bool, PrintedInterval]
+    is_own: bool
+
+    def value(self, whole: bool) -> float:
+        """The product, with (`whole`) or without the devices, of the figures as they are printed."""
+        factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
+        return factors / (self.over.value if self.over else 1.0)
+
+    def is_computed(self, whole: bool) -> bool:
+        """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
+        apart = max(self.result.resolution, COMPUTED * self.result.value)
+        precise = self.result.resolution <= 2 * COMPUTED * self.result.value
+        return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
+
+    @property
+    def fitting(self) -> set[bool]:
+        return {whole for whole, ratio in self.readings.items() if ratio.contains(1.0, FITS)}
+
+    def is_odd(self, whole: bool, apart: float) -> bool:
+        """Whether it does not follow with (`whole`) or without the devices as a factor, however it is read."""
+        near = [ratio.contains(1.0, apart) or _is_misread(ratio) for ratio in self.readings.values()]
+        return whole in self.readings and not any(near)
+
+    def breaks(self, alone: str) -> bool:
+        """Whether it is wrong whatever other rows say."""
+        ratios = self.readings.values()
+        if not self.is_own or any(map(_is_misread, ratios)):
+            return False
+        if alone == "equal":
+            return not any(ratio.contains(1.0, FITS) for ratio in ratios)
+        if alone == "at most":
+            is_known = self.devices is not None or self.factors[0].per_device is False
+            return is_known and all(ratio.low > 1 + SLOWEST_RANKS for ratio in ratios)
+        # The slowest rank of each step may be another one.
+        several = self.factors[0].kind == "steps" and self.row.devices != 1
+        return alone == "at least" and all(r.high < 1 - (SLOWEST_RANKS if several else TOLERANCE) for r in ratios)
+
+    def sentence(self, whole: bool, others: int) -> str:
+        """What follows from the factors, what is stated, and how many rows of the table show that it is meant."""
+        by_devices = [str(self.devices)] if whole and self.devices not in (None, 1) else []
+        terms = " x ".join([*map(printed, self.factors), *by_devices])
+        if self.over:
+            terms += f" / {printed(self.over)}"
+        stated, unit = _number_and_unit(self.result)
+        right = number(stated * self.value(whole) / self.result.value, 4)
+        fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
+        verb = "are" if self.result.kind in COUNTED else "is"
+        return f"{terms} = {right}{unit}, given {verb} {printed(self.result)}{fits}"
+
+
+def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
+    """The products that are wrong, by themselves or where the others are right, and what to say of each."""
+    votes = Counter(whole for p in products for whole in p.fitting)
+    whole, fits = votes.most_common(1)[0] if votes else (True, 0)
+    odd = [p for p in products if p.is_odd(whole, identity.apart)]
+    certain = all(len(p.readings) == 1 for p in products)
+    for p in products:
+        if p.breaks(identity.alone):
+            yield p, p.sentence(max(p.readings), fits)
+        elif fits and p in odd:
+            direction = "more" if p.readings[whole].low > 1 else "less"
+            if identity.innocent == direction:
+                enough = sum(other.is_computed(whole) for other in products) >= MOST * len(odd)
+            else:
+                enough = fits >= len(odd) if certain else fits >= MOST * len(odd)
+            if enough:
+                yield p, p.sentence(whole, fits)
+
+
+def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
+    """The product in a row, where it or its table state the result and all factors; else None."""
+    parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
+    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in parts]
+    figures = [quantity for quantity in chosen if quantity is not None]
+    stated = _stated(table, row, identity.result)
+    if stated is None or len(figures) < len(parts) or not multiplies(stated, *figures):
+        return None
+    factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
+    product = exact(1.0)
+    for factor in factors:
+        product = product * _interval(factor)
+    if over is not None:
+        product = product / _interval(over)
+    if not product.low or all(q in table.figures for q in (stated, *figures)):
+        return None
+    ratio, devices = _interval(stated) / product, _devices(table, row, figures)
+    readings = {whole: ratio / float(devices or 1) if whole else ratio for whole in _scopes(stated, factors, devices)}
+    is_own = all(q in row.figures and not q.remark for q in (stated, *figures))
+    return Product(row, stated, factors, over, devices, readings, is_own) if readings else None
+
+
+def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
+    """Whether the devices are a factor: {True}, {False}, both where nothing says it, or none that can be used."""
+    kinds = {factor.kind for factor in factors}
+    per_device = {factor.per_device for factor in factors} - {None}
+    if "device_time_s" in kinds:  # of all devices: the rate of one goes with it, never that of all
+        return set() if False in per_device else {False}
+    if stated.kind == "device_time_s":
+        return {True} if devices else set()
+    if stated.kind == "total_time_s" or "global_batch_tokens" in kinds:
+        return {False}
+    if stated.per_device is not None and stated.per_device in per_device:
+        return {False}
+    scopes = {True} if True in per_device else {False} if per_device else {True, False}
+    return scopes if devices else scopes - {True}
+
+
+def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
+    """The rows whose perplexity is not e to the loss, where it is in as many others or more."""
+    pairs = [(row, known(row, "perplexity"), known(row, "val_loss") or known(row, "loss")) for row in rows]
+    stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
+    right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
+    odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
+    for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
+        if not _interval(ppl).contains(e, ODD + loss.resolution):
+            others = plural(sum(right), "other row")
+            evidence = f"e to the {loss.heading} {printed(loss)} is {number(e, 4)}, {ppl.heading} is {printed(ppl)}"
+            yield row, f"{describe(row)}: {evidence}; {others} of the table follow"
+
+
+def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
+    """A figure of a row, or what its heading, its table or the paragraph above say of all rows; None without any."""
+    quantity = row.figure(kind)
+    if quantity is not None:
+        usable = quantity.value > 0 and not quantity.bound and quantity.unit_stated and not is_nothing(quantity.text)
+        return quantity if usable else None
+    if kind == "tokens":
+        time = next((q for name in SPAN if (q := row.figure(name))), None)
+        return _tokens_in(f"{time.heading if time else ''} . {table.caption} . {table.heading}")
+    return next((q for q in (*table.figures, *table.above) if q.kind == kind), None)
+
+
+def _tokens_in(text: str) -> Quantity | None:
+    """The one number of tokens that a text states, as "Training Time (9T tokens)" does; None without one."""
+    matches = {m[0]: m for m in TOKENS.finditer(text)}
+    if len(matches) != 1:
+        return None
+    (match,) = matches.values()
+    scale = MAGNITUDES[match[2][0].lower()]
+    return Quantity("tokens", float(match[1]) * scale, match[0], text)
+
+
+def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]) -> int | None:
+    """The devices of a product: those that the heading of a time names ("10T tokens, 1K GPUs"), else the row's."""
+    for factor in factors:
+        if match := COUNT.search(factor.heading):
+            return round(float(match[1]) * (1024 if match[2] else 1))
+    stated = next((q for q in (*table.figures, *table.above) if q.kind == "devices"), None)
+    return row.devices or (int(stated.value) if stated else None)
+
+
+def _interval(quantity: Quantity) -> PrintedInterval:
+    """What a figure may have been: counts are exact, and nobody cuts 1.9T off to 1T."""
+    if quantity.kind in EXACT and quantity.resolution <= 1:
+        return exact(quantity.value)
+    if quantity.resolution > COARSE * quantity.value:
+        return interval(replace(quantity, resolution=quantity.resolution / 2))
+    return interval(quantity)
+
+
+def _is_misread(ratio: PrintedInterval) -> bool:
+    return not 1 / MISREAD < ratio.middle < MISREAD
+
+
+def _number_and_unit(quantity: Quantity) -> tuple[float, str]:
+    """The number of a figure as its cell has it, and what stands behind it: "9T tokens" is (9, "T tokens")."""
+    match = re.search(r"(\d[\d,]*(?:\.\d+)?)([^\d()]{0,12})", quantity.text)
+    return (float(match[1].replace(",", "")), match[2].rstrip()) if match else (quantity.value, "")

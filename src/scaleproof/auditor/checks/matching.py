@@ -10,18 +10,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
+from scaleproof.auditor.checks.baselines import epoch_seconds, speed
 from scaleproof.auditor.checks.rows import (
     TIMES,
+    PrintedInterval,
     RowSeries,
     describe,
+    exact,
     figure,
+    interval,
     place,
     printed,
     ratios_of,
     series_of,
 )
-from scaleproof.auditor.checks.speeds import epoch_seconds, speed
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 

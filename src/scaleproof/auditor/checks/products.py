@@ -13,6 +13,9 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.identities import totals_follow
+from scaleproof.auditor.read.headings import OF_STATED_WORK
+from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import number
 
@@ -29,6 +32,7 @@ TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
 DEVICES = ("devices", "processes")
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
+SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
 CALLED = 2.5  # the same, where one is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
@@ -143,6 +147,12 @@ class Agreement:
         return abs(self.usual.middle[0] - 1) <= CONSTANT and all(factor.is_exact for factor in self.factors)
 
     @property
+    def most_fit(self) -> bool:
+        """Whether two rows fit for each one that is far off, and none is in between."""
+        far = int((self.figures.distance(self.usual) > 2 * ODD).sum())
+        return int(self.fits.sum()) >= MOST * max(far, 1) and far == self.odd.sum()
+
+    @property
     def holds(self) -> bool:
         if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
@@ -159,15 +169,17 @@ class Agreement:
         what="In one row of a table a product is another number than in all other rows: rate x time, although they "
         "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
         detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
-        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors.",
+        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors. Two rows "
+        "suffice for MFU over rate, and for the time of a stated amount of work, where only the size differs.",
         seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
         repair="Look at the raw file of that row.",
     )
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
+    known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
         for figures in figure_tables(table):
-            yield from _outliers(figures)
+            yield from (flag for flag in _outliers(figures) if not known & set(flag.about))
             yield from _inverted(figures)
 
 
@@ -201,7 +213,7 @@ def _outliers(figures: FigureTable) -> Iterator[Flag]:
                 for more in _factors(figures, besides, (one, other))
             ]
             usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
-            if usual is None or not usual.holds:
+            if usual is None or not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
                 continue
             for i in np.flatnonzero(usual.odd).tolist():
                 row = usual.rows[i]
@@ -210,6 +222,18 @@ def _outliers(figures: FigureTable) -> Iterator[Flag]:
                 if not any(_explains(a, row) for a in candidates):
                     flagged.add(row)
                     yield _flag(figures, usual, i)
+
+
+def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
+    """Whether the rows differ in their size alone, so that a product is one number whatever their figures are: MFU over
+    the rate of one device, or rate x time of a stated amount of work.
+    """
+    one, other = (factor.column for factor in agreement.factors[:2])
+    of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
+    of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
+    settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *RESULTS)]
+    alike = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))
+    return (of_one_model or of_one_work) and alike
 
 
 def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:

@@ -5,10 +5,10 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
+from scaleproof.auditor.checks.baselines import epoch_seconds
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
 from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
-from scaleproof.auditor.checks.speeds import epoch_seconds
 from scaleproof.auditor.read.reported import PublishedClaim
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.errors import plural

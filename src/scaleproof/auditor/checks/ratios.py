@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
 from scaleproof.auditor.checks.rows import (
     MEASURED,
     RATES,
     STEADY,
+    PrintedInterval,
     Ratio,
     RowSeries,
     comparable,
     describe,
     figure,
+    hull,
+    interval,
     place,
     printed,
     series_of,

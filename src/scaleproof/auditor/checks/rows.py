@@ -1,4 +1,8 @@
-"""Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured."""
+"""Rows of a published table as the checks see them: which are comparable, which is the baseline, what was measured.
+
+A printed 2.97 was between 2.96 and 2.98, whether it was rounded or cut off. An identity between printed figures is
+broken only where no figures in these intervals fulfil it.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -7,10 +11,79 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scaleproof.auditor.checks.printed import PrintedInterval, hull, interval
 from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
+
+# Means of ratios are not ratios of means, and figures of one row may be of different repeats.
+TOLERANCE = 0.02
+ABOUT = 0.08  # relative difference that "~" allows
+
+
+@dataclass(frozen=True)
+class PrintedInterval:
+    """Every value that a positive figure may have had, both ends included."""
+
+    low: float
+    high: float
+
+    def __mul__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low * other.low, self.high * other.high)
+        return PrintedInterval(self.low * other, self.high * other)
+
+    def __add__(self, other: float) -> "PrintedInterval":
+        return PrintedInterval(self.low + other, self.high + other)
+
+    def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
+        return PrintedInterval(self.low / other, self.high / other)
+
+    def widened(self, relative: float) -> "PrintedInterval":
+        """Both ends moved outwards by a share of their own value."""
+        return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
+
+    def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
+        """Whether one value, give or take a relative difference, can be in both."""
+        wide = self.widened(relative)
+        return wide.low <= other.high and other.low <= wide.high
+
+    def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
+        """Whether they meet, or would if a mark of thousands was taken for a decimal point in one or two figures."""
+        return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
+
+    def contains(self, value: float, relative: float = TOLERANCE) -> bool:
+        wide = self.widened(relative)
+        return wide.low <= value <= wide.high
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def precision(self) -> float:
+        """Half the width, relative to the middle."""
+        return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0
+
+
+def interval(quantity: Quantity) -> PrintedInterval:
+    """What a printed figure may have been: one unit of its last digit either way, or ABOUT. Never below zero."""
+    value, unit = abs(quantity.value), quantity.resolution
+    if quantity.bound == "~":
+        unit = max(unit, ABOUT * value)
+    return PrintedInterval(max(0.0, value - unit), value + unit)
+
+
+def exact(value: float) -> PrintedInterval:
+    return PrintedInterval(value, value)
+
+
+def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
+    """The smallest interval that holds all of them."""
+    intervals = tuple(intervals)
+    return PrintedInterval(min(i.low for i in intervals), max(i.high for i in intervals))
+
 
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of rates that count something
@@ -20,7 +93,7 @@ PER_STEP = ("step_time_s", "steps_per_s")
 PLAUSIBLE = 1.1  # rate of one device, or time of weak scaling, over the baseline's that may be one: it does not rise
 STEADY = (*RATES, "step_time_s", "epoch_time_s")  # without start-up, evaluation and checkpoints
 # What says which work a row did. Where one of these differs, two rows are not one configuration at two sizes.
-WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend")
+WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "phase")
 WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
 # Words that only say how large a configuration is; figures with their units.
 SIZE_WORD = re.compile(
@@ -130,7 +203,7 @@ def figure(row: ReportedRow, kind: str) -> Quantity | None:
     over fewer devices and not over another configuration.
     """
     quantity = row.figure(kind)
-    if quantity is None or quantity.value <= 0 or quantity.bound or quantity.remark or quantity.over:
+    if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
         return None
     return quantity
 
@@ -271,7 +344,7 @@ def name_of(row: ReportedRow) -> str:
 def describe(row: ReportedRow) -> str:
     """What a row is called in a sentence: its name, with the devices where that does not have them."""
     name = name_of(row)
-    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name):
+    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name.replace(",", "")):
         return name
     return f"{name}, {plural(row.devices, 'device')}"
 

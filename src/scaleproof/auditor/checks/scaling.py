@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import fmean, median
 
-from scaleproof.auditor.checks.baselines import fields_that_settle
+from scaleproof.auditor.checks.baselines import epoch_seconds, epochs_apart, fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.speeds import epoch_seconds, epochs_apart
 from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural

@@ -10,12 +10,23 @@ from itertools import combinations
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
-from scaleproof.auditor.checks.printed import hull, interval
 from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
-from scaleproof.auditor.checks.rows import MEASURED, RowSeries, describe, known, place, printed, same_kind, series_of
+from scaleproof.auditor.checks.rows import (
+    MEASURED,
+    RowSeries,
+    describe,
+    hull,
+    interval,
+    known,
+    place,
+    printed,
+    same_kind,
+    series_of,
+)
 from scaleproof.auditor.checks.work import FILES_DISAGREE
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -75,8 +86,13 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
     """Rows of a series that have the devices and the words of a sentence, but another ratio under every reading."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
+    introduces = _introduces(stated, series.table)
     for row, devices in series.larger():
         words = row.words | series.table.words
+        if ("phase" in words) != is_inference([stated.sentence]):
+            continue
+        if introduces and "strategy" in stated.words:
+            words.setdefault("strategy", stated.words["strategy"])
         ratios = series.ratios(row, devices)
         if row.devices != stated.devices or not ratios or any(words.get(k) != v for k, v in stated.words.items()):
             continue
@@ -99,6 +115,16 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         )
 
 
+def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
+    """Whether a sentence stands right above a table, alone, and names the one strategy that is named there: the table
+    is of this strategy, too.
+    """
+    if table.grid is None or not any(stated.sentence in paragraph for paragraph in table.grid.before):
+        return False
+    named = names_in(" . ".join((*table.grid.before, *table.section)))["strategy"]
+    return named == {stated.words.get("strategy")} and len(table.grid.before) == 1
+
+
 @dataclass(frozen=True)
 class _Place:
     """A row of some source, and the attributes that it states."""
@@ -109,7 +135,7 @@ class _Place:
     def matches(self, other: "_Place") -> bool:
         """Whether both state something in common, a configuration or a size, and contradict each other in nothing."""
         common = self.attributes.keys() & other.attributes.keys()
-        return bool(common) and all(self.attributes[name] == other.attributes[name] for name in common)
+        return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)
 
 
 @of_evidence.check(FILES_DISAGREE)
@@ -139,7 +165,7 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
     sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
-    return {**words, **sizes, **devices}
+    return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
 
 
 def _place_of_run(run: ReportedRun) -> _Place | None:
@@ -149,7 +175,7 @@ def _place_of_run(run: ReportedRun) -> _Place | None:
     sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
     devices = {"devices": run.world_size} if run.world_size else {}
     row = ReportedRow(run.name, 0, run.name, figures)
-    return _Place(row, {**words, **sizes, **devices}) if figures else None
+    return _Place(row, {**words, **sizes, **devices, "phase": run.phase}) if figures else None
 
 
 def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:

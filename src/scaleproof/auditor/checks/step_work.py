@@ -7,8 +7,18 @@ from functools import cached_property
 from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.printed import PrintedInterval, exact, interval
-from scaleproof.auditor.checks.rows import RATE_UNITS, describe, known, multiplies, place, places, printed
+from scaleproof.auditor.checks.rows import (
+    RATE_UNITS,
+    PrintedInterval,
+    describe,
+    exact,
+    interval,
+    known,
+    multiplies,
+    place,
+    places,
+    printed,
+)
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
@@ -38,9 +48,14 @@ class _Product:
     def work(self) -> PrintedInterval:
         return interval(self.rate) * interval(self.time)
 
-    @property
+    @cached_property
     def devices(self) -> int:
-        return self.row.devices or 1
+        return self.row.devices or int(self._around.get("devices", 1))
+
+    @cached_property
+    def _around(self) -> dict[str, float]:
+        """What the table, or the paragraph above it, says of all rows."""
+        return {q.kind: q.value for q in (*self.table.above, *self.table.figures)}
 
     @property
     def sentence(self) -> str:
@@ -52,7 +67,7 @@ class _Product:
 
         "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all.
         """
-        own = {q.kind: q.value for q in (*self.table.figures, *self.row.figures)}
+        own = self._around | {q.kind: q.value for q in self.row.figures}
         length = own.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
         replicas = self.devices / (own.get("tensor_parallel") or 1) / (own.get("pipeline_parallel") or 1)
         batches = {}
@@ -65,10 +80,16 @@ class _Product:
         return {name: batch for name, batch in batches.items() if batch}
 
     @property
+    def states_batch(self) -> bool:
+        return any(self.row.value(kind) for kind in ("batch", "micro_batch", "global_batch"))
+
+    @property
     def certain(self) -> str:
         """Which of the batches is certainly that of a step; "" where none is, or the share of the rate is unknown."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""
+        if not self.states_batch and not self.table.figures:
+            return ""  # the paragraph above may be about other rows
         if "global batch" in self.batches:
             return "global batch"
         return "batch" if "batch" in self.batches and self.row.devices == 1 else ""
@@ -158,7 +179,9 @@ def _against_most(products: list[_Product]) -> Iterator[Flag]:
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for p in products:
         if p.batches:
-            groups[(p.rate.heading, p.row.words.get("strategy"), p.row.words.get("model"))].append(p)
+            # One batch that is stated for the whole table is that of all models.
+            model = p.row.words.get("model") if p.states_batch else None
+            groups[(p.rate.heading, p.row.words.get("strategy"), model)].append(p)
     for group in groups.values():
         votes = Counter(meaning for p in group for meaning in p.meanings)
         most = max(votes.values(), default=0)

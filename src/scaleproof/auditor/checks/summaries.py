@@ -142,7 +142,7 @@ def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
     after = figures.columns[k]
     for column in reversed(figures.columns[:k]):
         ends = [(one.kind or "")[-6:] for one in (column, *parts[:1])]  # "time_s": the times of phases are added up
-        same = figures.on_side or len(set(ends)) == 1
+        same = figures.on_side or len({*ends} - {""}) <= 1  # "Total" alone is of what is before it
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not same:
             break
         if column.position != after.position - 1 or (figures.on_side and column.line != after.line - 1):

@@ -1,13 +1,14 @@
-"""Did the runs train at all? What their losses and gradients say, whatever program logged them."""
+"""Did the runs train at all, and undisturbed? What losses, gradients, updates and conditions of a log say."""
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.execution import NOT_FINITE
+from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.rows import describe, interval, known, printed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
@@ -18,6 +19,10 @@ DIGITS = 4  # of a loss that does not repeat by rounding alone
 GPT2_WORDS = 50_304  # the vocabulary of GPT-2, padded: the largest that its programs use
 GUESSING = 1.02  # times the loss of random guessing: an untrained network may be 1.5 % above
 LONG = 100  # steps after which a network that trains is below
+LEARNED = 0.8  # times the loss of random guessing: what learned is below
+VOCABULARY = re.compile(
+    r"(?i)vocab(?:ulary)?(?:[ _]size)?(?: of|:|=)? ?(?:(\d{1,3}(?:,\d{3})+)|(\d+)(?:[.]\d+)?(k)?)\b"
+)
 OF_GPT2 = re.compile(r"(?i)nanogpt|llm\.c|gpt-?2\b")
 
 DID_NOT_TRAIN = Code(
@@ -25,10 +30,20 @@ DID_NOT_TRAIN = Code(
     "suspect",
     what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
     detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
-    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary); `invalid`: losses that are NaN or "
-    "infinite from some step to the last.",
+    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other "
+    "rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.",
     seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
     repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
+)
+
+
+NOT_FINITE = Code(
+    "not-finite",
+    "invalid",
+    what="NaN or infinity in the figures of a run.",
+    detected="Values that are not finite.",
+    seen="",
+    repair="Find the step at which it began; a run without finite losses did not do the work.",
 )
 
 
@@ -46,6 +61,32 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         for evidence in _signs_of_no_training(run):
             yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+
+
+@of_evidence.check(DID_NOT_TRAIN)
+def rows_trained(context: AuditContext) -> Iterator[Flag]:
+    """No training loss of a table is above that of random guessing, where other rows of it are far below."""
+    for table in context.tables:
+        words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
+        losses = [(row, q) for row in table.rows if row.measured and (q := known(row, "loss"))]
+        if not words or "step" in table.kinds() | {c.kind for c in table.columns}:
+            continue  # in the first steps every loss is that of guessing
+        guessing = math.log(words)
+        high = [(row, loss) for row, loss in losses if interval(loss).low > GUESSING * guessing]
+        if any(interval(loss).high < LEARNED * guessing for _, loss in losses):
+            for row, loss in high:
+                yield Flag(
+                    f"{describe(row)}: {loss.heading} {printed(loss)}; random guessing among {words:,} tokens has "
+                    f"{guessing:.2f}",
+                    [row.place],
+                )
+
+
+def _vocabulary(text: str) -> int:
+    """The size of the vocabulary that a text states, or that of GPT-2 where it names that; 0 for others."""
+    if match := VOCABULARY.search(text):
+        return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)
+    return GPT2_WORDS if OF_GPT2.search(text) else 0
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
@@ -78,3 +119,95 @@ def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
 def _digits(value: float) -> int:
     """Significant digits of a number as it is written."""
     return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))
+
+
+@of_evidence.check(
+    Code(
+        "profiled-run",
+        "suspect",
+        what="Profilers, collective logs, synchronising timers and debugging slow runs down, and not all runs alike.",
+        detected="Command lines, environments and configurations that are recorded: nsys, --profile, NCCL_DEBUG=INFO, "
+        "TORCH_DISTRIBUTED_DEBUG, wall_clock_breakdown, ...",
+        seen="GPT-2 on two nodes of V100: 24,091 tokens/s under a profiler, 35,807 without.",
+        repair="Take throughput from a run without any of them.",
+    )
+)
+def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
+    by_settings: dict[str, list[ReportedRun]] = defaultdict(list)
+    for run in context.runs:
+        if run.debug_settings:
+            settings = sorted(run.debug_settings.items())
+            by_settings[listed(f"{k}={v}" if v != "on" else k for k, v in settings)].append(run)
+    for settings_text, runs in by_settings.items():
+        yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
+
+
+@of_evidence.check(
+    Code(
+        "validation-zero",
+        "invalid",
+        what="A validation loss of 0.0 is the sum of nothing; as a best loss it beats every model.",
+        detected="Exactly 0.",
+        seen="GPT-2 on two nodes of V100: best_val_loss 0.0 with no validation steps.",
+        repair="Write null where nothing was validated.",
+    )
+)
+def validation_was_made(context: AuditContext) -> Iterator[Flag]:
+    for run in context.runs:
+        zeros = ["best_val_loss"] if run.best_val_loss == 0 else []
+        zeros += [f"epoch {span.index}" for span in run.timed_spans if span.val_loss == 0]
+        if zeros:
+            yield Flag(f"validation loss is 0.0 ({listed(zeros)}): nothing was validated", [run])
+
+
+UPDATES_SKIPPED = Code(
+    "updates-skipped",
+    "suspect",
+    what="fp16 overflow skips updates: such steps are cheaper and the work is not done.",
+    detected="Skipped iterations in the log; fewer all-gathers in the trace of a ZeRO run than optimizer steps.",
+    seen="GPT-2 on two nodes of V100: 38 updates in 40 steps; DeepSpeed issue 2879.",
+    repair="Warm up until the loss scale is stable; count updates; prefer bf16.",
+)
+
+
+@of_evidence.check(UPDATES_SKIPPED)
+def updates_were_made(context: AuditContext) -> Iterator[Flag]:
+    """No step was skipped by the loss scaler: such steps cost less and teach nothing."""
+    for run in context.runs:
+        if run.skipped_steps:
+            verb = "was" if run.skipped_steps == 1 else "were"
+            evidence = f"{plural(run.skipped_steps, 'step')} {verb} skipped by the loss scaler"
+            yield Flag(evidence, [run])
+
+
+@of_evidence.check(
+    NOT_FINITE,
+    Code(
+        "field-unusable",
+        "suspect",
+        what="A field does not hold what its name says; it was left out of all checks.",
+        detected="Text where a number belongs, times and rates of 0 or below, broken rows.",
+        seen="",
+        repair="Write null for unknown, and numbers as numbers.",
+    ),
+    Code(
+        "field-missing",
+        "note",
+        what="A field of the file's schema is missing; what it would say is derived, or unknown.",
+        detected="Fields that other files of the schema have.",
+        seen="GPT-2 on V100: deepspeed_enabled.",
+        repair="Raise the schema's version when fields change.",
+    ),
+)
+def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
+    """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
+    for run in context.runs:
+        if run.problems:
+            is_not_finite = any("finite" in problem for problem in run.problems)
+            code = NOT_FINITE.name if is_not_finite else "field-unusable"
+            yield Flag(listed(run.problems), [run], code, severity="suspect")
+    missing = [run for run in context.runs if run.details.get("missing")]
+    if missing:
+        names = sorted({name for run in missing for name in run.details["missing"]})
+        verb = "is" if len(names) == 1 else "are"
+        yield Flag(f"{listed(names)} {verb} missing", missing, "field-missing")

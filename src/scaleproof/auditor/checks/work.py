@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scaleproof.auditor.checks.baselines import tokens_per_step
 from scaleproof.auditor.checks.context import SAME, AuditContext, near, of_evidence
-from scaleproof.auditor.checks.speeds import tokens_per_step
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction

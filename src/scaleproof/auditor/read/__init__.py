@@ -14,4 +14,5 @@ __all__ = [
     "text_files",
     "units",
     "walk",
+    "words",
 ]

@@ -6,8 +6,7 @@ from itertools import islice
 
 import numpy as np
 
-from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout
-from scaleproof.auditor.read.csv_rows import has_no_figures
+from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout, has_no_figures
 from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
 from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan

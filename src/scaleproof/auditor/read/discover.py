@@ -12,8 +12,6 @@ from scaleproof.auditor.read import (
     archives,
     csv_layout,
     csv_logs,
-    csv_rows,
-    event_files,
     logs,
     monitor_logs,
     published_claims,
@@ -170,7 +168,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     elif start.startswith(LFS):
         raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
-    elif event_files.is_event_file(path, start):
+    elif tracker_series.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):
         evidence.traces.append(name)
@@ -198,7 +196,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
 def _read_event_file(reading: Reading, path: Path, name: str) -> None:
     """Add the run of a TensorBoard event file, where it has figures of one."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
-    for step, _, tag, value in event_files.scalars(path):
+    for step, _, tag, value in tracker_series.scalars(path):
         series.add(step, tag, value)
     if run := series.finish():
         add_run(reading, run, path)
@@ -350,9 +348,9 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_layout.layout_of(header):
-        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_rows.LOOKED_AT))
-        csv_rows.settle_keys(layout, first)
-        one_each = len(first) > 1 and not csv_rows.goes_on(layout, first)  # one row for each configuration
+        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.LOOKED_AT))
+        csv_layout.settle_keys(layout, first)
+        one_each = len(first) > 1 and not csv_layout.goes_on(layout, first)  # one row for each configuration
         if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
             return True
         runs = csv_logs.read_log(name, layout, rest(), place + 2)

@@ -25,6 +25,10 @@ PHRASES = {
         "total batch size|total train batch size|global bs|batch size global|batch size total|"
         "overall batch size|global train batch size|eff batch|eff batch size|eff bs"
     ),
+    "global_batch_tokens": (
+        "batch size tokens|batch tokens|tokens per batch|tokens per step|global batch tokens|tokens batch|tokens step|"
+        "batch size in tokens|global batch size tokens"
+    ),
     "micro_batch": (
         "micro batch|micro batch size|mbs|local batch|local batch size|microbatch size|microbatch|"
         "device batch size|microbs|micro bs|train micro batch size|device train microbatch size|"
@@ -57,7 +61,8 @@ PHRASES = {
         "examples|training set size|samples total|total samples|n samples|training examples"
     ),
     "tokens": (
-        "tokens|total tokens|tokens processed|tokens trained|tokens seen|train tokens|training tokens|num tokens"
+        "tokens|total tokens|total token|tokens processed|tokens trained|tokens seen|train tokens|training tokens|"
+        "num tokens"
     ),
     "parameters": (
         "parameters|params|num params|number of parameters|n params|model params|total params|"
@@ -86,20 +91,23 @@ PHRASES = {
         "duration per epoch|epoch runtime|train time epoch|epoch times"
     ),
     "total_time_s": (
-        "total time|training time|total training time|wall time|wall clock|wall clock time|runtime|"
-        "run time|elapsed|elapsed time|total runtime|duration|total wall time|time to train|"
+        "total time|wall|training time|total training time|wall time|wall clock|wall clock time|runtime|"
+        "run time|elapsed|elapsed time|total runtime|duration|total wall time|time to train|est time to train|"
         "train runtime|total train time|execution time|total duration|wallclock|wallclock time|"
         "end to end time|total elapsed time|training duration|total elapsed|e2e time|total wall clock|"
         "total run time|time total|walltime|training wall time|total execution time|job time|"
         "time to solution|train time total|time taken|total seconds|training runtime|train duration"
     ),
     "time_s": "time|took|train time|seconds|timing|times|sec|time elapsed",
+    "device_time_s": "gpu time|device time",
     "communication_time_s": (
         "communication time|comm time|communication|allreduce time|all reduce time|sync time|"
         "synchronization time|comm|nccl time|gradient sync time|grad sync time|allreduce"
     ),
     "compute_time_s": (
-        "compute time|computation time|computation|compute|gpu compute time|forward backward time|fwd bwd time"
+        "compute time|computation time|computation|compute|gpu compute time|forward backward time|fwd bwd time|"
+        "forward|backward|fwd|bwd|forward pass|backward pass|forward time|backward time|fwd time|bwd time|"
+        "optimizer step|optimizer time|opt step"
     ),
     "data_time_s": (
         "data time|data loading time|dataload time|data load time|data wait|data wait time|"
@@ -184,7 +192,8 @@ PHRASES = {
     ),
     "power_w": "power|gpu power|power draw|power usage|power consumption|board power",
     "energy_j": "energy|energy consumption|energy used|total energy",
-    "cost": "cost|total cost|cloud cost|training cost|estimated cost|price|cost usd",
+    "cost": "cost|total cost|cloud cost|training cost|estimated cost|price|cost usd|total price",
+    "price_per_s": "hourly price|hourly rate|hourly cost|price per hour|cost per hour",
     "gradient_norm": "grad norm|gradient norm|gradnorm|grad l2 norm|global grad norm|total grad norm|gnorm",
     "loss": (
         "loss|train loss|train loss step|train loss epoch|loss step|loss epoch|training loss|final loss|"

@@ -13,10 +13,42 @@ from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.other_languages import in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
-from scaleproof.auditor.read.reported_tables import Remark, TableColumn
-from scaleproof.auditor.read.statistics_of_headings import WITH_SPREAD, without_statistic
+from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
 from scaleproof.auditor.read.units import DEVICE, Unit, unit_of
 from scaleproof.auditor.read.words import described, spans_of_names
+
+STATISTICS: tuple[tuple[str, Statistic], ...] = (
+    (
+        r"\b(?:std (?:dev|deviation|error|err)|st dev|standard (?:deviation|error)|std|stdev|stddev|stderr|sd|sem|"
+        r"variance|coefficient of variation|cv|iqr)\b",
+        "std",
+    ),
+    (r"\bp ?50\b", "p50"),
+    (r"\bp ?90\b", "p90"),
+    (r"\b(?:p ?95|95th(?: percentile)?)\b", "p95"),
+    (r"\b(?:p ?99|99th(?: percentile)?)\b", "p99"),
+    (r"\b(?:median|med)\b", "median"),
+    (r"\b(?:mean|avg|average|averaged)\b", "mean"),
+    (r"\b(?:min|minimum)\b", "min"),
+    (r"\b(?:max|maximum)\b", "max"),
+)
+# What stands behind a mean: "tok/s (mean ± std)", "Throughput [95 % CI]". The figure is still the mean. "Time +/-" is a
+# spread or a difference, and no time.
+WITH_SPREAD = re.compile(
+    r"(?i)\s*(?:[(\[]\s*)?(?:±|\+/-|\+-)\s*(?:std|stdev|std\.? dev\.?|sd|sem|ci|\d+ ?%? ?ci|error)(?:\s*[)\]])?|"
+    r"\s*[(\[]\s*\d+ ?%(?: (?:ci|confidence(?: interval)?))?\s*[)\]]|\s*[(\[]\s*(?:\d+ ?%? ?)?ci\s*[)\]]"
+)
+
+
+def without_statistic(text: str) -> tuple[Statistic | None, str]:
+    """Return the statistic that a heading names (the first of several, or None), and the heading without it."""
+    first: Statistic | None = None
+    for pattern, statistic in STATISTICS:
+        shorter, count = re.subn(pattern, " ", text)
+        if count and shorter.strip():
+            first, text = first or statistic, " ".join(shorter.split())
+    return first, text
+
 
 NOT_FIGURES = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status", "text", "metric")
 RATE_INSIDE = re.compile(
@@ -49,8 +81,8 @@ FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
 UNITS_IN_NAMES = re.compile(
-    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
-    r"per_sec|per_s|millis)$",
+    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|"
+    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$",
     re.I,
 )
 LEADING_WORD = re.compile(
@@ -61,6 +93,11 @@ LEADING_WORD = re.compile(
 PRECISION = re.compile(r"(?i)\b(?:tf32|fp32|fp16|bf16|fp8|amp|mixed[ -]precision)\b")
 # "Throughput - TF32 (sequences/sec)"
 TRAILING_PRECISION = re.compile(r"(.+?) ?[-–] ?((?i:tf32|fp32|fp16|bf16|fp8|amp|mixed precision)) ?(\([^()]*\))?")
+# "Time for 90 epochs (h)": every row did the same work.
+OF_STATED_WORK = re.compile(
+    r"(?i)(?:training |total |wall )?time (?:for|to train) [\d,.]+ ?[kmbt]? ?(?:epochs?|steps|iterations|tokens|"
+    r"samples)(?: ?\([a-z]+\))?"
+)
 DEVICES_HEADING = re.compile(
     rf"(?:(?P<strategy>[a-z][\w .+-]*?)[ ,:(-]*)?(?:[nw] ?= ?)?(?<![a-z\d])(?P<count>\d{{1,5}})[ -]*[x×]?[ -]*"
     rf"(?P<what>{DEVICE}|nodes?|(?:nvidia )?(?:tesla )?[avhpltgb]\d{{1,4}}\w*|rtx ?\d+\w*|mi\d+\w*|t4|l4)\)?",
@@ -96,6 +133,8 @@ def column_of(heading: str) -> TableColumn:
         if statistic is not None and remaining == "figure":
             column.statistic = statistic
             kind = "latency_s" if unit.dimension == "time" else "rate"
+    if kind is None and OF_STATED_WORK.fullmatch(printed):
+        kind = "total_time_s"
     if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
         kind, unit = "time_s", unit_of(printed)
     if kind is None and (whole := rate_of(printed)):
@@ -205,14 +244,16 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
                 return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
         return text[: tail.start()], unit
+    whole = unit_of(text.replace("_", " "))
+    if whole is not None and whole.of:
+        return text, whole
     if suffix := UNITS_IN_NAMES.search(text):
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
             return text[: suffix.start()], unit
     if text.endswith("%") or text.startswith("% "):
         return text.strip("% "), unit_of("%")
-    whole = unit_of(text.replace("_", " "))
-    if (whole is not None and whole.dimension in ("rate", "flops")) or (whole and whole.of):
+    if whole is not None and whole.dimension in ("rate", "flops", "price"):
         return text, whole
     head, _, last = text.rpartition(" ")
     if (
@@ -278,6 +319,10 @@ def _by_unit(phrase: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
         return "rate", unit
     if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes", unit
+    if unit.dimension == "price":
+        return "price_per_s", unit
+    if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
+        return "cost", unit
     if unit.dimension == "flops":
         return ("flops_per_s", unit) if unit_of(phrase) == unit else (None, unit)
     return None, unit
@@ -322,6 +367,8 @@ def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableCol
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
     """Return the kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
+    if unit.dimension == "price" and kind == "cost":
+        return "price_per_s"
     if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return kind if unit.dimension == "percent" and kind in ("loss",) else None
     if kind == "rate" and unit.dimension == "rate":

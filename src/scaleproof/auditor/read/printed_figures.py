@@ -162,7 +162,7 @@ def duration(text: str) -> PrintedFigure | None:
 _BOUND = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
 _CELL = re.compile(
     r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
-    rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMB](?![A-Za-z])|)"
+    rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
     r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
     rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit2>[^\d()\[\],;|]*?))?\s*"
     r"(?P<rest>[(\[].*|[,;]\s.*)?"

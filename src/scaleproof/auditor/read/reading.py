@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.event_files import PREFIX
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.text_files import UnreadableFile
+from scaleproof.auditor.read.tracker_series import PREFIX
 
 # Names that say nothing about a run: it goes by its folder.
 GENERIC = {

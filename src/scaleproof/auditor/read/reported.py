@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from scaleproof.auditor.read.logged_steps import StepSeries
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.words import is_inference
 
 # Parts of a path that only tell repeats apart: `rep3`, `seed_1.log`, MLPerf's `result_0.txt`, the id of a run.
 REPEAT = re.compile(
@@ -105,6 +106,11 @@ class ReportedRun:
         """Count a norm of the gradients that a step logged."""
         self.gradient_norms += norm is not None
         self.zero_gradient_norms += norm == 0
+
+    @property
+    def phase(self) -> str:
+        """ "inference" where its name says so; "" for training."""
+        return "inference" if is_inference([re.sub(r"[_./-]", " ", self.name)]) else ""
 
     @property
     def is_timed(self) -> bool:

@@ -127,6 +127,7 @@ class ReportedTable:
     section: list[str] = field(default_factory=list)  # headings above, outermost first
     words: dict[str, str] = field(default_factory=dict)  # what caption and heading say of all rows
     figures: list[Quantity] = field(default_factory=list)  # likewise: "on 4 GPUs", "batch size 32"
+    above: list[Quantity] = field(default_factory=list)  # what the paragraph above it says, perhaps of all rows
     checked: bool = True  # False: its headings are not understood, only the units in its cells
     states_spread: bool = False  # how far its figures scatter, or how often they were measured
     cut_off: bool = False  # more rows stand in the file than were read

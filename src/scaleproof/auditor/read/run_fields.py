@@ -1,6 +1,10 @@
-"""The fields of a run that many formats state, and the words that they have for them."""
+"""The fields of a run that many formats state: the words that they have for them, in names and command lines, too."""
 
+import math
+import re
 from dataclasses import dataclass, field
+
+from scaleproof.auditor.read.reported import ReportedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +61,75 @@ OF_FILE = tuple(name for name, entry in FIELDS.items() if entry.of_file)
 def words_of(program: str) -> dict[str, str]:
     """A program's arguments or keys -> fields."""
     return {word: name for name, entry in FIELDS.items() for word in entry.words.get(program, ())}
+
+
+# `_`, `-`, `/` and `.` separate the parts of a name.
+PRECISIONS = ("fp16", "bf16", "fp32", "tf32")
+STRATEGIES = ("ddp", "fsdp", "dp")
+BEFORE, AFTER = r"(?:^|[_\-/. #,])", r"(?=$|[_\-/. #,])"
+SINGLE = re.compile(BEFORE + r"single_?-?(?:gpu|device)" + AFTER)
+# `dp1_tp4_pp16`: sizes of a mesh, of which `dp` is no strategy of its own.
+MESH = re.compile(BEFORE + r"(dp|tp|pp|cp)_?(\d{1,4})" + AFTER)
+
+
+def complete_from_name(run: ReportedRun) -> None:
+    """Fill fields from the name; files with a protocol of their own are left as they are."""
+    if run.format.startswith("metrics JSON"):
+        return
+    name = run.name.lower()
+    mesh = dict(MESH.findall(name))
+    for name_of_field, entry in FIELDS.items():
+        for pattern in entry.in_names:
+            if getattr(run, name_of_field) is None and (m := re.search(BEFORE + pattern + AFTER, name)):
+                value = int(m[1][:9])
+                if value > 0 or name_of_field == "zero_stage":  # ZeRO's stages begin with 0
+                    setattr(run, name_of_field, value)
+    if run.world_size is None and SINGLE.search(name):
+        run.world_size = 1
+    if run.world_size is None and len(mesh) > 1 and "dp" in mesh:
+        run.world_size = math.prod(int(size) for size in mesh.values()) or None
+    if run.precision is None:
+        run.precision = next((p for p in PRECISIONS if re.search(BEFORE + p + AFTER, name)), None)
+    if run.strategy is None and len(mesh) < 2:
+        run.strategy = next((s for s in STRATEGIES if re.search(BEFORE + s + r"\d*" + AFTER, name)), None)
+
+
+# Program or option of a command line -> what it is.
+ARGUMENTS = {
+    r"(^|/)nsys$": "nsys",
+    r"(^|/)ncu$": "ncu",
+    r"^--profile$": "--profile",
+    r"^--use-pytorch-profiler$": "--use-pytorch-profiler",
+    r"^(-m)?cProfile$": "cProfile",
+    r"^--?detect_anomaly$": "detect_anomaly",
+    r"^NSYS=1$": "NSYS",
+}
+# Environment variable -> values that mean it is off.
+ENVIRONMENT = {
+    "NCCL_DEBUG": ("", "WARN", "VERSION", "0"),
+    "TORCH_DISTRIBUTED_DEBUG": ("", "OFF", "0"),
+    "CUDA_LAUNCH_BLOCKING": ("", "0"),
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": ("", "0"),
+    "NCCL_LOGS": ("", "0"),
+    "NSYS": ("", "0"),
+    "TORCH_CPP_LOG_LEVEL": ("", "ERROR", "WARNING"),
+}
+
+
+def debug_settings_of(arguments: list[str]) -> dict[str, str]:
+    """Return the profilers and debugging aids that a command line starts, each "on"."""
+    settings = {}
+    for argument in arguments[:2000]:
+        for pattern, name in ARGUMENTS.items():
+            if re.search(pattern, argument):
+                settings[name] = "on"
+    return settings
+
+
+def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
+    """Return, of environment variables, those that are set to something that costs time."""
+    return {
+        name: str(value)[:40]
+        for name, value in environment.items()
+        if name in ENVIRONMENT and str(value).upper() not in ENVIRONMENT[name]
+    }

@@ -8,8 +8,6 @@ from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, 
 from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
-from scaleproof.auditor.read.prose_units import batch_columns
-from scaleproof.auditor.read.ratio_columns import mark_ratios_of_columns
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
     DATA,
@@ -20,9 +18,9 @@ from scaleproof.auditor.read.row_figures import (
     take_figures,
     take_words,
 )
-from scaleproof.auditor.read.spreads import states_spread
+from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
 from scaleproof.auditor.read.units import unit_of
-from scaleproof.auditor.read.words import Description, described, only_device
+from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
@@ -114,18 +112,27 @@ def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     """Add to a table what its section and caption say of all rows."""
-    around = described(" . ".join([*grid.section[-1:], grid.caption]))
-    table.words = around.words
+    text = " . ".join([*grid.section[-1:], grid.caption])
+    around, names = described(text), names_in(text)
+    table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
-    table.figures = [
-        Quantity(kind, float(number), str(number), grid.caption or table.heading)
-        for kind, number in around.numbers.items()
-        if kind != "several device counts"
-    ]
+    table.figures = _numbers(around, grid.caption or table.heading)
+    table.above = _numbers(described(grid.above), grid.above)
+    around_it = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
+    for row in table.rows:
+        headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
+        if is_inference([row.label, headings, *around_it]):
+            row.words["phase"] = "inference"
     hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
     for row in table.rows:
         row.remarks |= hypothetical
+
+
+def _numbers(description: Description, text: str) -> list[Quantity]:
+    """The numbers that a text states, as figures."""
+    counted = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
+    return [Quantity(kind, float(number), str(number), text) for kind, number in counted.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:

@@ -11,15 +11,15 @@ TI = 2.0**40
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "percent" or
-    "times".
+    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "price", "percent"
+    or "times".
     """
 
     dimension: str
     scale: float  # printed number x scale = base unit
     item: str | None = None  # of rates: "tokens", "samples", "images", "steps", ...
     per_device: bool | None = None
-    of: str | None = None  # of times: "step", "epoch"; of percentages and energies: None
+    of: str | None = None  # of times: "step", "epoch", "device" (hours of all devices together)
 
 
 TIMES = {
@@ -94,7 +94,7 @@ def unit_of(text: str) -> Unit | None:
     if bare in ABBREVIATED:
         known = ABBREVIATED[bare]
         return Unit(known.dimension, known.scale, known.item, per_device or known.per_device, known.of)
-    for reader in (_plain, _flops, _rate, _time_of):
+    for reader in (_plain, _flops, _rate, _time_of, _price):
         if unit := reader(bare, per_device):
             return unit
     return None
@@ -147,4 +147,11 @@ def _time_of(text: str, per_device: bool | None) -> Unit | None:
     m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
     if m and m[1] in _TIME:
         return Unit("time", _TIME[m[1]], None, per_device, of="epoch" if m[2] == "epoch" else "step")
-    return None
+    m = re.fullmatch(rf"(?:{DEVICE}|{NAMED_DEVICE})[ /-]?(h|hrs?|hours?|days?)", text)
+    return Unit("time", _TIME[m[1]], of="device") if m else None
+
+
+def _price(text: str, per_device: bool | None) -> Unit | None:
+    """Return the price of an hour ("$/hr", "USD per GPU-hour"); None for other units."""
+    is_price = re.fullmatch(r"(?:\$|usd|price|cost) ?(?:/|-|\bper\b)? ?(?:h|hr|hour)", text)
+    return Unit("price", 1 / _TIME["h"], None, per_device) if is_price else None

@@ -1,6 +1,7 @@
 """What labels, captions and sentences say of a configuration ("DDP, 4x A100, bf16, bs 32"), in one vocabulary."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scaleproof.auditor.read.other_languages import in_english
@@ -151,6 +152,38 @@ def described(text: str) -> Description:
                 break
     _count_devices(text, result)
     return result
+
+
+INFERENCE = re.compile(
+    r"(?i)\b(?:inference|infer|serving|prefill|decod(?:e|ing)|ttft|tpot|vllm|sglang|concurrency)\b|tensorrt|llama\.cpp|"
+    r"\btime[ -]to[ -]first[ -]token|\binter[ -]token|\breq(?:uest)?s? ?/ ?s|\b(?:text|token) generation\b|"
+    r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput tokens\b|推理|推論"
+)
+TRAINING = re.compile(
+    r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"
+)
+OF_A_PART = re.compile(r"(?i)\b(?:step|iteration|communication|network|allreduce|kernel) latency")
+
+
+def is_inference(texts: Sequence[str]) -> bool:
+    """Whether the first of these texts that speaks of training or of inference speaks of inference alone.
+
+    Where none does, a latency is one of inference, unless it is that of a step.
+    """
+    for text in texts:
+        inference, training = INFERENCE.search(text), TRAINING.search(text)
+        if inference or training:
+            return not training
+    return any("latency" in OF_A_PART.sub(" ", text).lower() for text in texts)
+
+
+def names_in(text: str) -> dict[str, set[str]]:
+    """Return all strategies, precisions and models that a text names, where `described` takes the first."""
+    names: dict[str, set[str]] = {"model": {m[1].lower() for m in _MODEL.finditer(text)}}
+    for kind, any_of, patterns in _VOCABULARY:
+        matches = (m[0] for m in any_of.finditer(text))
+        names[kind] = {next(word for word, pattern in patterns if pattern.search(match)) for match in matches}
+    return names
 
 
 def only_device(text: str) -> str | None:

@@ -29,27 +29,22 @@ RESULTS = Path("results")
 LOGS = RESULTS / "job-logs"
 
 
+def _option(default: str | int, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
     """Options of `snakemake`, each with --scaleproof- before its name."""
 
-    array_jobs: str = field(
-        default="",
-        metadata={"help": "Rules whose jobs are submitted as job arrays where they ask for the same: RULE,RULE or all"},
-    )
-    exclude_nodes: str = field(default="", metadata={"help": "Nodes that no job may get: NODE,NODE"})
-    variables: str = field(default="", metadata={"help": "Further environment variables for jobs: NAME,PREFIX_*"})
-    give_up_after: int = field(
-        default=120,
-        metadata={"help": "Minutes after which a job is cancelled that waits for what cannot end by itself"},
-    )
-    same_failures: int = field(
-        default=5,
-        metadata={"help": "Different jobs that end alike, none well between them, before all stops; 0: never"},
-    )
-    submit: str = field(default="", metadata={"help": "For a queue that is no Slurm: the command that takes a script"})
-    status: str = field(default="", metadata={"help": "The command that prints the states of such jobs"})
-    cancel: str = field(default="", metadata={"help": "The command that ends such jobs"})
+    array_jobs: str = _option("", "Rules whose jobs become job arrays where they ask for the same: RULE,RULE or all")
+    exclude_nodes: str = _option("", "Nodes that no job may get: NODE,NODE")
+    variables: str = _option("", "Further environment variables for jobs: NAME,PREFIX_*")
+    give_up_after: int = _option(120, "Minutes after which a job is cancelled that waits for what cannot end by itself")
+    same_failures: int = _option(5, "Different jobs that end alike, none well between them, before all stops; 0: never")
+    submit: str = _option("", "For a queue that is no Slurm: the command that takes a script")
+    status: str = _option("", "The command that prints the states of such jobs")
+    cancel: str = _option("", "The command that ends such jobs")
 
 
 common_settings = CommonSettings(

@@ -129,5 +129,5 @@ def command(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[st
 
 def describe_request(sent: Mapping[str, int | str]) -> str:
     """A request in words."""
-    each = [f"{sent['cpus_per_task']} cores", f"{sent['mem_mb']} MB", *([str(sent["gres"])] if sent["gres"] else [])]
-    return f"{plural(int(sent['nodes']), 'node')} with {', '.join(each)} for {sent['runtime']} minutes"
+    each = [plural(int(sent["cpus_per_task"]), "core"), f"{sent['mem_mb']} MB", str(sent["gres"])]
+    return f"{plural(int(sent['nodes']), 'node')} with {', '.join(filter(None, each))} for {sent['runtime']} minutes"

@@ -55,8 +55,6 @@ OPTIONS = {
 }
 ANSWER_S = 60.0  # a busy controller takes seconds
 REMEMBERED_S = 100.0  # that a controller surely remembers a job that has ended
-
-
 CANCELLED_TASK = JobState("CANCELLED", "cancelled", "cancelled before it began")
 
 

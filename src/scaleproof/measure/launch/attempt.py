@@ -12,7 +12,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import allocated, local
 from scaleproof.measure.launch.heartbeat import Heartbeat
-from scaleproof.measure.launch.supervise import CommandOutcome, Reach, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
 from scaleproof.measure.machine.allocation import Allocation, signal_steps
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.trainer.request import PlannedRun, Request
@@ -89,7 +89,7 @@ def run_ranks(
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
             env = allocated.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
-            remote = Reach(partial(signal_steps, nodes.job))
+            remote = partial(signal_steps, nodes.job)
         else:
             start = local.forked_command if forked else local.command
             command = [*under, *start(cell, path, program)]

@@ -77,23 +77,7 @@ class Allocation:
 
 
 def allocation() -> Allocation | None:
-    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it."""
-    facts = own_job()
-    if facts is None:
-        return None
-    nodes = hosts(facts["NodeList"])
-    devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
-    return Allocation(
-        job_name(facts),
-        tuple(nodes),
-        max(1, int(facts["NumCPUs"]) // len(nodes)),
-        int(devices[1]) if devices else 0,
-        _recorded(facts),
-    )
-
-
-def own_job() -> dict[str, str] | None:
-    """Slurm's description of the job that this process is in; None outside of one. Raises UserError without an answer.
+    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it.
 
     Of the environment only the number is believed: a job that was submitted from within a task of an array has that
     task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
@@ -106,7 +90,15 @@ def own_job() -> dict[str, str] | None:
         raise UserError(
             f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
         )
-    return facts
+    nodes = hosts(facts["NodeList"])
+    devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
+    return Allocation(
+        job=job_name(facts),
+        hosts=tuple(nodes),
+        cores_per_node=max(1, int(facts["NumCPUs"]) // len(nodes)),
+        devices_per_node=int(devices[1]) if devices else 0,
+        recorded=_recorded(facts),
+    )
 
 
 def shared_nodes_job() -> str | None:
@@ -262,16 +254,11 @@ def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None
     return min(numbers) if numbers else None
 
 
-def steps(job: str) -> list[str]:
-    """The ids (25.0) of the job's steps that srun has started and that still run; the batch script is none of them."""
-    ids = run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split()
-    return [step for step in ids if step.rsplit(".", 1)[-1].isdigit()]
-
-
 def signal_steps(job: str, name: str) -> None:
-    """Send a signal to all processes of the job's steps, on all nodes; the batch script is no step."""
-    for step in steps(job):
-        run_command("scancel", f"--signal={name}", step)
+    """Send a signal to all processes of the steps that srun has started in a job and that still run, on all nodes."""
+    for step in run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split():
+        if step.rpartition(".")[2].isdigit():  # 25.0; the batch script is no step
+            run_command("scancel", f"--signal={name}", step)
 
 
 def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.logs.base import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
-from scaleproof.auditor.read.logs.keras import Keras
 from scaleproof.auditor.read.logs.key_values import LEAST, KeyValues
 from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
 from scaleproof.auditor.read.logs.rank_blocks import RankBlocks
 from scaleproof.auditor.read.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, Paddle, TorchTitan
-from scaleproof.auditor.read.logs.tf_cnn import TfCnnBenchmarks
+from scaleproof.auditor.read.logs.tensorflow import Keras, TfCnnBenchmarks
 from scaleproof.auditor.read.reported import ReportedRun
 
 __all__ = [

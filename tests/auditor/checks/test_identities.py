@@ -1,0 +1,201 @@
+"""Figures that are products of others in their row, what the text around a table says of them, and what it does not."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+MODELS = "Model | Training tokens | Tokens/s/GPU | GPUs | Training time"
+BILL = "Run | GPUs | Hours | $ per GPU-hour | Total cost"
+SIZES = "GPUs | tokens/s/GPU | MFU"
+WORK = "GPUs | images/s | Time for 90 epochs"
+LOSSES = "Run | Step time (ms) | Training loss"
+
+# name -> (table, code, words of the evidence)
+FAULTS = {
+    "tokens, rate and days": (
+        rows(MODELS, "1.3B | 300B | 11,200 | 64 | 4.84 days", "7B | 1T | 3,000 | 256 | 15.1 days")[:-1]
+        + "\n| 13B | 1T | 1,650 | 256 | 12.2 days |\n",
+        "totals-disagree",
+        "1,650 x 12.2 days x 256 = 0.4452T",
+    ),
+    "tokens of the heading": (
+        rows(
+            "Model | GPUs | Tokens/s/GPU | Training Time (9T tokens)",
+            *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 2.7 days"),
+        ),
+        "totals-disagree",
+        "1.911T tokens, given are 9T tokens",
+    ),
+    "days for a stated number of tokens and GPUs": (
+        rows(
+            "Model | GPUs | Tokens / sec / GPU | Est. time to train in days (10T tokens, 1K GPUs)",
+            *("8B | 8 | 12,064 | 9.4", "15B | 64 | 7,200 | 41.3", "70B | 64 | 1,632 | 69.3"),
+        ),
+        "totals-disagree",
+        "7,200 x 41.3 x 1024 = 26.31T tokens",
+    ),
+    "GPU hours of a rate of one": (
+        rows(
+            " | Total Token | GPU hours | Speed token/s/gpu", "7B | 173.7B | 13412 | 3587", "13B | 500B | 38590 | 1616"
+        ),
+        "totals-disagree",
+        "1616 x 38590 = 224.5B",
+    ),
+    "a rate over the whole time": (
+        rows(
+            "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+            *("1 | 16 | 500 | 98.1 | 81.5", "2 | 16 | 500 | 110.2 | 145.2", "4 | 16 | 500 | 126.4 | 507.2"),
+        ),
+        "totals-disagree",
+        "16 x 500 x 4 / 126.4 = 253.2",
+    ),
+    "a perplexity": (
+        rows(
+            "Model | Val loss | Perplexity | tokens/s",
+            "a | 3.28 | 26.6 | 9",
+            "b | 3.12 | 22.6 | 5",
+            "c | 2.97 | 29.5 | 2",
+        ),
+        "totals-disagree",
+        "e to the Val loss 2.97 is 19.49",
+    ),
+    "hours of all GPUs": (
+        rows(
+            "Nodes | GPUs | Wall time (h) | GPU-hours",
+            "1 | 8 | 19.2 | 153.6",
+            "2 | 16 | 10.1 | 161.6",
+            "4 | 32 | 5.4 | 72.8",
+        ),
+        "totals-disagree",
+        "5.4 x 32 = 172.8",
+    ),
+    "a bill": (
+        rows(BILL, "a | 8 | 6.0 | 2.49 | $119.52", "b | 8 | 9.5 | 2.49 | $289.24", "c | 16 | 31.0 | 2.49 | $1,235.04"),
+        "totals-disagree",
+        "2.49 x 9.5 x 8 = 189.2",
+    ),
+    "a sequence length above the table": (
+        "## Sequence length 2048\n\n"
+        + rows("GPUs | samples/s | tokens/s", "1 | 2.41 | 4,936", "2 | 4.70 | 9,626", "4 | 9.12 | 28,678"),
+        "totals-disagree",
+        "9.12 x 2048 = 18,678",
+    ),
+    "a batch in the paragraph above": (
+        "All runs use 8 GPUs with a batch size of 32 per GPU.\n\n"
+        + rows("Model | s/step | images/s", "a | 0.121 | 2,116", "b | 0.198 | 1,293", "c | 0.187 | 1,869"),
+        "rate-times-time",
+        "as in 2 other rows",
+    ),
+    "MFU of one model": (
+        rows(SIZES, "8 | 3,200 | 45.1%", "16 | 3,150 | 44.4%", "32 | 3,110 | 43.8%", "64 | 2,980 | 47.9%"),
+        "row-stands-out",
+        "47.9% / 2,980",
+    ),
+    "one amount of work": (
+        rows(WORK, "8 | 2,900 | 11.0 h", "16 | 5,700 | 5.6 h", "32 | 10,900 | 4.9 h"),
+        "row-stands-out",
+        "10,900 x 4.9 h",
+    ),
+    "a loss above guessing": (
+        "## GPT-2 124M, vocabulary of 50,257 tokens\n\n" + rows(LOSSES, "DDP | 212 | 3.91", "FSDP fp8 | 171 | 11.84"),
+        "did-not-train",
+        "random guessing among 50,257 tokens has 10.82",
+    ),
+    "about": (
+        rows(
+            "GPUs | Throughput | Speedup", "1 | ~310 img/s | 1x", "2 | ~600 img/s | ~1.9x", "4 | ~1,150 img/s | ~5.2x"
+        ),
+        "speedup-not-in-table",
+        "3.76x",
+    ),
+    "a sum of phases without units": (
+        rows(
+            "Config | forward | backward | optimizer | total",
+            "a | 61.2 | 121.9 | 12.3 | 195.4",
+            "b | 70.1 | 140.2 | 8.0 | 218.3",
+        )[:-1]
+        + "\n| c | 82.0 | 160.3 | 6.1 | 208.4 |\n",
+        "totals-disagree",
+        "the total of 82.0, 160.3, 6.1",
+    ),
+    "a sentence that names the strategy of the table below": (
+        "FSDP keeps 78% scaling efficiency at 64 GPUs.\n\n"
+        + rows("GPUs | tokens/s", "8 | 24,100", "16 | 47,500", "64 | 178,800"),
+        "claim-not-in-data",
+        "7.42x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_does_not_follow_is_named(tmp_path, name):
+    text, code, words = FAULTS[name]
+    findings = audited(tmp_path, text)
+    assert words in findings[code].evidence
+    assert accusations(findings).keys() == {code}
+
+
+SOUND = {
+    "tokens, rate and days": rows(
+        "Model | Tokens | Tokens/s/GPU | GPUs | Days", "65B | 1.4T | 380 | 2048 | 21", "33B | 1.4T | 700 | 2048 | 11.3"
+    ),
+    "a rate of steps without start-up": rows(
+        "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+        *("1 | 16 | 500 | 98.1 | 91.5", "2 | 16 | 500 | 110.2 | 175.2", "4 | 16 | 500 | 126.4 | 327.2"),
+    ),
+    "perplexities of words, losses of tokens": rows(
+        "Model | Val loss | Perplexity | tokens/s", "a | 3.28 | 41.6 | 9", "b | 3.12 | 35.6 | 5", "c | 2.97 | 29.5 | 2"
+    ),
+    "samples that are padded": rows(
+        "Method | Seq len | samples/s | tokens/s",
+        "full | 2048 | 1.2 | 2,110",
+        "lora | 2048 | 2.0 | 3,480",
+        "packed | 2048 | 1.9 | 3,890",
+    ),
+    "days with restarts": rows(
+        "Stage | Tokens | GPUs | tokens/s/GPU | Days",
+        "1 | 1.0T | 256 | 3,000 | 15.1",
+        "2 | 200B | 256 | 2,400 | 3.8",
+        "3 | 50B | 128 | 2,350 | 2.9",
+    ),
+    "GPU-hours with failed runs": rows(
+        "Model | GPUs | Wall time (h) | GPU-hours",
+        "1B | 64 | 100 | 6,400",
+        "3B | 128 | 150 | 24,800",
+        "7B | 256 | 310 | 97,000",
+    ),
+    "energy at the wall": rows(
+        "Run | Avg power (W) | Time (h) | Energy (kWh)",
+        "a | 300 | 10.0 | 4.1",
+        "b | 280 | 5.0 | 2.2",
+        "c | 350 | 2.0 | 0.9",
+    ),
+    "a bill with storage": rows(
+        BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"
+    ),
+    "a bill of which one run has storage": rows(BILL, "a | 8 | 6.0 | 2.49 | $119.52", "b | 8 | 9.5 | 2.49 | $289.24"),
+    "longer sequences": rows(
+        "Sequence length | tokens/s/GPU | MFU",
+        *("4,096 | 10,300 | 51.8%", "32,768 | 8,100 | 55.0%", "131,072 | 4,350 | 57.9%"),
+    ),
+    "MFU of several models": rows(
+        "Model | GPUs | tokens/s/GPU | MFU",
+        *("1B | 8 | 21,800 | 48.1%", "1B | 16 | 21,500 | 47.4%", "7B | 8 | 3,410 | 51.0%"),
+    ),
+    "a batch of some of the rows": "At 8 GPUs and a batch size of 32 per GPU the first model is best.\n\n"
+    + rows("Model | s/step | images/s", "a | 0.121 | 2,116", "b | 0.198 | 2,593", "c | 0.187 | 1,869"),
+    "losses of another task": "## Detection, 80 classes\n\n" + rows(LOSSES, "a | 61 | 11.90", "b | 88 | 0.72"),
+    "losses of the first steps": "## GPT-2\n\n"
+    + rows("Step | Training loss | tokens/s", "0 | 11.02 | 900", "900 | 3.9 | 990"),
+    "about": rows(
+        "GPUs | Throughput | Speedup", "1 | ~300 img/s | 1x", "2 | ~600 img/s | ~1.9x", "4 | ~1,100 img/s | ~3.5x"
+    ),
+    "a sentence that names another strategy": "FSDP keeps 78% scaling efficiency at 64 GPUs, DDP does better:\n\n"
+    + rows("GPUs | tokens/s", "8 | 24,100", "16 | 47,500", "64 | 178,800"),
+    "a sentence that names another model": "Our ViT-L keeps 78% efficiency at 64 GPUs. ResNet-50 does better:\n\n"
+    + rows("GPUs | images/s", "8 | 24,100", "16 | 47,500", "64 | 178,800"),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_follows_or_is_not_said_is_not_accused(tmp_path, name):
+    assert accusations(audited(tmp_path, SOUND[name])) == {}

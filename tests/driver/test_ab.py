@@ -1,12 +1,13 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
 import json
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
 
 from scaleproof.cli.ab import split
-from scaleproof.conclude.report.sentences.ab import EXIT_CODES, ab_verdict
+from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -32,7 +33,7 @@ def test_commands_are_split_at_their_separators():
 
 def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:
     path = CAMPAIGNS / "mine.yaml"
-    write_campaign(path, campaign_of(request, rounds, chance))
+    write_campaign(path, campaign_of(request, rounds, chance), request)
     return LoadedCampaign(path)
 
 
@@ -55,14 +56,14 @@ def test_what_was_compared_stays_as_it_is():
     path = CAMPAIGNS / "mine.yaml"
     request = AbRequest(["a"], ["b"])
     written(request, rounds=9)
-    assert not write_campaign(path, campaign_of(request, 20))
+    assert not write_campaign(path, campaign_of(request, 20), request)
     assert LoadedCampaign(path).campaign.most_repeats == 9
 
 
 @pytest.mark.parametrize(
     ("elapsed_s", "runs_s", "rounds"),
     [
-        (12.0, 4.4, 11),  # beside each round 3.8 s, and 23 s of the page
+        (12.0, 4.4, 14),  # beside each round 1.9 s, and 23 s of the page
         (40.0, 36.0, 2),
         (120.0, 116.0, 1),
         (5.0, 36.0, 3),  # its runs were there already
@@ -87,36 +88,77 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert campaign_of(request, 3, chance=0.01)["repeats"] == 1
 
 
-def played(monkeypatch, failure=None):
-    """What Snakemake was asked for, by `compare` in a world where each round takes 10 s, and the verdict."""
-    asked = []
-    clock = iter((0.0, 12.0))
-    metrics = SimpleNamespace(failure=failure, total_wall_time_s=5.0)
-    monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=metrics))
-    monkeypatch.setattr(ab, "run_snakemake", lambda campaign, targets: asked.append([str(t) for t in targets]))
+def played(monkeypatch, failure=None, first_try=None, **request):
+    """What Snakemake was asked for, by `compare` in a world where each round takes 10 s, and the campaign.
+
+    `first_try`: the metrics of both runs of the first round; of later ones, `failure`.
+    """
+    asked, ends = [], []
+    moments = count(step=6.0)
+    metrics = SimpleNamespace(failure=failure and SimpleNamespace(failure_class=failure), total_wall_time_s=5.0)
+    tries = iter([first_try] if first_try else [])
+
+    def run(campaign, targets):
+        asked.append([str(target) for target in targets])
+        ends.append(LoadedCampaign(campaign).campaign.work.seconds)
+        nonlocal made
+        made = next(tries, metrics)
+
+    made = metrics
+    monkeypatch.setattr(ab, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=made))
+    monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    path, _ = compare(AbRequest(["a"], ["b"], minutes=2), "mine")
-    return asked, LoadedCampaign(path).campaign
+    path, _ = compare(AbRequest(["a"], ["b"], minutes=2, **request), "mine")
+    return asked, ends, LoadedCampaign(path).campaign
 
 
 def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
-    asked, campaign = played(monkeypatch)
-    assert asked == [["results/mine/together/rep1-1.json"], ["results/mine/report.html"]]
-    assert campaign.most_repeats == 10
+    asked, _, campaign = played(monkeypatch)
+    assert asked[-1] == ["results/mine/report.html"]
+    assert len(asked) == 2
+    assert campaign.most_repeats == Pace(6.0, 10.0, 6.0).rounds_in(2.0)
     assert campaign.resources.time_limit == 0.5, "one round takes half of the budget at most"
 
 
 def test_a_program_that_fails_is_not_started_again(monkeypatch):
-    asked, campaign = played(monkeypatch, failure="crash")
+    asked, _, campaign = played(monkeypatch, failure="crash")
     assert asked[-1] == ["results/mine/report.html"]
     assert campaign.most_repeats == 1
+
+
+def cut_short(*printed: str):
+    failure = SimpleNamespace(failure_class="no_figures", log_tail=list(printed))
+    return SimpleNamespace(failure=failure, total_wall_time_s=16.0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "first_try", "ends"),
+    [
+        ({}, None, [15.0, 15.0]),
+        ({}, cut_short("starting"), [15.0, 24.0, 24.0]),  # it had hardly begun
+        ({}, cut_short(*["line"] * 40), [15.0, 15.0]),  # nobody can read that, however long it is
+        ({"seconds": 4.0}, cut_short("starting"), [4.0, 4.0]),
+        ({"figures": "whole"}, None, [None, None]),
+    ],
+)
+def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_, first_try, ends):
+    assert played(monkeypatch, None, first_try, **request_)[1] == ends
+
+
+def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypatch):
+    before = played(monkeypatch, None, cut_short("starting"))[2]
+    asked, ends, after = played(monkeypatch)
+    assert (asked, ends, after) == ([["results/mine/report.html"]], [24.0], before)
+    with pytest.raises(UserError, match="with another comparison"):
+        played(monkeypatch, seconds=7.0)
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: None)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    failed = SimpleNamespace(metrics=SimpleNamespace(failure="crash", total_wall_time_s=None))
+    crash = SimpleNamespace(failure_class="crash")
+    failed = SimpleNamespace(metrics=SimpleNamespace(failure=crash, total_wall_time_s=None))
     monkeypatch.setattr(ab, "read_run", lambda place: failed)
     entries = tmp_path / "results/series/tuning.json"
     for name in ("b", "c", "d"):
@@ -154,7 +196,11 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
         Finding(code="watched-work-differs", severity="suspect", cells=[], runs=[], evidence=text, advice="")
         for text in report.get("work", [])
     ]
-    findings = Findings(campaign="ab", checks=[], findings=evidence + work)
+    doubts = [
+        Finding(code="did-not-train", severity="suspect", cells=[], runs=[], evidence=text, advice="")
+        for text in report.get("doubts", [])
+    ]
+    findings = Findings(campaign="ab", checks=[], findings=evidence + work + doubts)
     return ab_verdict(made, findings, report.get("failures", {}), 0.02, report.get("accept_differences", False))
 
 
@@ -180,3 +226,42 @@ def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
 def test_the_verdict_in_a_line(made, word, sentence):
     assert (made.word, made.sentence[: len(sentence)]) == (word, sentence)
     assert made.word in EXIT_CODES
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rounds"),
+    [
+        ((1.1, 0.9, 1.35), 28),  # to exclude 1
+        ((1.001, 0.95, 1.055), 47),  # to be within 2 %
+        ((1.1, None, None), None),
+    ],
+)
+def test_rounds_that_would_decide(ratio, rounds):
+    assert rounds_needed(AbVerdict("undecided", "", *ratio, n=6), 0.02) == rounds
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rounds", "trained_s", "words"),
+    [
+        ((1.1, 0.9, 1.35), 6, 9.0, ["about 47 minutes would tell (--minutes 47)"]),
+        ((1.1, None, None), 1, 9.0, ["about 50 minutes would tell (--minutes 50)"]),  # for a look at all
+        (
+            (1.001, 0.95, 1.055),
+            6,
+            9.0,
+            ["47 rounds would be needed: ask for a larger --difference"],
+        ),
+        ((1.1, 0.9, 1.35), 6, 1.0, ["about 47 ", "training is 10% of the time of a run, the rest is its start"]),
+    ],
+)
+def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, trained_s, words):
+    verdict = AbVerdict("undecided", "", *ratio, n=6)
+    monkeypatch.setattr(ab, "trained_s", lambda run: trained_s)
+    said = list(ab._what_would_tell(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
+    assert [text[: len(word)] for text, word in zip(said, words, strict=True)] == words
+
+
+def test_a_doubt_about_the_training_stands_behind_the_verdict():
+    made = verdict("yes", doubts=["the norm of the gradients is 0 in all of 12 logged steps"])
+    assert made.word == "faster"
+    assert made.sentence.endswith("; perhaps did not train: the norm of the gradients is 0 in all of 12 logged steps")

@@ -36,6 +36,8 @@ def ab(args: argparse.Namespace) -> None:
     from scaleproof.driver.ab import AbRequest, compare
     from scaleproof.ground.campaign.loaded import RESULTS
 
+    if args.seconds and (args.metric == "time" or args.steps):
+        raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
@@ -48,6 +50,7 @@ def ab(args: argparse.Namespace) -> None:
         patterns=dict(map(_pattern, args.pattern)),
         per_step=_per_step(args),
         steps=tuple(args.steps) if args.steps else None,
+        seconds=args.seconds,
         warmup_steps=args.warmup_steps,
         geometry=args.geometry,
         difference=args.difference / 100,
@@ -112,6 +115,12 @@ def add(commands: Group) -> None:
     )
     sub.add_argument(
         "--steps", type=count, nargs=2, metavar="N", help="time whole runs of two lengths, {steps} in both commands"
+    )
+    sub.add_argument(
+        "--seconds",
+        type=Number("seconds"),
+        metavar="S",
+        help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 20 %%)",
     )
     sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
     sub.add_argument(

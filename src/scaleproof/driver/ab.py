@@ -2,25 +2,26 @@
 
 import hashlib
 import json
+import math
 import shlex
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from scaleproof.conclude.analysis.error_budget import next_level
-from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict
+from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
-from scaleproof.ground.number_format import percent
-from scaleproof.ground.records.metrics import Printed
+from scaleproof.ground.number_format import integer, percent
+from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 
@@ -28,10 +29,17 @@ SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before it
 MOST = 30  # rounds
+TAIL = 40  # lines of a log: who has printed so many says no more in a longer run
 # What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
-START_OF_ROUND = 0.5  # of a further round
+START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
-LONGEST_RUN = 0.25  # of the minutes: longer runs leave no room for a second round
+# Of the minutes:
+SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
+LONG_RUN = 0.2  # ... or after this, where it had hardly begun to train by then
+LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
+START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
+LEAST_RUN_S = 15.0  # the start of a program may take so long
+BEGUN = 0.5  # of a run that was ended: steps that fill less have hardly begun
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class AbRequest:
     patterns: Mapping[str, str] = field(default_factory=dict)
     per_step: Mapping[str, str | int] = field(default_factory=dict)  # tokens, samples or steps of a step
     steps: tuple[int, int] | None = None  # two lengths of run
+    seconds: float | None = None  # after which runs are ended; None: as there is time
     warmup_steps: int | None = None
     geometry: str = "1x1"
     difference: float = 0.02  # the smallest that matters, as a part
@@ -57,6 +66,7 @@ class Pace:
 
     elapsed_s: float
     runs_s: float
+    spent_s: float = 0.0  # before it
 
     @property
     def _around_s(self) -> float:
@@ -71,14 +81,17 @@ class Pace:
 
     def rounds_in(self, minutes: float) -> int:
         """The number of rounds that end, with the page, within `minutes`; at least the first."""
-        left = 60 * minutes - self.elapsed_s - PAGE * self._around_s
+        left = 60 * minutes - self.spent_s - self.elapsed_s - PAGE * self._around_s
         return 1 + max(0, int(left // self.round_s))
 
 
-def campaign_of(request: AbRequest, rounds: int = 1, chance: float | None = None) -> dict[str, Any]:
+def campaign_of(
+    request: AbRequest, rounds: int = 1, chance: float | None = None, seconds: float | None = None
+) -> dict[str, Any]:
     """Return the campaign that compares the two commands of `request`, as its YAML file holds it.
 
     `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there; None: 5 %.
+    `seconds`: after which runs are ended.
     """
     workload: dict[str, Any] = {"command": "{program}"}
     workload["figures"] = dict(request.patterns) or request.figures
@@ -87,6 +100,8 @@ def campaign_of(request: AbRequest, rounds: int = 1, chance: float | None = None
     work: dict[str, Any] = {"steps": list(request.steps)} if request.steps else {}
     if request.warmup_steps is not None:
         work["warmup_steps"] = request.warmup_steps
+    if seconds is not None:
+        work["seconds"] = seconds
     campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if work:
         campaign["work"] = work
@@ -94,10 +109,26 @@ def campaign_of(request: AbRequest, rounds: int = 1, chance: float | None = None
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
-        # Both of a repeat in one job: fewer jobs, and closer together.
-        "resources": {"same_allocation": True, "time_limit": LONGEST_RUN * request.minutes},
+        # All repeats up to a look at the results in one job: fewer starts, and closer together.
+        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": _time_limit(request)},
         "repeats": _repeats(request, rounds, chance),
     }
+
+
+def _time_limit(request: AbRequest) -> float:
+    """Minutes after which a run is stopped."""
+    return max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)
+
+
+def _lengths(request: AbRequest) -> list[float | None]:
+    """Return the seconds after which runs are ended, to be tried one after the other; None: by themselves."""
+    if request.figures == "whole":
+        return [None]
+    if request.seconds:
+        return [request.seconds]
+    budget_s = 60 * request.minutes
+    longest_s = LONG_RUN * budget_s
+    return list(dict.fromkeys([min(max(SHORT_RUN * budget_s, LEAST_RUN_S), longest_s), longest_s]))
 
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
@@ -121,17 +152,10 @@ def compare(
     request. `series`: comparisons that share one error budget, of which this one takes its part. Raises UserError where
     the file is there with another comparison, where Snakemake fails, or where a file of the results is damaged.
     """
-    started = time.monotonic()
-    text = json.dumps(campaign_of(request), sort_keys=True) + f"{request.minutes}"
+    text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
     chance = _level_in_series(series, path.stem, results) if series else None
-    if write_campaign(path, campaign_of(request, 1, chance)):
-        first_round = LoadedCampaign(path, results)
-        run_snakemake(path, list(first_round.records(results)))
-        runs = [read_run(place).metrics for place in first_round.runs(results)]
-        if not any(run.failure for run in runs):  # a program that fails once is not started again
-            pace = Pace(time.monotonic() - started, sum(run.total_wall_time_s or 0.0 for run in runs))
-            write_campaign(path, campaign_of(request, pace.rounds_in(request.minutes), chance))
+    _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
     if series:
@@ -141,14 +165,52 @@ def compare(
     return path, verdict
 
 
-def write_campaign(path: Path, campaign: Mapping[str, Any]) -> bool:
+def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
+    """Run both commands once, then write the campaign with as many rounds as there is time for.
+
+    Where a run had hardly begun when it was ended, once more, for longer. Nothing is done where an earlier call has
+    found how many rounds there are.
+    """
+    started = time.monotonic()
+    for seconds in _lengths(request):
+        began = time.monotonic()
+        if not write_campaign(path, campaign_of(request, 1, chance, seconds), request):
+            return
+        loaded = LoadedCampaign(path, results)
+        run_snakemake(path, list(loaded.records(results)))
+        runs = [read_run(place).metrics for place in loaded.runs(results)]
+        if not any(_had_hardly_begun(run, seconds) for run in runs):
+            break
+    if not any(run.failure for run in runs):  # a program that fails once is not started again
+        now = time.monotonic()
+        pace = Pace(now - began, sum(run.total_wall_time_s or 0.0 for run in runs), began - started)
+        write_campaign(path, campaign_of(request, pace.rounds_in(request.minutes), chance, seconds), request)
+
+
+def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
+    """Whether a run that was ended after `seconds` had not trained for long: it printed little, or its steps fill
+    little of it.
+    """
+    if run.failure:
+        was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
+        return was_ended and run.failure.failure_class == "no_figures" and len(run.failure.log_tail) < TAIL
+    return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
+
+
+def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) -> bool:
     """Write `campaign` as a YAML file, unless it is there with more repeats than one; return whether it was written.
 
-    Raises UserError where another comparison is there.
+    Raises UserError where another comparison than that of `request` is there.
     """
+
+    def asked(content: Mapping[str, Any]) -> dict[str, Any]:
+        """What was asked for: without the repeats, and the length of a run, that there was time for."""
+        work = {key: value for key, value in content.get("work", {}).items() if key != "seconds" or request.seconds}
+        return {**content, "repeats": 1, "work": work}
+
     if path.is_file():
         there = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(there, dict) or there | {"repeats": 1} != {**campaign, "repeats": 1}:
+        if not isinstance(there, dict) or asked(there) != asked(campaign):
             raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
         if there["repeats"] != 1:
             return False
@@ -167,16 +229,42 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences)
-    if any(isinstance(run, Printed) and run.unit == "steps" and run.reading.per_step is None for run in runs):
-        verdict = replace(verdict, sentence=f"{verdict.sentence}; a step of A is taken for as much work as one of B")
+    if counted := next((r.unit for r in runs if isinstance(r, Printed) and _is_only_counted(r)), None):
+        verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
+    printed = [run for run in runs if isinstance(run, Printed)]
+    if any(run.reading.ended_after_s for run in printed):
+        verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
-        room = f"{request.minutes:g} min had room for {plural(rounds, 'round')} (--minutes)"
-    elif any(run.failure and run.failure.failure_class == "timeout" for run in runs):
-        room = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
+        verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}")
+        return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
+    if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
+        return with_words(verdict, f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}")
+    return verdict
+
+
+def _what_would_tell(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
+    """Yield what would decide a comparison that had `rounds`, if it goes on as in its `runs`."""
+    needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
+    if needed > MOST:
+        yield f"{integer(needed)} rounds would be needed: ask for a larger --difference"
     else:
-        return verdict
-    return replace(verdict, sentence=f"{verdict.sentence}; {room}")
+        minutes = math.ceil(request.minutes * needed / rounds)
+        yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes})"
+    share = sum(map(trained_s, runs)) / sum(run.total_wall_time_s for run in runs)
+    if share < START_UP:
+        yield f"training is {percent(share)} of the time of a run, the rest is its start: let it train longer"
+
+
+def trained_s(run: Printed) -> float:
+    """Seconds of a run in which it trained: of its window, or from its first line to its last where that is longer."""
+    between_lines_s = run.second_clock.window_s if run.second_clock else None
+    return max(run.window.wall_time_s, between_lines_s or 0.0)
+
+
+def _is_only_counted(run: Printed) -> bool:
+    """Whether the rate of a run is in things that the program counts, and nobody has said how much work one is."""
+    return run.reading.per_step is None and run.unit in ("steps", "batches", "epochs", "items")
 
 
 def _series_file(series: str, results: Path) -> Path:

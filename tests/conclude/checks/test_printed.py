@@ -73,6 +73,14 @@ def test_time_that_a_program_leaves_out(runs):
     assert "clocks-rank-differently" in codes(alike, runs["hidden"])
 
 
+def test_a_loss_that_is_no_number(runs):
+    """One that is a number again, or lines that print none, are no finding."""
+    for lost, found in ((3, {"did-not-train"}), (2, set())):
+        reading = runs["coarse"].metrics.reading.model_copy(update={"losses_lost": lost})
+        run = TimedRun(runs["coarse"].folder, runs["coarse"].metrics.model_copy(update={"reading": reading}))
+        assert codes(run) & {"did-not-train"} == found
+
+
 def test_a_loss_that_does_not_move(runs):
     assert "did-not-train" in codes(runs["constant"])
     assert "did-not-train" not in codes(runs["coarse"])  # small steps may be rounded away
@@ -132,3 +140,27 @@ def test_watched_programs_that_do_other_work_are_named(tmp_path):
         assert [finding.evidence.startswith(evidence or "-") for finding in differing] == [True] * (
             evidence is not None
         )
+
+
+def test_watched_programs_that_are_ended_may_differ_in_their_number_of_steps(tmp_path):
+    """Ended after the same time, the faster one has made more of them; its record is whole."""
+    (tmp_path / "train.py").write_text(WATCHED.replace("network(batch)", "time.sleep(0.03); network(batch)"))
+    text = (
+        (tmp_path / "train.py")
+        .read_text()
+        .replace("12, 4, 64", "9999, 4, 64")
+        .replace("import sys", "import sys, time")
+    )
+    (tmp_path / "train.py").write_text(text)
+    command = f"{shlex.quote(sys.executable)} {tmp_path}/train.py {{kind}}"
+    campaign = {"title": "x", "workload": {"command": command}, "work": {"warmup_steps": 3, "seconds": 12.0}}
+    (cell,) = expand(Campaign.model_validate(campaign | {"vary": {"kind": ["plain"]}}))
+    plain = _run(cell, tmp_path)
+    (rank,) = plain.metrics.watched
+    assert len(rank.step_s) > 5
+    assert plain.metrics.reading.ended_after_s >= 12.0
+    shorter = {"cell": "other", "watched": [rank.model_copy(update={"step_s": rank.step_s[:-2]})]}
+    by_itself = {"reading": plain.metrics.reading.model_copy(update={"ended_after_s": None})}
+    for end, found in (({}, False), (by_itself, True)):
+        both = [TimedRun(plain.folder, plain.metrics.model_copy(update=end | cell)) for cell in ({}, shorter)]
+        assert any(f.code == "watched-work-differs" for f in audit("mine", both).findings) == found

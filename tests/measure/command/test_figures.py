@@ -1,5 +1,7 @@
 """What a program printed as rows of steps.csv, and what is said where it did not print enough."""
 
+import re
+
 import pytest
 
 from scaleproof.auditor.read.printed_log import printed_log
@@ -12,16 +14,17 @@ TOKENS = "tokens per iteration will be: 256\n"
 RATES = "\n".join(f"step {k} loss {4 - k / 100:.3f} tokens/s {1000 + k}" for k in range(40))
 
 
-def figures(tmp_path, text: str, devices: int = 1, **workload):
+def figures(tmp_path, text: str, devices: int = 1, seconds: float | None = None, ended: bool = False, **workload):
     campaign = {
         "title": "x",
         "workload": {"command": "p"} | workload,
+        "work": {"seconds": seconds} if seconds else {},
         "execution": {"geometry": f"1x{devices}"},
     }
     (cell,) = expand(Campaign.model_validate(campaign))
     log = tmp_path / "train.log"
     log.write_text(text)
-    return read_figures(log, cell, printed_log)
+    return read_figures(log, cell, printed_log, range(text.count("\n") + 1), ended)
 
 
 def test_steps_after_the_warm_up_are_the_window(tmp_path):
@@ -83,3 +86,69 @@ def test_patterns_read_any_line(tmp_path):
 def test_what_a_log_does_not_say_is_asked_for_by_name(tmp_path, text, keys, message):
     with pytest.raises(NoFigures, match=message):
         figures(tmp_path, text, **keys)
+
+
+EPOCHS = "\n".join(f"epoch {k} took 2.{k}s, 100.0 samples/s" for k in range(1, 5))
+COUNTS = "\n".join(f"Train [{{}}{64 * k}/1280 (0%)]\tLoss: {2 - k / 99:.6f}" for k in range(20))
+BATCHES, ITEMS, IMAGES = (COUNTS.replace("{}", word) for word in ("batch ", "", "images "))
+
+
+@pytest.mark.parametrize(
+    ("text", "per_step", "unit", "amount"),
+    [
+        (ITEMS, None, "items", 64),
+        (IMAGES, None, "samples", 64),
+        (BATCHES, None, "batches", 64),
+        (ITEMS, {"steps": 1}, "items", 64),  # somebody says that they are equal work, not what they are
+        (ITEMS, {"samples": 1}, "samples", 64),
+        (IMAGES, {"samples": 32}, "samples", 64),  # counted already
+        (BATCHES, {"samples": 32}, "samples", 64 * 32),
+        (BATCHES, {"steps": 1}, "batches", 64),
+    ],
+)
+def test_a_rate_is_of_what_lines_count(tmp_path, text, per_step, unit, amount):
+    work = figures(tmp_path, text, per_step=per_step)
+    assert (work.unit, int(work.rows["tokens"][-1])) == (unit, amount)
+    assert work.counts_to == 1280
+    assert (work.rows["phase"] == "warmup").sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "per_step", "message"),
+    [
+        (ITEMS, {"samples": 32}, "count something to 1,280 without saying what: .* Give per_step {samples: 1} if it"),
+        (IMAGES, {"tokens": 32}, "its lines count samples to 1,280"),
+        (EPOCHS, {"tokens": 32}, "not how many steps they have"),
+    ],
+)
+def test_work_of_a_step_is_not_taken_for_that_of_something_else(tmp_path, text, per_step, message):
+    with pytest.raises(NoFigures, match=message):
+        figures(tmp_path, text, per_step=per_step)
+
+
+def test_of_a_program_that_may_be_ended_the_first_epoch_is_left_out(tmp_path):
+    """Its programs make different numbers of epochs, and the first one is slower."""
+    work = figures(tmp_path, EPOCHS)
+    assert (work.unit, len(work.rows), int(work.rows["tokens"].sum())) == ("epochs", 4, 4)
+    assert len(figures(tmp_path, EPOCHS, seconds=9.0, ended=True).rows) == 3
+    assert len(figures(tmp_path, EPOCHS, seconds=9.0).rows) == 3
+
+
+def diverged(text: str, lines: int, word: str = "nan") -> str:
+    """The log with `word` for the loss of its last lines."""
+    *before, last = text.rsplit("\n", lines)[0], "\n".join(text.rsplit("\n", lines)[1:])
+    return "\n".join([*before, re.sub(r"(?<=[Ll]oss)(:?) [\d.]+", rf"\1 {word}", last)])
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (TOKENS + NANOGPT, 0),
+        (diverged(TOKENS + NANOGPT, 4), 4),
+        (diverged(TOKENS + NANOGPT, 4) + "\niter 40: loss 3.1, time 10.00ms, mfu 1.00%", 0),  # it is one again
+        (BATCHES, 0),
+        (diverged(BATCHES, 5, "inf"), 5),
+    ],
+)
+def test_losses_that_are_no_numbers_up_to_the_end(tmp_path, text, lines):
+    assert figures(tmp_path, text).losses_lost == lines

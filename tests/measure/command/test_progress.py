@@ -6,20 +6,39 @@ from scaleproof.measure.command.progress import progress
 
 EPOCHS = [f"Train Epoch: {e} [{64 * k}/192 ({k / 3:.0%})]\tLoss: {2 - k / 9:.6f}" for e in (1, 2) for k in range(3)]
 FORMS = {
-    "pytorch/examples": (EPOCHS, [64] * 4, 192),
-    "bare number": ([f"{k} | loss 5.5{k} | lr {k}e-06 | 39.22ms" for k in range(5)], [1] * 4, None),
-    "name and number": ([f"iter_dt 33.03ms; iter {k}: train loss 2.1" for k in range(0, 50, 10)], [10] * 4, None),
-    "two pairs": ([f"[Epoch 0/3] [Batch {k}/47] [D loss: 0.1] [G loss: 0.2]" for k in range(4)], [1] * 3, 47),
-    "epochs alone": ([f"Epoch [{k}/5], average loss: nan" for k in range(1, 5)], [1] * 3, 5),
-    "a bar": ([f"Epoch 0:  {k}%|#   | {k}/100 [00:0{k}<00:09,  4.{k}it/s]" for k in range(5)], [1] * 4, 100),
-    "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None),
+    "pytorch/examples": (EPOCHS, [64] * 4, 192, "items"),
+    "bare number": ([f"{k} | loss 5.5{k} | lr {k}e-06 | 39.22ms" for k in range(5)], [1] * 4, None, "items"),
+    "name and number": (
+        [f"iter_dt 33.03ms; iter {k}: train loss 2.1" for k in range(0, 50, 10)],
+        [10] * 4,
+        None,
+        "steps",
+    ),
+    "two pairs": (
+        [f"[Epoch 0/3] [Batch {k}/47] [D loss: 0.1] [G loss: 0.2]" for k in range(4)],
+        [1] * 3,
+        47,
+        "batches",
+    ),
+    "epochs alone": ([f"Epoch [{k}/5], average loss: nan" for k in range(1, 5)], [1] * 3, 5, "epochs"),
+    "a bar": ([f"Epoch 0:  {k}%|#   | {k}/100 [00:0{k}<00:09,  4.{k}it/s]" for k in range(5)], [1] * 4, 100, "items"),
+    "a bar of images": (
+        [f"Epoch 1/5: {k}/9 [00:0{k}<00:27, 1.01img/s, loss (batch)=1]" for k in range(4)],
+        [1] * 3,
+        9,
+        "samples",
+    ),
+    "two losses": ([f"[0/25][{k}/250] Loss_D: 1.01 Loss_G: 0.{k}" for k in range(4)], [1] * 3, 250, "items"),
+    "no word": ([f"{k}: 0.{k}e-08" for k in range(12)], [1] * 11, None, "items"),
+    "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None, "steps"),
+    "images": ([f"seen images: {k}/50, Loss nan" for k in range(0, 50, 10)], [10] * 4, 50, "samples"),
 }
 
 
-@pytest.mark.parametrize(("lines", "steps", "counts_to"), FORMS.values(), ids=FORMS)
-def test_forms_of_lines(lines, steps, counts_to):
+@pytest.mark.parametrize(("lines", "amounts", "counts_to", "unit"), FORMS.values(), ids=FORMS)
+def test_forms_of_lines(lines, amounts, counts_to, unit):
     found = progress(lines, [float(k) for k in range(len(lines))])
-    assert (found.steps, found.counts_to) == (steps, counts_to)
+    assert (found.amounts, found.counts_to, found.unit) == (amounts, counts_to, unit)
 
 
 def test_the_time_between_two_epochs_is_left_out():
@@ -39,6 +58,8 @@ def test_the_time_between_two_epochs_is_left_out():
         [f"2026-11-24 18:34:0{k} loss 2.3" for k in range(9)],  # a clock is no count
         [f"step 3 loss 2.{k}" for k in range(9)],  # it does not rise
         ["step 1 loss 2.3", "step 2 loss 2.2"],  # too few
+        [f"{k}: 0.5" for k in range(9)],  # bare numbers, too few
+        [f"{k * k} 0.5" for k in range(20)],  # bare numbers of something else
     ],
 )
 def test_other_lines_are_no_progress(lines):

@@ -58,7 +58,7 @@ def test_two_lengths_take_the_start_off(here):
 def test_steps_that_are_only_counted_are_timed_by_the_launcher(here):
     made = run(here, f"{PYTHON} counting.py 60 20")
     metrics, window = made.metrics, made.metrics.window
-    assert (metrics.unit, metrics.reading.reader, metrics.reading.counts_to) == ("steps", "progress", 60)
+    assert (metrics.unit, metrics.reading.reader, metrics.reading.counts_to) == ("items", "progress", 60)
     assert (window.tokens, window.clock) == (49, "launcher")  # 59 between lines, 10 of them warm-up
     assert window.wall_time_s == pytest.approx(49 * 0.02, rel=0.9)
     assert window.wall_time_s >= 49 * 0.02
@@ -91,6 +91,36 @@ def test_a_run_that_fails_says_why(here, command, kind, reason):
 def test_a_program_that_goes_on_for_ever_is_stopped(here):
     made = run(here, f"{PYTHON} nanogpt.py --ms 100 --steps 100000", limit=1.0)
     assert made.metrics.failure.failure_class == "timeout"
+
+
+def test_a_program_that_goes_on_for_ever_can_be_ended(here):
+    """Its figures are of what it printed until then, and the record says so; no failure."""
+    made = run(here, f"{PYTHON} nanogpt.py --ms 20 --steps 100000", work={"seconds": 2.0})
+    metrics = made.metrics
+    assert isinstance(metrics, Printed)
+    assert 2.0 < metrics.reading.ended_after_s < HANGS
+    assert 10 < metrics.reading.steps < 120
+    assert metrics.window.tokens_per_s == pytest.approx(256 / made.step_times.mean())
+    assert "Interrupt" not in (here / "rep1/train.log").read_text()
+    assert metrics.config["work"]["seconds"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "reason"),
+    [
+        ("nanogpt.py --steps 3 --end 3", "crash", "exit code 3"),  # by itself, before the time was over
+        ("-c 'import time; time.sleep(99)'", "no_figures", "ended after 1.5 s (work.seconds), and no figure in its"),
+    ],
+)
+def test_an_end_that_is_given_hides_no_failure(here, command, kind, reason):
+    made = run(here, f"{PYTHON} {command}", work={"seconds": 1.5})
+    assert made.metrics.failure.failure_class == kind
+    assert reason in made.metrics.failure.reason
+
+
+def test_a_program_that_ends_by_itself_was_not_ended(here):
+    made = run(here, f"{PYTHON} nanogpt.py", work={"seconds": 800.0})
+    assert made.metrics.reading.ended_after_s is None
 
 
 def test_a_program_that_is_not_there_ends_the_campaign(here):

@@ -44,6 +44,36 @@ def test_the_whole_group_ends_at_the_limit(tmp_path):
     wait_until(lambda: not alive("limit-child") and not alive("limit-parent"))
 
 
+@pytest.mark.parametrize("is_stubborn", [False, True])
+def test_a_program_is_ended_after_the_time_that_it_was_given(tmp_path, is_stubborn):
+    """By SIGINT, as from a keyboard, and with all that it has started; what it says about that is not in the log."""
+    code = """
+        import signal, subprocess, sys
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()  # ended-child"])
+        if {is_stubborn}:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+        print("begun", flush=True)
+        try:
+            while True:
+                signal.pause()  # ended-parent
+        except KeyboardInterrupt:
+            open({tidied!r}, "w").close()
+            print("KeyboardInterrupt")
+    """
+    code = code.format(is_stubborn=is_stubborn, tidied=str(tmp_path / "tidied"))
+    outcome = run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS, end_after=2.0)
+    assert (outcome.ended, outcome.timed_out, outcome.tail) == (True, False, ["begun"])
+    assert 2.0 < outcome.ranks_s < HANGS
+    assert (tmp_path / "tidied").exists() != is_stubborn
+    wait_until(lambda: not alive("ended-child") and not alive("ended-parent"))
+
+
+def test_a_program_that_is_done_before_is_not_ended(tmp_path):
+    outcome = run_watched(python("raise SystemExit(3)"), dict(os.environ), tmp_path / "log", HANGS, end_after=HANGS)
+    assert (outcome.exit_code, outcome.ended) == (3, False)
+
+
 LAUNCHER = """
 import os, sys, pathlib
 from scaleproof.measure.launch.supervise import Interrupted, run_watched

@@ -229,6 +229,48 @@ def test_a_repeated_batch_is_found(tmp_path):
     assert codes(trained(tmp_path / "b", twice)) == [], "two looks at a batch are nothing odd"
     assert codes(trained(tmp_path / "c", batches()[:2] * 4)) == ["batch-repeated"], "two batches are no data set"
     assert codes(trained(tmp_path / "d", batches() * 2)) == [], "a second epoch is nothing odd"
+    constant = torch.ones(2)  # beside inputs that change
+    assert codes(trained(tmp_path / "e", [(constant, batch) for batch in batches()], model=Pair())) == []
+
+
+class Pair(Tiny):
+    """As Tiny, with an input that means nothing before the tokens."""
+
+    def forward(self, pair) -> torch.Tensor:
+        return super().forward(pair[1])
+
+
+@pytest.mark.parametrize(
+    ("number", "in_loader", "found"),
+    [
+        (2, None, ["few-batches"]),  # a stream of an honest loop, or not: nobody knows
+        (2, 2, ["few-batches"]),  # a data set of two batches, gone through four times by a trainer
+        (2, 100, ["batch-repeated"]),
+        (4, 100, []),
+        (1, 1, ["few-batches"]),
+        (1, None, ["batch-repeated"]),
+    ],
+)
+def test_few_batches_are_held_against_the_length_of_their_loader(tmp_path, number, in_loader, found):
+    """A loader that says that it has no more is an honest loop over a small data set."""
+    repeated = batches()[:number] * (STEPS // number)
+    run = changed(trained(tmp_path / "a", repeated), 0, loader_batches=in_loader)
+    assert codes(run) == found
+
+
+def test_a_stream_says_no_length(tmp_path):
+    assert trained(tmp_path / "a", iter(batches())).ranks[0].loader_batches is None
+    assert trained(tmp_path / "b").ranks[0].loader_batches == STEPS
+
+
+def test_a_training_that_diverges_leaves_a_record_that_says_so(tmp_path):
+    model = Tiny()
+    with torch.no_grad():
+        model.table.weight[0, 0] = math.nan
+    run = trained(tmp_path / "a", model=model)
+    assert math.isnan(run.ranks[0].losses[-1])
+    assert math.isnan(run.ranks[0].looks[0].weight_norm)
+    assert codes(run) == ["weights-not-updated"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A log as its figures, for whoever ran the program itself: what `scaleproof audit` reads, in the ground's words."""
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,7 @@ def _named(reader: str) -> type[LogReader]:
 
 def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:
     """Return a run in the ground's words; `runs` is how many the log has."""
+    no_numbers = set(run.nan_steps)
     rate_of: dict[str | None, Literal["all", "device"]] = {"global": "all", "rank": "device"}
     tokens = run.details.get("tokens_per_step")
     if tokens is None and run.global_batch and run.seq_len:
@@ -43,7 +45,14 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
         reader=kind.__name__,
         guessed=run.guessed is not None,
         steps=[
-            PrintedStep(step.step, step.line, step.seconds, step.tokens_per_s, step.samples_per_s, step.loss)
+            PrintedStep(
+                step.step,
+                step.line,
+                step.seconds,
+                step.tokens_per_s,
+                step.samples_per_s,
+                math.nan if step.loss is None and step.step in no_numbers else step.loss,
+            )
             for step in run.logged_steps
         ],
         spans=[
@@ -54,6 +63,7 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
                 span.samples_per_s,
                 span.optimizer_steps,
                 span.train_loss,
+                span.index,
             )
             for span in run.timed_spans
         ],

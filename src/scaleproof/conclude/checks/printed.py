@@ -16,6 +16,7 @@ TOO_LONG_S = 0.2
 COVERED = 0.9  # of the launcher's time, below which the rest is worth a note
 APART = 1.1  # ratio of what two cells cover
 FEWEST_LOSSES = 10  # lines
+FEWEST_LOST = 3  # losses that are no numbers
 FEWEST_DIGITS = 3  # behind the point of a loss: with fewer, small steps are rounded away
 LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
 
@@ -80,14 +81,19 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     Code(
         "did-not-train",
         "invalid",
-        what="The loss does not move at all: nothing is trained, so that no speed of training was measured.",
+        what="The loss does not move at all, or is no number: nothing is trained, so that no speed of training was "
+        "measured.",
         detected=f"One and the same loss, with {FEWEST_DIGITS} digits or more behind the point, in every one of "
-        f"{FEWEST_LOSSES} or more lines of the window.",
+        f"{FEWEST_LOSSES} or more lines of the window; or NaN or infinity in {FEWEST_LOST} lines or more, up to the "
+        "last one.",
         seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
         repair="See that gradients reach the weights and that the optimizer steps; then run the cell again.",
     )
 )
 def loss_moves(run: TimedRun) -> Iterator[Flag]:
+    if isinstance(run.metrics, Printed) and run.metrics.reading.losses_lost >= FEWEST_LOST:
+        yield Flag(f"the loss is NaN or infinite in the last {run.metrics.reading.losses_lost} lines")
+        return
     losses = run.window["loss"]
     if len(losses) < FEWEST_LOSSES or not np.isfinite(losses).all():
         return
@@ -146,7 +152,9 @@ def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
     counts: dict[str, int] = {}  # cell -> what its first run counts to
     for run in runs:
         metrics = run.metrics
-        if isinstance(metrics, Printed) and metrics.reading.counts_to and metrics.reading.per_step is None:
+        if not isinstance(metrics, Printed) or metrics.unit == "samples":  # of which a rate needs no step
+            continue
+        if metrics.reading.counts_to and metrics.reading.per_step is None:
             counts.setdefault(metrics.cell, metrics.reading.counts_to)
     if len(set(counts.values())) > 1:
         evidence = ", ".join(f"{cell} counts to {integer(number)}" for cell, number in counts.items())

@@ -1,10 +1,12 @@
 """Checks of a training loop that was watched from inside its process: those that need no formula."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_timed
 from scaleproof.ground.number_format import integer, percent, seconds
 from scaleproof.ground.records.metrics import Printed
@@ -13,7 +15,7 @@ from scaleproof.ground.records.watched import WatchedRank
 
 NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in fp32
 FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
-FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are no data set
+FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are worth a note
 CLOCKS = 0.02  # relative; of the steps together and the host's clock
 WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
 
@@ -56,9 +58,10 @@ of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: 
     Code(
         "weights-not-updated",
         "invalid",
-        what="The optimizer's steps change no weight: nothing is trained, so that no speed of training was measured.",
+        what="The optimizer's steps change no weight, or leave weights that are no numbers: nothing is trained, so "
+        "that no speed of training was measured.",
         detected="Norms of the gradients before, and of what a step added to the weights, in the steps that "
-        "`scaleproof.watch` looks at; parameters that are trained.",
+        "`scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained.",
         seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
         repair="See that gradients reach the weights and that the optimizer has the model's own parameters.",
     )
@@ -67,6 +70,9 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     for rank in run.ranks:
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
+            return
+        if rank.looks and not math.isfinite(rank.looks[-1].weight_norm):
+            yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {rank.looks[-1].step}")
             return
         if rank.looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
             gradients = max(look.gradient_norm for look in rank.looks)
@@ -144,23 +150,43 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     Code(
         "batch-repeated",
         "suspect",
-        what="The same batch was trained on in consecutive steps: loading, and the cost of new data, is not in the "
-        "rate, and the loss says nothing.",
-        detected=f"Checksums of what entered the model, equal in {FEWEST_STEPS} or more steps in a row; or no more "
-        f"than {FEW_BATCHES} different ones, each in {CYCLES} steps or more.",
+        what="The same batch was trained on in consecutive steps, or a loader of many batches gave a few again and "
+        "again: loading, and the cost of new data, is not in the rate, and the loss says nothing.",
+        detected=f"Checksums of what entered the model, equal in {FEWEST_STEPS} or more steps in a row, where the "
+        f"loader has more than one batch; or one pass over a loader of {CYCLES} times as many.",
         seen="Loops that fetch one batch before the timer starts.",
         repair="Take a new batch in every step, as training does.",
-    )
+    ),
+    Code(
+        "few-batches",
+        "note",
+        what="A training took a few batches again and again, and nothing says that the data set has more: all of it is "
+        "in a cache, and the loss says little.",
+        detected=f"No more than {FEW_BATCHES} different checksums of what entered the model, each in {CYCLES} steps or "
+        "more; the length of the loader, if it has one.",
+        seen="",
+        repair="Take a data set of the size that will be trained on, where loading it matters.",
+    ),
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
+    """Flag the first rank that trains on few different batches: by what its loader is known to have."""
     for rank in run.ranks:
-        longest = _longest_repetition(rank.batches)
-        if longest >= FEWEST_STEPS:
-            yield Flag(f"on rank {rank.rank} the same batch entered the model in {longest} steps in a row")
-            return
+        longest, steps = _longest_repetition(rank.batches), len(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
-        if 0 < different <= FEW_BATCHES and len(rank.batches) >= CYCLES * different:
-            yield Flag(f"on rank {rank.rank} {different} batches entered the model in {len(rank.batches)} steps")
+        in_loader = rank.loader_batches  # None: nobody knows
+        in_a_pass = min(steps, (in_loader or 0) // max(map(len, rank.batches), default=1))  # steps
+        where = f"on rank {rank.rank}"
+        if longest >= FEWEST_STEPS and in_loader != 1:
+            yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
+            return
+        if 0 < CYCLES * different <= in_a_pass:
+            evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
+            yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
+            return
+        if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
+            size = f"has {plural(in_loader, 'batch', 'batches')}" if in_loader else "does not say how many it has"
+            entered = f"{plural(different, 'batch', 'batches')} entered the model in {steps} steps"
+            yield Flag(f"{where} {entered}; the loader {size}", code="few-batches")
             return
 
 
@@ -240,15 +266,16 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
 )
 def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
     first_of: dict[str, WatchedRun] = {}  # cell -> its first run
+    left_out = ["samples in a step", "tokens in a step"]  # they differ with the number of devices, and are in the rates
     for run in runs:
         if isinstance(run.metrics, Printed) and run.metrics.watched:
             first_of.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
+            left_out += ["optimizer steps"] if run.metrics.reading.ended_after_s else []
     if len(first_of) < 2:
         return
     base, *others = first_of.values()
     for other in others:
-        # What a step takes in differs with the number of devices, and is in the rates.
-        if unequal := [text for text in differences(base, other) if "in a step" not in text.split(":")[0]]:
+        if unequal := [text for text in differences(base, other) if not text.startswith(tuple(left_out))]:
             about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
             yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
 

@@ -48,11 +48,20 @@ def check_command(cell: Checked) -> None:
         raise UserError("workload.command has no {steps}, so that work.steps changes nothing", ("work", "steps"))
     if not is_timed_as_whole and cell.work.fewer_steps is not None:
         raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
+    if is_timed_as_whole and cell.work.seconds is not None:
+        raise UserError(
+            "work.seconds ends a program early, and workload.figures: whole times it to its end; give one of the two",
+            ("work", "seconds"),
+        )
 
 
 def check(cell: Checked) -> None:
     """Check that the keys of a cell of the trainer go together. Raises UserError at the first that do not."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
+    if cell.work.seconds is not None:
+        raise UserError(
+            "work.seconds is for workload.command; work.steps says how long ours train", ("work", "seconds")
+        )
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:
         raise UserError(

@@ -140,7 +140,7 @@ class Cell:
                 del config["execution"][name]
         for name in ("command", "figures", "per_step", "rate_of"):
             del config["workload"][name]
-        del config["work"]["fewer_steps"]
+        del config["work"]["fewer_steps"], config["work"]["seconds"]
         config["work"] |= self._batch_keys
         return config
 
@@ -164,13 +164,12 @@ class Cell:
                 **dict.fromkeys(("vocab_size", "corpus", "tokenizer", "seq_len")),
             },
             "work": {
-                "steps": self.work.steps,
-                "fewer_steps": self.work.fewer_steps,
-                "warmup_steps": self.work.warmup_steps,
+                **self.work.model_dump(include={"steps", "fewer_steps", "warmup_steps"}),
                 "optimizer": None,
                 "schedule": None,
                 **{name: number if name in named else None for name, number in self._batch_keys.items()},
                 "seed": self.work.seed if "seed" in named else None,
+                **({"seconds": self.work.seconds} if self.work.seconds else {}),
             },
             "execution": {
                 "strategy": settings or "command",

@@ -106,6 +106,30 @@ def free_axes(command: str) -> list[str]:
     return [name for name in placeholders(command) if name not in BUILT_IN]
 
 
+def settings_apart(data: dict[str, object]) -> dict[str, object]:
+    """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
+
+    In `vary`, `cells` and `exclude` people write both side by side.
+    """
+    workload = data.get("workload")
+    command = workload.get("command") if isinstance(workload, dict) else None
+    free = free_axes(command) if isinstance(command, str) else []
+    if not free:
+        return data
+
+    def apart(choice: object) -> object:
+        """A mapping of axes and placeholders to values, with the latter in `settings`."""
+        if not isinstance(choice, dict):
+            return choice
+        settings = {name: value for name, value in choice.items() if name in free}
+        rest = {name: value for name, value in choice.items() if name not in free}
+        return rest | {"settings": settings} if settings else rest
+
+    given = {name: value for name in ("cells", "exclude") if isinstance(value := data.get(name), list)}
+    lists = {name: list(map(apart, choices)) for name, choices in given.items()}
+    return data | lists | ({"vary": apart(data["vary"])} if "vary" in data else {})
+
+
 def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> None:
     """Check that `settings`, names of free axes, are exactly the free placeholders of `command`, and that every axis
     in `varied` changes it. Raises UserError.

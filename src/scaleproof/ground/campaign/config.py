@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, free_axes
+from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, settings_apart
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.hub_names import no_hub_name
@@ -129,6 +129,14 @@ class Work(Section):
         "gives both.",
         "optimizer steps",
         ge=1,
+        le=10**7,
+    )
+    seconds: float | None = key(
+        None,
+        "Of a command without a flag for its length: it is ended after so many seconds, and what it printed until then "
+        "is what was measured. null: it ends by itself.",
+        "seconds",
+        gt=0,
         le=10**7,
     )
     warmup_steps: int = key(10, "Optimizer steps before the window; never counted.", "optimizer steps", ge=3, le=10**7)
@@ -359,35 +367,22 @@ class Campaign(Section):
                 )
         return title
 
+    @model_validator(mode="after")
+    def _ends_before_the_limit(self) -> "Campaign":
+        """Check that a command that is to be ended is not stopped before. Raises ValueError."""
+        seconds, limit = self.work.seconds, self.resources.time_limit
+        if seconds is not None and seconds >= 60 * limit:
+            raise ValueError(
+                f"work.seconds {seconds:g}: a run is stopped after resources.time_limit, which is {limit:g} minutes"
+            )
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _no_empty_sections(cls, data: Any) -> Any:
         """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
         is_mapping = isinstance(data, dict)
-        return _settings_apart({key: value for key, value in data.items() if value is not None}) if is_mapping else data
-
-
-def _settings_apart(data: dict[str, Any]) -> dict[str, Any]:
-    """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
-
-    In `vary`, `cells` and `exclude` people write both side by side.
-    """
-    workload = data.get("workload")
-    command = workload.get("command") if isinstance(workload, dict) else None
-    free = free_axes(command) if isinstance(command, str) else []
-    if not free:
-        return data
-
-    def apart(choice: Any) -> Any:
-        """A mapping of axes and placeholders to values, with the latter in `settings`."""
-        if not isinstance(choice, dict):
-            return choice
-        settings = {name: value for name, value in choice.items() if name in free}
-        rest = {name: value for name, value in choice.items() if name not in free}
-        return rest | {"settings": settings} if settings else rest
-
-    lists = {name: list(map(apart, data[name])) for name in ("cells", "exclude") if isinstance(data.get(name), list)}
-    return data | lists | ({"vary": apart(data["vary"])} if "vary" in data else {})
+        return settings_apart({key: value for key, value in data.items() if value is not None}) if is_mapping else data
 
 
 def entries_of(tokenizer: str) -> int:

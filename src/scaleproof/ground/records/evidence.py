@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 EvidenceLevel = Literal["printed", "watched", "built"]
-WorkUnit = Literal["tokens", "samples", "steps", "runs"]  # of the work that a rate counts
+# Of the work that a rate counts. items: what a program counts without saying what it is.
+WorkUnit = Literal["tokens", "samples", "steps", "batches", "epochs", "items", "runs"]
 LEVELS: tuple[EvidenceLevel, ...] = ("printed", "watched", "built")  # the weakest first
 MEANING: dict[EvidenceLevel, str] = {
     "printed": "the program says so: clocks outside of it, repeats and its own figures agree; a program that trains "

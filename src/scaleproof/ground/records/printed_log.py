@@ -15,7 +15,7 @@ class PrintedStep:
     seconds: float | None = None
     tokens_per_s: float | None = None
     samples_per_s: float | None = None
-    loss: float | None = None
+    loss: float | None = None  # NaN: printed, and no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class PrintedSpan:
     samples_per_s: float | None = None
     steps: int | None = None
     loss: float | None = None
+    epoch: int | None = None  # its number; None where it is no epoch
 
 
 @dataclass(frozen=True)

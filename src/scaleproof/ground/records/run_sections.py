@@ -252,6 +252,10 @@ class LogReading(RecordSection):
     counts_to: int | None = Field(
         None, description="Of `progress`: the number up to which its lines count, such as 94 in `step 5/94`."
     )
+    losses_lost: int = Field(0, description="Lines, up to the last one with a loss, whose loss is NaN or infinite.")
+    ended_after_s: float | None = Field(
+        None, description="Launcher's seconds until it ended the program, as `work.seconds` says; null: by itself."
+    )
 
 
 class Program(RecordSection):

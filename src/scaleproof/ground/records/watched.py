@@ -1,9 +1,10 @@
 """`watched.<rank>.json`: what `scaleproof.watch` saw of one rank of somebody's training loop."""
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_regular
@@ -11,6 +12,12 @@ from scaleproof.ground.files import read_regular
 PATTERN = "watched.*.json"
 VARIABLE = "SCALEPROOF_WATCH"  # the folder of these files; unset: FOLDER in the working folder
 FOLDER = "scaleproof-watch"
+# NaN or infinite where a training diverges: null in files, of which JSON has no such numbers; read as NaN.
+Figure = Annotated[
+    float,
+    BeforeValidator(lambda value: math.nan if value is None else value),
+    PlainSerializer(lambda value: value if math.isfinite(value) else None, return_type=float | None),
+]
 
 
 class WatchedSection(BaseModel):
@@ -23,9 +30,9 @@ class UpdateNorms(WatchedSection):
     """What one update did. Norms are of this rank's tensors: of its shards where parameters are sharded."""
 
     step: int
-    gradient_norm: float = Field(description="2-norm of all gradients just before the optimizer's step.")
-    update_norm: float = Field(description="2-norm of what the step added to some watched parameters.")
-    weight_norm: float = Field(description="2-norm of those parameters before the step.")
+    gradient_norm: Figure = Field(description="2-norm of all gradients just before the optimizer's step.")
+    update_norm: Figure = Field(description="2-norm of what the step added to some watched parameters.")
+    weight_norm: Figure = Field(description="2-norm of those parameters before the step.")
 
 
 class ProbedOperations(WatchedSection):
@@ -51,8 +58,9 @@ class WatchedRank(WatchedSection):
     step_s: list[float] = Field(description="From the end of the step before; the first one from the first batch.")
     samples: list[int] = Field(description="Rows that entered the model in training mode.")
     tokens: list[int] = Field(description="Elements of integer inputs that entered it, padding included; 0: none.")
-    batches: list[list[int]] = Field(description="Checksum of the first input of each forward pass of the step.")
-    losses: list[float] | None = Field(description="Mean over the step's forward passes; null where none was seen.")
+    batches: list[list[int]] = Field(description="Checksum of the inputs of each forward pass of the step.")
+    loader_batches: int | None = Field(None, description="As the loader says, of this rank; null: it does not.")
+    losses: list[Figure] | None = Field(description="Mean over the step's forward passes; null where none was seen.")
     looks: list[UpdateNorms]
     probed: ProbedOperations | None = Field(description="null: fewer than three steps, or a compiled model.")
     parameters: int

@@ -1,8 +1,10 @@
 """From what a program printed to the rows of steps.csv: which of its steps count, and how much work each is."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Patterns
 from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
@@ -33,13 +36,17 @@ class TimedWork:
     window: list[PrintedStep]  # the steps that are counted; none where something was timed as a whole
     per_step: float | None  # work of a step in `unit`; None where steps differ, or there are none
     counts_to: int | None = None  # the number up to which the program counts the steps that the launcher timed
+    losses_lost: int = 0  # lines, up to the last one, whose loss is NaN or infinite
 
 
-def read_figures(log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = ()) -> TimedWork:
+def read_figures(
+    log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = (), was_ended: bool = False
+) -> TimedWork:
     """The figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
 
     `read`: reads logs of known programs; patterns of the campaign are applied here. `arrivals`: when the launcher
     received each line. They time the steps of a program that counts them and prints nothing else that is understood.
+    `was_ended`: by the launcher, before it was done.
     """
     printed = _printed(log, cell, read)
     if printed is None:
@@ -61,7 +68,7 @@ def read_figures(log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float]
     if steps:
         return _of_steps(printed, steps, cell)
     if printed.spans:
-        return _of_spans(printed, cell)
+        return _of_spans(printed, cell, was_ended)
     raise NoFigures(_unread(cell))
 
 
@@ -147,7 +154,13 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
         phase = "warmup" if number < warmup_lines else "window"
         amount = _amount(step, unit, per_step, devices)
         rows.append((phase, number, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))  # of rank 0; no wait is known
-    return TimedWork(printed, unit, np.array(rows, ROW), window, per_step)
+    return TimedWork(printed, unit, np.array(rows, ROW), window, per_step, losses_lost=lost([s.loss for s in timed]))
+
+
+def lost(losses: Sequence[float | None]) -> int:
+    """The number of losses, from the last one back, that are NaN or infinite. None: of a line that has none."""
+    seen = [loss for loss in losses if loss is not None]
+    return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(seen)))
 
 
 def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
@@ -215,40 +228,65 @@ def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: 
 
 
 def _loss(value: float | None) -> float:
-    """A loss as steps.csv has it: NaN where none was printed."""
-    return float("nan") if value is None else value
+    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
+    return value if value is not None and math.isfinite(value) else math.nan
 
 
 def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
-    """The figures of a program whose count of steps was timed by the launcher. Raises NoFigures."""
-    per_step = cell.per_step or 1
-    done = np.cumsum(counted.steps)
+    """The figures of a program whose count was timed by the launcher. Raises NoFigures."""
+    unit, each = _work_of_a_count(counted, cell)
+    done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
+    is_warmup[0] |= len(done) > 2  # between the first two lines may be an epoch, or a hundred samples
     rows = [
-        ("warmup" if early else "window", place, 0, seconds, 0.0, _loss(loss), 1, steps * per_step)
-        for place, (steps, seconds, loss, early) in enumerate(
-            zip(counted.steps, counted.seconds, counted.losses, is_warmup, strict=True)
+        ("warmup" if early else "window", place, 0, seconds, 0.0, _loss(loss), 1, amount * each)
+        for place, (amount, seconds, loss, early) in enumerate(
+            zip(counted.amounts, counted.seconds, counted.losses, is_warmup, strict=True)
         )
     ]
     window_s = float(np.sum(counted.seconds, where=~is_warmup))
     if window_s < LEAST_S:
         raise NoFigures(
-            f"its log prints no time and no rate, and its lines about steps came within {window_s:.2g} s, too short "
-            "for the launcher's clock; let it train longer"
+            f"its log prints no time and no rate, and its lines about {counted.unit} came within {window_s:.2g} s, too "
+            "short for the launcher's clock; let it train longer"
         )
-    unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
-    given = float(per_step) if cell.workload.per_step else None
-    return TimedWork(PrintedLog("progress"), unit, np.array(rows, ROW), [], given, counted.counts_to)
+    given = float(each) if cell.workload.per_step else None
+    log = PrintedLog("progress")
+    return TimedWork(log, unit, np.array(rows, ROW), [], given, counted.counts_to, lost(counted.losses))
 
 
-def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:
+def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
+    """The unit of a rate, and how much of it each thing is that lines count. Raises NoFigures.
+
+    As counted, unless the campaign says what a step is, and steps or batches are counted.
+    """
+    given, amount = cell.workload.per_step, cell.per_step or 1
+    if given is None or given.unit in ("steps", counted.unit):
+        return counted.unit, 1
+    if counted.unit in ("steps", "batches") or amount == 1:
+        return given.unit, amount
+    to = f" to {integer(counted.counts_to)}" if counted.counts_to else ""
+    what = f"{counted.unit}{to}" if counted.unit != "items" else f"something{to} without saying what"
+    raise NoFigures(
+        f"its log prints no time and no rate, and its lines count {what}: workload.per_step, {given.unit}: {amount} "
+        f"for a step, does not say how much each of these is. Give per_step {{{given.unit}: 1}} if it is 1, else "
+        "{steps: 1} where A and B count alike (of ab: --per-step 1, --metric steps/s)"
+    )
+
+
+def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     """The figures of a log that has times or rates of epochs, or of its whole training, each a row of the window.
 
+    Programs that may be ended make different numbers of epochs: the first one, which is slower, is then left out.
     Raises NoFigures where none has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
+    if was_ended and len(spans) == 1:
+        raise NoFigures("its log has the time of its first epoch alone; let it train longer")
+    if cell.work.seconds is not None:
+        spans = spans[1:] or spans
     unit = _unit_of_spans(spans, cell)
     devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or printed.rate_of) == "device" else 1
     rows = [
@@ -259,22 +297,27 @@ def _of_spans(printed: PrintedLog, cell: Cell) -> TimedWork:
 
 
 def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
-    """The unit of work of `spans`: tokens, samples, or that of the campaign's steps. Raises NoFigures without any."""
+    """The unit of work of `spans`: tokens, samples, that of the campaign's steps, or epochs. Raises NoFigures."""
     if all(span.tokens or span.tokens_per_s for span in spans):
         return "tokens"
     if all(span.samples_per_s for span in spans):
         return "samples"
-    if cell.workload.per_step and all(span.steps for span in spans):
-        return cell.workload.per_step.unit
+    given = cell.workload.per_step
+    if given and all(span.steps for span in spans):
+        return given.unit
+    if all(span.epoch is not None for span in spans) and (given is None or given.unit == "steps"):
+        return "epochs"
     raise NoFigures(
-        "its log has times of whole epochs, and not how much work they are; print a rate, or time whole runs "
-        "(figures: whole)"
+        "its log has times of whole epochs, and not how many steps they have; give no workload.per_step and compare "
+        "epochs/s, or print a rate, or time whole runs (figures: whole)"
     )
 
 
 def _span_amount(span: PrintedSpan, unit: WorkUnit, devices: int, cell: Cell) -> int:
     """The work of a span in `unit`: as printed, else its rate times `devices` and its time, else that of its steps."""
     rate = span.tokens_per_s if unit == "tokens" else span.samples_per_s
+    if unit == "epochs":
+        return 1
     if span.tokens and unit == "tokens":
         return span.tokens
     if rate:

@@ -7,10 +7,11 @@ import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import plural
+from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
-from scaleproof.measure.command.figures import NoFigures, TimedWork
+from scaleproof.measure.command.figures import NoFigures, TimedWork, lost
 
 READER = "scaleproof.watch"
 
@@ -37,7 +38,9 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     window = rows[rows["phase"] == "window"]
     log = PrintedLog(READER, world_size=ranks[0].world_size)
     per_step = float(window["tokens"].sum()) / (steps - warmup)
-    return TimedWork(log, "tokens" if has_tokens else "samples", np.sort(rows, order=["step", "rank"]), [], per_step)
+    unit: WorkUnit = "tokens" if has_tokens else "samples"
+    losses_lost = lost(ranks[0].losses or [])
+    return TimedWork(log, unit, np.sort(rows, order=["step", "rank"]), [], per_step, losses_lost=losses_lost)
 
 
 def _rows(rank: WatchedRank, warmup: int) -> list[tuple[str, int, int, float, float, float, int, int]]:

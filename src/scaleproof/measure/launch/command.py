@@ -59,7 +59,7 @@ def attempt_command(
         words = _words(request, nodes, steps)
         outcome = _start(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
         durations_s.append(outcome.ranks_s)
-        if outcome.exit_code or outcome.timed_out:
+        if outcome.timed_out or (outcome.exit_code and not outcome.ended):
             return failed(request, _why(request, attempt, outcome)), outcome
     ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
@@ -68,9 +68,10 @@ def attempt_command(
         elif cell.workload.figures == WHOLE:
             timed = _whole(request, durations_s)
         else:
-            timed = read_figures(log, cell, read, outcome.arrivals)
+            timed = read_figures(log, cell, read, outcome.arrivals, outcome.ended)
     except NoFigures as error:
-        reason = Failure(failure_class="no_figures", reason=str(error), log_tail=outcome.tail[-TAIL:])
+        ended = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
+        reason = Failure(failure_class="no_figures", reason=f"{ended}{error}", log_tail=outcome.tail[-TAIL:])
         return failed(request, reason), outcome
     write_steps(timed.rows, attempt / STEPS)
     return _record(request, program, timed, outcome, ranks), outcome
@@ -113,7 +114,8 @@ def _start(
         environment = without_job(environment)  # from which srun would take options
         remote = partial(signal_steps, nodes.job)
     try:
-        return run_watched(list(words), environment, log, limit, remote=remote)
+        seconds = request.cell.work.seconds
+        return run_watched(list(words), environment, log, limit, remote=remote, end_after=seconds)
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
 
@@ -204,6 +206,8 @@ def _record(
             world_size=log.world_size,
             per_step=work.per_step,
             counts_to=work.counts_to,
+            losses_lost=work.losses_lost,
+            ended_after_s=outcome.ranks_s if outcome.ended else None,
         ),
         program=program,
         total_wall_time_s=time.time() - request.started,

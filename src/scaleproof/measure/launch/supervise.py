@@ -19,6 +19,7 @@ from scaleproof.measure.launch.heartbeat import Heartbeat
 
 POLL = 0.5  # seconds; each look costs microseconds of one core
 GRACE = 5.0  # seconds between asking a process group to end and ending it
+STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
 STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
 
@@ -46,6 +47,7 @@ class CommandOutcome:
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
     resolution_s: float = POLL  # the longest time between two looks at them
     arrivals: Sequence[float] = ()  # of each line of its output, seconds since its start
+    ended: bool = False  # by us, after the time that it was given: a proper end, whatever its exit code
 
 
 def run_watched(
@@ -55,11 +57,13 @@ def run_watched(
     limit: float,
     heartbeat: Heartbeat | None = None,
     remote: Callable[[str], None] | None = None,
+    end_after: float | None = None,
 ) -> CommandOutcome:
     """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
 
     `heartbeat`: the marks of its ranks, looked at meanwhile. `remote`: sends a signal, by its name without SIG, to all
-    processes that are not its children: on other nodes, or under another parent.
+    processes that are not its children: on other nodes, or under another parent. `end_after`: seconds after which it
+    is ended as if it had done so itself, by SIGINT first.
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     received: list[int] = []
@@ -85,8 +89,7 @@ def run_watched(
     copier = threading.Thread(target=_copy, args=(process, log, lines, arrivals, ending), daemon=True)
     copier.start()
     deadline = began + limit
-    timed_out = False
-    hung = False
+    timed_out = ended_by_us = hung = False
     behind = None
     try:
         while process.poll() is None:
@@ -102,10 +105,11 @@ def run_watched(
                     hung, behind = True, heartbeat.behind()
                 _ask_for_stacks(process, remote)
                 break
-            try:
+            if end_after is not None and time.monotonic() > began + end_after:
+                ended_by_us = True
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(POLL)
-            except subprocess.TimeoutExpired:
-                continue
         # Whoever ends us may end the ranks at the same moment: they have not failed.
         if received and process.returncode:
             raise _stopped_by(received[0])
@@ -114,8 +118,8 @@ def run_watched(
         if process.poll() is None:
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
             if remote:
-                remote("TERM")
-        _end(process)
+                remote("INT" if ended_by_us else "TERM")
+        _end(process, STOP if ended_by_us else STOP[1:])
         if remote:
             remote("KILL")
         copier.join(GRACE)
@@ -133,6 +137,7 @@ def run_watched(
         window_s=heartbeat.window_s if heartbeat else None,
         resolution_s=max(POLL, heartbeat.longest_s) if heartbeat else POLL,
         arrivals=[moment - began for moment in arrivals],
+        ended=ended_by_us,
     )
 
 
@@ -176,9 +181,9 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | N
     time.sleep(POLL)
 
 
-def _end(process: subprocess.Popen) -> None:
-    """End the whole process group of `process`: first by asking, after GRACE seconds by force."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+def _end(process: subprocess.Popen, signals: Sequence[signal.Signals]) -> None:
+    """End the whole process group of `process` by `signals`, GRACE seconds between them."""
+    for number in signals:
         try:
             os.killpg(process.pid, number)
         except ProcessLookupError:
@@ -188,7 +193,7 @@ def _end(process: subprocess.Popen) -> None:
         except subprocess.TimeoutExpired:
             continue
         # The process has ended; others of its group may not have.
-        if number == signal.SIGTERM and not _group_lives(process.pid):
+        if not _group_lives(process.pid):
             break
     process.wait()
 

@@ -23,7 +23,8 @@ class LightningWatch(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Hook the first optimizer."""
-        self._watcher = Watcher(pl_module, trainer.optimizers[0], self._folder)
+        batches = trainer.num_training_batches  # infinite for a stream
+        self._watcher = Watcher(pl_module, trainer.optimizers[0], self._folder, batches)
         self._watcher.start(by_hooks=False)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:

@@ -56,4 +56,4 @@ def watch(
     `model` and `optimizer` are those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where
     it is set, else scaleproof-watch.
     """
-    return Watched(batches, partial(Watcher, model, optimizer, Path(folder) if folder else None))
+    return Watched(batches, partial(Watcher, model, optimizer, Path(folder) if folder else None, batches))

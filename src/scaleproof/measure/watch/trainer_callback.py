@@ -20,7 +20,7 @@ class WatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
     ) -> None:
         """Hook the model and the optimizer that the Trainer has prepared."""
-        self._watcher = Watcher(parts["model"], parts["optimizer"], self._folder)
+        self._watcher = Watcher(parts["model"], parts["optimizer"], self._folder, parts.get("train_dataloader"))
         self._watcher.start()
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any) -> None:

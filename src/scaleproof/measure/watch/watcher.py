@@ -34,9 +34,15 @@ PACKAGES = ("scaleproof", "torch", "transformers", "accelerate", "lightning", "d
 class Watcher:
     """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, folder: Path | None = None) -> None:
-        """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none."""
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, folder: Path | None = None, loader: object = None
+    ) -> None:
+        """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none.
+
+        `loader`: what the batches come from, or their number.
+        """
         self.model = model
+        self.loader_batches = _length(loader)
         self.optimizer: Optimizer = getattr(optimizer, "optimizer", optimizer)  # inside of accelerate's wrapper
         self.folder = folder or Path(os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
@@ -50,7 +56,7 @@ class Watcher:
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
-        self._weights: dict[int, Tensor] = {}  # length -> 1 to length, factors of a checksum
+        self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
 
     def start(self, by_hooks: bool = True) -> None:
@@ -85,7 +91,7 @@ class Watcher:
             self.see_inputs((*arguments, *named.values()))
 
     def see_inputs(self, arguments: tuple[Any, ...]) -> None:
-        """Count samples, tokens and the checksum of the first tensor among `arguments`, or inside of them."""
+        """Note samples and tokens of the first tensor among `arguments`, or inside of them, and the checksum of all."""
         inputs = [value for value in (*arguments, *_inside(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
@@ -93,16 +99,20 @@ class Watcher:
         self.samples[-1] += len(first) if first.dim() else 1
         if not first.is_floating_point():
             self.tokens[-1] += first.numel()
-        self.batches[-1].append(self._checksum(first))
+        dense = [_local(value.detach()) for value in inputs if value.layout == torch.strided and not value.is_complex()]
+        checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
+        if checksums:
+            self.batches[-1].append(torch.stack(checksums).sum())
 
     def _checksum(self, values: Tensor) -> Tensor:
         """A weighted sum that another order, or another element, of the values changes; made on their device."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
-        if len(flat) not in self._weights:
-            self._weights[len(flat)] = torch.arange(1, len(flat) + 1, device=flat.device)
+        kind = (len(flat), flat.device)
+        if kind not in self._weights:
+            self._weights[kind] = torch.arange(1, len(flat) + 1, device=flat.device)
         # Of floating-point numbers the bits, as integers.
         integers = flat.float().view(torch.int32).long() if flat.is_floating_point() else flat.long()
-        return (integers * self._weights[len(flat)]).sum()
+        return (integers * self._weights[kind]).sum()
 
     def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Note the loss where the model returns one: as a number, or as `loss` of its output."""
@@ -186,6 +196,7 @@ class Watcher:
             step_s=[float(seconds) for seconds in step_s],
             samples=self.samples[:steps],
             tokens=self.tokens[:steps],
+            loader_batches=self.loader_batches,
             batches=[[int(value) for value in step] for step in self.batches[:steps]],
             losses=_means(self.losses[:steps]),
             looks=[_norms_of(*norms) for norms in self.norms],
@@ -206,6 +217,15 @@ class Watcher:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
         return record
+
+
+def _length(loader: object) -> int | None:
+    """The number of batches that a loader says it has; None where it does not say, or is a stream."""
+    try:
+        length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
+        return int(length)
+    except (TypeError, OverflowError, NotImplementedError):
+        return None
 
 
 def _norms_of(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> UpdateNorms:

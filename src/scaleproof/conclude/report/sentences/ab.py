@@ -1,5 +1,6 @@
 """The verdict on two commands in one line, for people and programs: `scaleproof ab`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -72,7 +73,25 @@ def ab_verdict(
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
     verdict = _on_ratio(report, question, difference)
-    return replace(verdict, sentence=f"{verdict.sentence}; differs: {work[0]}") if work else verdict
+    doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN][:1]
+    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
+
+
+def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:
+    """Return the verdict with further words behind its sentence."""
+    return replace(verdict, sentence="; ".join([verdict.sentence, *words]))
+
+
+def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
+    """Return about how many rounds would decide, the interval shrinking with their root; None without an interval.
+
+    Decided is what excludes 1, or whose whole interval is within `difference` of it, whichever needs fewer.
+    """
+    if verdict.ratio is None or verdict.low is None or verdict.high is None:
+        return None
+    half = math.log(verdict.high / verdict.low) / 2
+    apart = abs(math.log(verdict.ratio))
+    return math.ceil(verdict.n * (half / max(apart, math.log1p(difference) - apart)) ** 2)
 
 
 def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float) -> AbVerdict:

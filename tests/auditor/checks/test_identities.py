@@ -13,17 +13,50 @@ LOSSES = "Run | Step time (ms) | Training loss"
 FAULTS = {
     "tokens, rate and days": (
         rows(MODELS, "1.3B | 300B | 11,200 | 64 | 4.84 days", "7B | 1T | 3,000 | 256 | 15.1 days")[:-1]
-        + "\n| 13B | 1.0T | 1,650 | 256 | 45.9 days |\n",
+        + "\n| 13B | 1T | 1,650 | 256 | 12.2 days |\n",
         "totals-disagree",
-        "1,650 x 45.9 days x 256 = 1.675T",
+        "1,650 x 12.2 days x 256 = 0.4452T",
     ),
     "tokens of the heading": (
         rows(
             "Model | GPUs | Tokens/s/GPU | Training Time (9T tokens)",
-            *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 22.7 days"),
+            *("1B | 1024 | 52,000 | 2.0 days", "3B | 1024 | 19,400 | 5.2 days", "8B | 1024 | 8,000 | 2.7 days"),
         ),
         "totals-disagree",
-        "16.07T tokens, given are 9T tokens",
+        "1.911T tokens, given are 9T tokens",
+    ),
+    "days for a stated number of tokens and GPUs": (
+        rows(
+            "Model | GPUs | Tokens / sec / GPU | Est. time to train in days (10T tokens, 1K GPUs)",
+            *("8B | 8 | 12,064 | 9.4", "15B | 64 | 7,200 | 41.3", "70B | 64 | 1,632 | 69.3"),
+        ),
+        "totals-disagree",
+        "7,200 x 41.3 x 1024 = 26.31T tokens",
+    ),
+    "GPU hours of a rate of one": (
+        rows(
+            " | Total Token | GPU hours | Speed token/s/gpu", "7B | 173.7B | 13412 | 3587", "13B | 500B | 38590 | 1616"
+        ),
+        "totals-disagree",
+        "1616 x 38590 = 224.5B",
+    ),
+    "a rate over the whole time": (
+        rows(
+            "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+            *("1 | 16 | 500 | 98.1 | 81.5", "2 | 16 | 500 | 110.2 | 145.2", "4 | 16 | 500 | 126.4 | 507.2"),
+        ),
+        "totals-disagree",
+        "16 x 500 x 4 / 126.4 = 253.2",
+    ),
+    "a perplexity": (
+        rows(
+            "Model | Val loss | Perplexity | tokens/s",
+            "a | 3.28 | 26.6 | 9",
+            "b | 3.12 | 22.6 | 5",
+            "c | 2.97 | 29.5 | 2",
+        ),
+        "totals-disagree",
+        "e to the Val loss 2.97 is 19.49",
     ),
     "hours of all GPUs": (
         rows(
@@ -104,6 +137,37 @@ def test_what_does_not_follow_is_named(tmp_path, name):
 SOUND = {
     "tokens, rate and days": rows(
         "Model | Tokens | Tokens/s/GPU | GPUs | Days", "65B | 1.4T | 380 | 2048 | 21", "33B | 1.4T | 700 | 2048 | 11.3"
+    ),
+    "a rate of steps without start-up": rows(
+        "GPUs | Batch per GPU | Steps | Total time (s) | Samples/s",
+        *("1 | 16 | 500 | 98.1 | 91.5", "2 | 16 | 500 | 110.2 | 175.2", "4 | 16 | 500 | 126.4 | 327.2"),
+    ),
+    "perplexities of words, losses of tokens": rows(
+        "Model | Val loss | Perplexity | tokens/s", "a | 3.28 | 41.6 | 9", "b | 3.12 | 35.6 | 5", "c | 2.97 | 29.5 | 2"
+    ),
+    "samples that are padded": rows(
+        "Method | Seq len | samples/s | tokens/s",
+        "full | 2048 | 1.2 | 2,110",
+        "lora | 2048 | 2.0 | 3,480",
+        "packed | 2048 | 1.9 | 3,890",
+    ),
+    "days with restarts": rows(
+        "Stage | Tokens | GPUs | tokens/s/GPU | Days",
+        "1 | 1.0T | 256 | 3,000 | 15.1",
+        "2 | 200B | 256 | 2,400 | 3.8",
+        "3 | 50B | 128 | 2,350 | 2.9",
+    ),
+    "GPU-hours with failed runs": rows(
+        "Model | GPUs | Wall time (h) | GPU-hours",
+        "1B | 64 | 100 | 6,400",
+        "3B | 128 | 150 | 24,800",
+        "7B | 256 | 310 | 97,000",
+    ),
+    "energy at the wall": rows(
+        "Run | Avg power (W) | Time (h) | Energy (kWh)",
+        "a | 300 | 10.0 | 4.1",
+        "b | 280 | 5.0 | 2.2",
+        "c | 350 | 2.0 | 0.9",
     ),
     "a bill with storage": rows(
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"

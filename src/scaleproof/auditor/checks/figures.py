@@ -28,6 +28,7 @@ SERIES = 3  # different figures that two series do not share by chance
 
 # GB of the largest device of a name, by the data sheets of NVIDIA.
 LARGEST_MEMORY = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
+LARGEST_MEMORY |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "4090": 24, "5090": 32, "4080": 16}
 GIGA = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
 OF_DEVICE = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
 

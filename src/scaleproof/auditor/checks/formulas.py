@@ -14,6 +14,7 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
@@ -292,7 +293,7 @@ class Explanation:
 @of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def columns_follow(context: AuditContext) -> Iterator[Flag]:
     """A column of ratios that follows from others in most rows does so in all."""
-    known = {place for finding in speedups_follow(context) for place in finding.runs}
+    known = {place for check in (speedups_follow, efficiencies_follow) for f in check(context) for place in f.runs}
     for table in context.evidence.tables:
         for figures in figure_tables(table):
             for target in filter(is_ratio, figures.columns):

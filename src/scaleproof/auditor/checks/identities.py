@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import exp, prod
 from typing import Literal
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -60,6 +60,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         for kind in RATE_UNITS:
             yield from _totals_and_shares(rows, kind)
         wrong = [(row, evidence) for row in rows if (evidence := _steps_per_s(row))]
+        wrong += _perplexities(rows)
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
             wrong += [(p.row, f"{describe(p.row)}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
@@ -162,41 +163,49 @@ def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
 FITS = 0.03  # relative difference that printing, medians and means do not explain
 ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED = 0.005  # relative difference of a figure that was computed from the others
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
+MOST_NATS = 100.0  # a loss above it is of something else
+
 SPAN = ("total_time_s", "time_s")
+BATCH = ("global_batch", "micro_batch", "batch")
 COUNTED = ("tokens", "samples")
-EXACT = ("steps", "epochs", "global_batch", "seq_len")  # settings, unless they are printed as 300k
+EXACT = ("steps", "epochs", "seq_len", *BATCH)  # settings, unless they are printed as 300k
 
 
 @dataclass(frozen=True)
 class Identity:
-    """`result` is the product of one figure of each of `factors`, perhaps x devices.
+    """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
 
-    `alone`: what a row must fulfil by itself, whatever the other rows say. `surplus`: whether more may be in the result
-    than the factors say: evaluation, storage. `apart`: relative difference of a row that does not follow.
+    `alone`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
+    reason: more (evaluation, storage) or less (restarts, padding). `apart`: relative difference of an odd row.
     """
 
     result: str
     factors: tuple[tuple[str, ...], ...]
-    surplus: bool = False
+    innocent: Literal["", "more", "less"] = ""
     alone: Literal["", "equal", "at most", "at least"] = ""
     apart: float = ODD
+    over: tuple[str, ...] = ()
 
 
 IDENTITIES = (
-    Identity("total_time_s", (("steps",), ("step_time_s",)), surplus=True, alone="at least"),
-    Identity("total_time_s", (("epochs",), ("epoch_time_s",)), surplus=True, alone="at least"),
-    Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), alone="equal"),
+    Identity("total_time_s", (("steps",), ("step_time_s",)), "more", "at least"),
+    Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
+    Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
     Identity("tokens", (("global_batch_tokens",), ("steps",))),
-    Identity("tokens", (("tokens_per_s",), ("total_time_s",)), alone="at most"),
-    Identity("tokens", (("tokens_per_s",), ("time_s",))),
-    Identity("tokens", (("tokens_per_s",), ("device_time_s",))),
-    Identity("samples", (("samples_per_s",), SPAN)),
-    Identity("tokens_per_s", (("samples_per_s",), ("seq_len",))),
-    Identity("device_time_s", (SPAN,), surplus=True),
-    Identity("cost", (("price_per_s",), SPAN), surplus=True),
-    Identity("cost", (("price_per_s",), ("device_time_s",)), surplus=True),
+    Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
+    Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),
+    Identity("tokens", (("tokens_per_s",), ("device_time_s",)), "less"),
+    Identity("samples", (("samples_per_s",), SPAN), "less"),
+    Identity("steps", (("steps_per_s",), SPAN), "less"),
+    Identity("tokens_per_s", (("samples_per_s",), ("seq_len",)), "less"),
+    Identity("samples_per_s", (BATCH, ("steps",)), "more", over=SPAN),
+    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), "more", over=SPAN),
+    Identity("device_time_s", (SPAN,), "more"),
+    Identity("cost", (("price_per_s",), SPAN), "more"),
+    Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
     Identity("energy_j", (("power_w",), SPAN), apart=2 * OTHER_PEAK),
     Identity("energy_j", (("power_w",), ("device_time_s",)), apart=2 * OTHER_PEAK),
 )
@@ -216,9 +225,21 @@ class Product:
     row: ReportedRow
     result: Quantity
     factors: Sequence[Quantity]
+    over: Quantity | None
     devices: int | None
     readings: dict[bool, PrintedInterval]
     is_own: bool
+
+    def value(self, whole: bool) -> float:
+        """The product, with (`whole`) or without the devices, of the figures as they are printed."""
+        factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
+        return factors / (self.over.value if self.over else 1.0)
+
+    def is_computed(self, whole: bool) -> bool:
+        """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
+        apart = max(self.result.resolution, COMPUTED * self.result.value)
+        precise = self.result.resolution <= 2 * COMPUTED * self.result.value
+        return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
 
     @property
     def fitting(self) -> set[bool]:
@@ -247,9 +268,10 @@ class Product:
         """What follows from the factors, what is stated, and how many rows of the table show that it is meant."""
         by_devices = [str(self.devices)] if whole and self.devices not in (None, 1) else []
         terms = " x ".join([*map(printed, self.factors), *by_devices])
+        if self.over:
+            terms += f" / {printed(self.over)}"
         stated, unit = _number_and_unit(self.result)
-        product = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
-        right = number(stated * product / self.result.value, 4)
+        right = number(stated * self.value(whole) / self.result.value, 4)
         fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
         verb = "are" if self.result.kind in COUNTED else "is"
         return f"{terms} = {right}{unit}, given {verb} {printed(self.result)}{fits}"
@@ -265,28 +287,35 @@ def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[P
         if p.breaks(identity.alone):
             yield p, p.sentence(max(p.readings), fits)
         elif fits and p in odd:
-            more = identity.surplus and p.readings[whole].low > 1
-            if fits >= len(odd) if certain and not more else fits >= MOST * len(odd) and fits >= MOST:
+            direction = "more" if p.readings[whole].low > 1 else "less"
+            if identity.innocent == direction:
+                enough = sum(other.is_computed(whole) for other in products) >= MOST * len(odd)
+            else:
+                enough = fits >= len(odd) if certain else fits >= MOST * len(odd)
+            if enough:
                 yield p, p.sentence(whole, fits)
 
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
     """The product in a row, where it or its table state the result and all factors; else None."""
-    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in identity.factors]
-    factors = [factor for factor in chosen if factor is not None]
+    parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
+    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in parts]
+    figures = [quantity for quantity in chosen if quantity is not None]
     stated = _stated(table, row, identity.result)
-    if stated is None or len(factors) < len(chosen) or not multiplies(stated, *factors):
+    if stated is None or len(figures) < len(parts) or not multiplies(stated, *figures):
         return None
-    figures = (stated, *factors)
+    factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
     product = exact(1.0)
     for factor in factors:
         product = product * _interval(factor)
-    if not product.low or all(q in table.figures for q in figures):
+    if over is not None:
+        product = product / _interval(over)
+    if not product.low or all(q in table.figures for q in (stated, *figures)):
         return None
-    ratio, devices = _interval(stated) / product, _devices(table, row, factors)
+    ratio, devices = _interval(stated) / product, _devices(table, row, figures)
     readings = {whole: ratio / float(devices or 1) if whole else ratio for whole in _scopes(stated, factors, devices)}
-    is_own = all(q in row.figures and not q.remark for q in figures)
-    return Product(row, stated, factors, devices, readings, is_own) if readings else None
+    is_own = all(q in row.figures and not q.remark for q in (stated, *figures))
+    return Product(row, stated, factors, over, devices, readings, is_own) if readings else None
 
 
 def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
@@ -303,6 +332,19 @@ def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) 
         return {False}
     scopes = {True} if True in per_device else {False} if per_device else {True, False}
     return scopes if devices else scopes - {True}
+
+
+def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
+    """The rows whose perplexity is not e to the loss, where it is in as many others or more."""
+    pairs = [(row, known(row, "perplexity"), known(row, "val_loss") or known(row, "loss")) for row in rows]
+    stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
+    right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
+    odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
+    for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
+        if not _interval(ppl).contains(e, ODD + loss.resolution):
+            others = plural(sum(right), "other row")
+            evidence = f"e to the {loss.heading} {printed(loss)} is {number(e, 4)}, {ppl.heading} is {printed(ppl)}"
+            yield row, f"{describe(row)}: {evidence}; {others} of the table follow"
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:

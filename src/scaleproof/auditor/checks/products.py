@@ -13,6 +13,7 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
 from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.ground.findings.registry import Code, Flag
@@ -175,9 +176,10 @@ class Agreement:
     )
 )
 def products_agree(context: AuditContext) -> Iterator[Flag]:
+    known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
         for figures in figure_tables(table):
-            yield from _outliers(figures)
+            yield from (flag for flag in _outliers(figures) if not known & set(flag.about))
             yield from _inverted(figures)
 
 

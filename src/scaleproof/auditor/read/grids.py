@@ -163,10 +163,11 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
     i = 0
     while i + 2 < len(lines):
         first_line, text = lines[i]
-        edges, words = _right_edges(text)
+        words = text.split()
         j = i + 1
         if len(words) >= 3 and not any(_FIGURE.fullmatch(word) for word in words):
-            while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1])[0] == edges:
+            edges = _right_edges(text)
+            while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1]) == edges:
                 j += 1
         rows = [(number, text.split()) for number, text in lines[i + 1 : j]]
         figures = sum(bool(_FIGURE.fullmatch(word)) for _, cells in rows for word in cells)
@@ -177,9 +178,8 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
             i += 1
 
 
-def _right_edges(text: str) -> tuple[list[int], list[str]]:
-    matches = list(re.finditer(r"\S+", text.expandtabs()))
-    return [m.end() for m in matches], [m[0] for m in matches]
+def _right_edges(text: str) -> list[int]:
+    return [m.end() for m in re.finditer(r"\S+", text.expandtabs())]
 
 
 _FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|K|M|B)?|nan|NaN|-|N/A|OOM", re.I)

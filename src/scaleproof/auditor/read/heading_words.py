@@ -61,7 +61,8 @@ PHRASES = {
         "examples|training set size|samples total|total samples|n samples|training examples"
     ),
     "tokens": (
-        "tokens|total tokens|tokens processed|tokens trained|tokens seen|train tokens|training tokens|num tokens"
+        "tokens|total tokens|total token|tokens processed|tokens trained|tokens seen|train tokens|training tokens|"
+        "num tokens"
     ),
     "parameters": (
         "parameters|params|num params|number of parameters|n params|model params|total params|"
@@ -91,7 +92,7 @@ PHRASES = {
     ),
     "total_time_s": (
         "total time|wall|training time|total training time|wall time|wall clock|wall clock time|runtime|"
-        "run time|elapsed|elapsed time|total runtime|duration|total wall time|time to train|"
+        "run time|elapsed|elapsed time|total runtime|duration|total wall time|time to train|est time to train|"
         "train runtime|total train time|execution time|total duration|wallclock|wallclock time|"
         "end to end time|total elapsed time|training duration|total elapsed|e2e time|total wall clock|"
         "total run time|time total|walltime|training wall time|total execution time|job time|"

@@ -81,8 +81,8 @@ FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
 )
 UNITS_IN_NAMES = re.compile(
-    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|usd|x|"
-    r"per_sec|per_s|millis)$",
+    r"[_ ](ms|us|ns|sec|secs|seconds|s|min|minutes|hours|hrs|h|mb|gb|kb|mib|gib|bytes|pct|percent|tflops|w|watts|"
+    r"k?wh|k?j|usd|x|per_sec|per_s|millis)$",
     re.I,
 )
 LEADING_WORD = re.compile(
@@ -244,14 +244,16 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
                 return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
         return text[: tail.start()], unit
+    whole = unit_of(text.replace("_", " "))
+    if whole is not None and whole.of:
+        return text, whole
     if suffix := UNITS_IN_NAMES.search(text):
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
             return text[: suffix.start()], unit
     if text.endswith("%") or text.startswith("% "):
         return text.strip("% "), unit_of("%")
-    whole = unit_of(text.replace("_", " "))
-    if (whole is not None and whole.dimension in ("rate", "flops", "price")) or (whole and whole.of):
+    if whole is not None and whole.dimension in ("rate", "flops", "price"):
         return text, whole
     head, _, last = text.rpartition(" ")
     if (

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from scaleproof.cli.ab import split
+from scaleproof.conclude.analysis.comparability import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
@@ -42,6 +43,20 @@ def test_the_campaign_runs_both_commands_as_they_were_given():
     loaded = written(request)
     assert [cell.words for cell in loaded.cells] == [[*request.a], ["python", "b.py", "--steps", "50"]]
     assert loaded.question == {"is": "b-n1x1", "better_than": "a-n1x1", "by": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("b", "differing"),
+    [
+        ({"file b.py": "2"}, []),  # two programs are two files
+        ({"file a.py": "2"}, ["file a.py"]),  # one file that has changed between the runs
+        ({"file a.py": "1", "commit of the program": "3"}, ["commit of the program"]),
+    ],
+)
+def test_programs_of_two_files_are_comparable(b, differing):
+    a = {"file a.py": frozenset("1")}
+    b = {name: frozenset(value) for name, value in b.items()}
+    assert unintended_differences(a, b, same_program=False) == differing
 
 
 def test_another_comparison_needs_another_name():

@@ -11,6 +11,7 @@ from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS, TimedRun
 
 DTYPE_OF = "dtype of "  # begins the names of fields of the program that ran
+FILE = "file "  # before the name of a file of a command line
 # The reduced dtype is none on one device, so it may differ between sizes.
 DTYPES = ("parameters", "products", "gradients", "optimizer_state", "float32_matmul")
 
@@ -47,4 +48,6 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     if a is b or a == b:  # nearly always, and this is asked of each pair of cells
         return []
     fields = {field for field in a | b if same_program or not field.startswith(DTYPE_OF)}
+    # Two programs are two files: those that only one of them has are what is compared.
+    fields -= {field for field in a.keys() ^ b.keys() if field.startswith(FILE)}
     return sorted(field for field in fields if a.get(field) != b.get(field))

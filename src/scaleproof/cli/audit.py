@@ -135,6 +135,8 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages():
         print(page_text(code))
     else:
+        if len(args.code) > 1 and all(word in pages() for word in args.code):
+            raise UserError(f"one finding at a time: scaleproof explain {args.code[0]}")
         known = nearest(code, [*pages(), *words(), *COLUMNS])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 

@@ -23,6 +23,7 @@ MODELS = {
     "training_metrics": "ground.records.metrics:Measured",
     "findings": "ground.findings.finding:Findings",
     "scaling_report": "ground.records.scaling_report:ScalingReport",
+    "claims": "ground.records.claims:ClaimsReport",
     "comparison": "ground.records.comparison_report:ComparisonReport",
     "traces": "ground.records.traces_report:TracesReport",
     "waterfall": "ground.records.waterfall_report:WaterfallReport",

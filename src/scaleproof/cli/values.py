@@ -163,7 +163,8 @@ class Number:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        raise refused(text, f"{least} to {integer(self.most)}{unit}")
+        meant = f"; write {text.replace(',', '.')}" if re.fullmatch(r"[0-9]+,[0-9]{1,2}", text) else ""
+        raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
 
 
 count = Number(least=1, most=10**6, whole=True)

@@ -75,10 +75,21 @@ class Column:
             return ""
         for value in values:
             if value is not None and not isinstance(value, int | float):
+                if _is_number(str(value)):  # a column has text for all where one is none
+                    continue
                 return f"{self.name} is {str(value)[:40]!r}, no number"
             if value is not None and (value < self.least or value > self.most):
                 return f"{self.name} is {value}"
         return ""
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 # `heading`: empty for a column that is printed in no table. `more`: further fields of the column.

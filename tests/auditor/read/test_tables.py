@@ -169,6 +169,13 @@ def test_an_unknown_column_is_named_and_its_cells_are_not_guessed(tmp_path):
     assert table.rows[0].figure("samples_per_s") is None
 
 
+def test_a_row_is_not_named_by_the_hash_of_a_file(tmp_path):
+    text = (
+        "| run | sha256 | tokens/s |\n|-|-|-|\n| cafe-2 | 5b063cfbe389 | 9,950 |\n| facade | 0dca01905b21 | 9,951 |\n"
+    )
+    assert [row.label for row in read(tmp_path, "a.md", text).rows] == ["cafe-2", "facade"]
+
+
 def test_a_table_of_other_things_is_no_result(tmp_path):
     (tmp_path / "README.md").write_text("| Option | Default |\n|---|---|\n| lr | 0.1 |\n| seed | 3 |\n")
     (tmp_path / "package.json").write_text('{"name": "x", "version": 3, "timeout": 12}')

@@ -23,6 +23,7 @@ from scaleproof.auditor.read.units import unit_of
 from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
+HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
 OF_KERNELS = re.compile(
     r"(?i)grid ?(?:size|[xyz])|grd[xyz]|blk[xyz]|regs?\*?|reg/trd|[sd]smem\*?|(?:stc|dym)smem|corr(?:elation)? ?id|"
     r"(?:src|dst)mem\w*|(?:num|#|no\.?)(?: of)? calls|invocations|self cpu.*|self cuda.*"
@@ -238,7 +239,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
                     carried[k] = cell
                 if grid.form in DATA and column.kind in (None, "text"):
                     continue  # a column that is not understood; in a table for people it may be the label
-                if value and (column.kind != "text" or k == 0):
+                if value and (column.kind != "text" or k == 0) and not HASH.fullmatch(value):
                     labels.append(value)
                 take_words(row, column, value)
                 for kind, count in _nodes_and_devices(column.heading, cell).items():

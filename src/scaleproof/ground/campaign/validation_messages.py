@@ -257,6 +257,9 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
 def _number_meant(value: object, options: list[Schema], unit: str) -> str:
     """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
     text = str(value)
+    minutes = _minutes(text) if unit == "minutes" else None
+    if minutes is not None and _fits(minutes, options, []):
+        return f" Write {minutes:g} (minutes)."
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     elif DECIMAL.fullmatch(text):
@@ -266,6 +269,16 @@ def _number_meant(value: object, options: list[Schema], unit: str) -> str:
     if match is None or match[2] not in unit or math.isinf(number) or not _fits(number, options, []):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
+
+
+def _minutes(text: str) -> float | None:
+    """The minutes of a time as 2h, 1 day, 1:30:00 or 1-12:00:00, as schedulers write it; None for another text."""
+    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
+        return float(match[1]) * (60 if match[2].startswith("h") else 1440)
+    if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return days * 1440 + hours * 60 + minutes + seconds / 60
+    return None
 
 
 def _truth_meant(value: object, options: list[Schema]) -> str:
@@ -294,13 +307,22 @@ def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> s
     examples = [str(example) for option in texts for example in option.get("examples", [])]
     name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
     is_name = any(name and re.search(r"[a-z]", name) and option.get("pattern") in NAMES for option in texts)
-    return nearest(value, [*choices, *examples]) or (nearest_valid_name(str(value)) if is_name else "")
+    if is_name and "$" in str(value):
+        return " Variables are not filled in: write the name itself."
+    last_part = str(value).rpartition(".")[2]  # of torch.bfloat16
+    hint = nearest(value, [*choices, *examples]) or (nearest(last_part, choices) if last_part.isalnum() else "")
+    return hint or (nearest_valid_name(str(value)) if is_name else "")
 
 
 def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
     """A hint where a list is expected: ` Write [ddp].` for a value without brackets; else empty."""
-    if isinstance(value, dict | list | None) or array.get("minItems", 0) > 1:
+    if isinstance(value, list | None) or array.get("minItems", 0) > 1:
         return ""
+    if isinstance(value, dict):
+        of_mappings = any(option.get("type") == "object" for option in alternatives(array.get("items", {}), schema))
+        return (
+            " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]." if of_mappings else ""
+        )
     items = array.get("items", {})
     would_fit = _fits(value, alternatives(items, schema), choices_at(items, schema))
     return f" Write [{shortened(value, 60)}]." if would_fit else ""

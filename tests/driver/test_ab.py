@@ -109,7 +109,7 @@ def played(monkeypatch, failure=None, first_try=None, **request):
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=made))
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    path, _ = compare(AbRequest(["a"], ["b"], minutes=2, **request), "mine")
+    path, _ = compare(AbRequest(["a"], ["b"], minutes=5, **request), "mine")
     return asked, ends, LoadedCampaign(path).campaign
 
 
@@ -117,8 +117,8 @@ def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
     asked, _, campaign = played(monkeypatch)
     assert asked[-1] == ["results/mine/report.html"]
     assert len(asked) == 2
-    assert campaign.most_repeats == Pace(6.0, 10.0, 6.0).rounds_in(2.0)
-    assert campaign.resources.time_limit == 0.5, "one round takes half of the budget at most"
+    assert campaign.most_repeats == Pace(6.0, 10.0, 6.0).rounds_in(5.0)
+    assert campaign.resources.time_limit == 1.25, "one round takes half of the budget at most"
 
 
 def test_a_program_that_fails_is_not_started_again(monkeypatch):
@@ -136,7 +136,7 @@ def cut_short(*printed: str):
     ("request_", "first_try", "ends"),
     [
         ({}, None, [15.0, 15.0]),
-        ({}, cut_short("starting"), [15.0, 24.0, 24.0]),  # it had hardly begun
+        ({}, cut_short("starting"), [15.0, 30.0, 30.0]),  # it had hardly begun
         ({}, cut_short(*["line"] * 40), [15.0, 15.0]),  # nobody can read that, however long it is
         ({"seconds": 4.0}, cut_short("starting"), [4.0, 4.0]),
         ({"figures": "whole"}, None, [None, None]),
@@ -149,7 +149,7 @@ def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_,
 def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypatch):
     before = played(monkeypatch, None, cut_short("starting"))[2]
     asked, ends, after = played(monkeypatch)
-    assert (asked, ends, after) == ([["results/mine/report.html"]], [24.0], before)
+    assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):
         played(monkeypatch, seconds=7.0)
 

@@ -120,7 +120,7 @@ def add(commands: Group) -> None:
         "--seconds",
         type=Number("seconds"),
         metavar="S",
-        help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 20 %%)",
+        help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
     )
     sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
     sub.add_argument(

@@ -35,11 +35,11 @@ START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
 # Of the minutes:
 SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
-LONG_RUN = 0.2  # ... or after this, where it had hardly begun to train by then
+LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then
 LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
 START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
 LEAST_RUN_S = 15.0  # the start of a program may take so long
-BEGUN = 0.5  # of a run that was ended: steps that fill less have hardly begun
+BEGUN = 0.2  # of a run that was ended: steps that fill less have hardly begun
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,12 @@ def test_gradients_of_zero(tmp_path, norm, named):
     assert (finding(tmp_path) is not None) is named
 
 
+def test_a_norm_of_zero_beside_an_unknown_loss_scale_is_not_known(tmp_path):
+    lines = megatron(FALLS, "0.000").replace("| grad norm", "| loss scale: -1.0 | grad norm")
+    (tmp_path / "out.txt").write_text(lines)
+    assert finding(tmp_path) is None
+
+
 def test_a_trainer_state_that_never_moves(tmp_path):
     (tmp_path / "trainer_state.json").write_text(state(2.3026))
     assert "2.3026" in finding(tmp_path).evidence

@@ -10,6 +10,9 @@ from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import words_of
 
 ARGUMENTS = words_of("Megatron")
+NOT_KNOWN = (
+    -1.0
+)  # a loss scale that DeepSpeed does not tell; the norm beside it is printed as 0, and is not known either
 SETTLING = 50  # iterations in which a loss scaler that starts at 2**32 has found its scale
 PARALLEL = {
     "tensor_model_parallel_size": "tensor_parallel",
@@ -73,7 +76,8 @@ class Megatron(LogReader):
         step.tokens_per_s = figure(values.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
         run = self.run
-        run.see_gradient_norm(figure(values.get("grad norm")))
+        if figure(values.get("loss scale")) != NOT_KNOWN:
+            run.see_gradient_norm(figure(values.get("grad norm")))
         run.global_batch = whole(values.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._skipped(whole(values.get("number of skipped iterations")) or 0)

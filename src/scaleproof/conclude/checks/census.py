@@ -160,15 +160,21 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 def _witness_problem(census: Census) -> str | None:
     """Return which step of a rank's witness ran other things than the probed steps of the run; None: no step.
 
-    Only from the first probed step on: engines lay their buckets out in the first ones. With the shortest warm-up DDP
-    does so in the probed step itself, so that later ones are those of the step after the window.
+    Only from the first probed step on: engines lay their buckets out in the first ones. With the shortest warm-up they
+    may do so in the probed step itself: DDP, so that later ones are those of the step after the window, and ZeRO-3,
+    whose ranks tell each other the order of modules, so that later ones lack that.
     """
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
-    for step in census.witness.kinds if census.witness else []:
-        changed = [name for name in names if getattr(step, name) != getattr(census.before, name)]
-        as_after = census.after and all(getattr(step, name) == getattr(census.after, name) for name in names)
-        if step.step >= census.before.step and changed and not as_after:
-            own, probed = getattr(step, changed[0]), getattr(census.before, changed[0])
+    before, after = census.before, census.after
+    kinds = census.witness.kinds if census.witness else []
+    of_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] == ["int64"]}
+    laid_out = {name: calls for name, calls in before.collectives.items() if name not in of_orders}
+    for step in kinds:
+        changed = [name for name in names if getattr(step, name) != getattr(before, name)]
+        as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
+        is_laid_out = changed == ["collectives"] and step.collectives == laid_out
+        if step.step >= before.step and changed and not as_after and not is_laid_out:
+            own, probed = getattr(step, changed[0]), getattr(before, changed[0])
             return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
     return None
 

@@ -316,13 +316,16 @@ def test_a_table_is_not_made_of_words(repository, tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "part"),
-    [("cell,,task", "a column has no name"), ("cell,task\ncell,task", "the names of its columns stand in it twice")],
+    [
+        ("cell,,evidence", "a column has no name"),
+        ("cell,evidence\ncell,evidence", "the names of its columns stand in it twice"),
+    ],
 )
 def test_a_table_with_a_wrong_first_line_is_named(repository, tmp_path, line, part):
     published = next((repository / "results/published").glob("demo_*"))
     folder = shutil.copytree(published, tmp_path / "results/demo")
     names, rows = (folder / "cells.csv").read_text().split("\n", 1)
-    first = line.replace("cell,task", names) if "\n" in line else names.replace("cell,task", line, 1)
+    first = line.replace("cell,evidence", names) if "\n" in line else names.replace("cell,evidence", line, 1)
     (folder / "cells.csv").write_text(f"{first}\n{rows}")
     done = scaleproof("stage", "tables", folder, cwd=tmp_path)
     assert done.returncode == 2

@@ -38,6 +38,7 @@ READ = {
     "pairs",
     "lost",
 }
+PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each sentence on them
 SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
 
@@ -266,7 +267,7 @@ def _read(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
-        due = claim["figure"] and claim["kind"] in (*COLUMN_OF, "pairs") and topic not in SUMMING_UP
+        due = claim["figure"] and claim["kind"] in PRINTED and topic not in SUMMING_UP
         of_value = {**claim, "figure": (claim["figure"] or ())[:1]}  # a bound alone says less
         if due and not any(_states(printed, of_value) for printed in numbers(without_ranges)):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}")

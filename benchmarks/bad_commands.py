@@ -41,7 +41,10 @@ VALID: dict[str, list[str]] = {
     "publish": [RESULTS, "--author", "Jane Doe"],
     "gate": ["--history", *[RESULTS] * 5],
     "index": ["results"],
-    "export": [RESULTS, "cells.prom"],
+    "export prometheus": [RESULTS, "cells.prom"],
+    "export tensorboard": [RESULTS, "new-folder"],
+    "export wandb": [RESULTS, "new-folder"],
+    "export mlflow": [RESULTS, "new-folder"],
 }
 
 

@@ -1,4 +1,4 @@
-"""Laws of scaling and changes of the machine, recomputed: wrong ones, and wrong sentences on them, are named."""
+"""Laws of scaling, changes of the machine, slower pairs: wrong ones, and wrong sentences on them, are named."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from result_models import comparison
+from result_models import comparison, paired
 from verify.test_any_answer import SIZES, Times, finished
 
 from scaleproof.conclude.analysis import scaling, scaling_laws
 from scaleproof.conclude.analysis.scaling_laws import fit
 from scaleproof.conclude.report import claims_report
 from scaleproof.conclude.report.sentences.drift import drift_sentences
+from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.confidence import mean_rate
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind
 from scaleproof.verify.campaign import verify
+from scaleproof.verify.claims import _read
 from scaleproof.verify.laws import check_further_sentences, fitted
 from scaleproof.verify.recompute import RecomputedQuantity
 
@@ -112,3 +114,28 @@ def test_what_changed_on_the_machine_is_read() -> None:
     assert "none of its figures" in drift([96, 97, 95], lambda text: text.replace("1.36x", "1.06x"))[0]
     assert "none of its figures" in drift([96, 97, 95], lambda text: text.replace("n=4 and 3", "n=4 and 9"))[0]
     assert "does not say ddp-n1x2" in drift([96, 97, 95], lambda text: text.replace("ddp-n1x2", "fsdp-n1x2"))[0]
+
+
+@pytest.mark.parametrize("claim", ["slower", None])
+@pytest.mark.parametrize("printed", ["1.49x", "1.59x"])
+def test_slower_pairs_are_stated_by_the_inverse(claim: str | None, printed: str) -> None:
+    """Whether they claim it, or are within the noise of A against A."""
+    estimate = paired(ratio=0.67, low=0.58, high=0.76, claim=claim)
+    entry = comparison(estimate, a="ddp-n1x1", b="zero1-n1x1")
+    text = ab_sentence(entry).replace("1.49x", printed)
+    figure = (estimate.ratio, estimate.low, estimate.high)
+    stated = {"id": "pairs/fused", "kind": "pairs", "subject": entry.b, "baseline": entry.a, "figure": figure}
+    expected = {**stated, "word": claim or "within-noise"}
+    further = [
+        2.0,
+        4.0,
+        5.0,
+        6.0,
+        95.0,
+        100 * estimate.floor,
+        100 * estimate.detectable_low,
+        100 * estimate.detectable_high,
+    ]
+    sentence = {"topic": "pairs", "text": text, "claims": ["pairs/fused"]}
+    problems = [*_read(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
+    assert bool(problems) == (printed == "1.59x"), problems

@@ -31,7 +31,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Tracked:
+class ExportedRun:
     """One run: what is known of it before it runs (`settings`), its final `figures`, and its steps."""
 
     name: str
@@ -49,17 +49,17 @@ class Tracked:
         return self.points[-1].step if self.points else 0
 
 
-Write = Callable[[str, Sequence[Tracked], pd.DataFrame, Path], None]
+Write = Callable[[str, Sequence[ExportedRun], pd.DataFrame, Path], None]
 
 
-def tracked(runs: Sequence[Run], folder: Path) -> list[Tracked]:
+def tracked(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
     tracked_runs = []
     for run, row in zip(runs, records(with_pairs(runs_table(runs))), strict=True):
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
         place = run.folder.relative_to(folder)
         tracked_runs.append(
-            Tracked(
+            ExportedRun(
                 name=str(place.relative_to("runs") if place.is_relative_to("runs") else place),
                 cell=run.metrics.cell,
                 ok=run.ok,
@@ -85,7 +85,7 @@ def _points(run: Run) -> Iterator[Point]:
         yield Point(step, elapsed, {"loss": loss, "step_time_s": seconds, "tokens_per_s": rate})
 
 
-def tensorboard(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+def tensorboard(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:
     """Write event files: scalars and hyperparameters of each run, and the table of cells as a text."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -128,7 +128,7 @@ def tensorboard(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out
     write(out, Event(wall_time=began, summary=config), Event(wall_time=began, summary=Summary(value=[text])))
 
 
-def wandb(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+def wandb(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:
     """Write offline runs of Weights & Biases, grouped by cell, and one with the table of cells. Nothing is sent."""
     import wandb
 
@@ -155,7 +155,7 @@ def wandb(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path
     table.finish()
 
 
-def mlflow(campaign: str, runs: Sequence[Tracked], cells: pd.DataFrame, out: Path) -> None:
+def mlflow(campaign: str, runs: Sequence[ExportedRun], cells: pd.DataFrame, out: Path) -> None:
     """Write a file store of MLflow, with an experiment for the campaign, and a run with the table of cells."""
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow would rather have a database
     from mlflow import MlflowClient

@@ -21,6 +21,7 @@ SIZES: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("ddp", "1x4"): 0.04}
 STRATEGIES: Times = {("single", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.061, ("zero2", "1x2"): 0.08}
 NEAR: Times = {("ddp", "1x2"): 0.0603, ("zero1", "1x2"): 0.06, ("zero3", "1x2"): 0.0606}
 SLOWER: Times = {("ddp", "1x1"): 0.05, ("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.07}
+SLOWER_SIZES: Times = {("ddp", "1x1"): 0.05, ("ddp", "1x2"): 0.06, ("ddp", "1x4"): 0.07}
 ONE: Times = {("ddp", "1x1"): 0.1}
 
 
@@ -50,6 +51,7 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "strategies, noisy": {"times": STRATEGIES, "spread": 0.2, "repeats": 4},
     "near": {"times": NEAR, "repeats": 5},
     "slower than one device": {"times": SLOWER, "spread": 0.005},
+    "several sizes slower than one device": {"times": SLOWER_SIZES},
     "repeats that do not match": {"times": STRATEGIES, "repeats": 5, "missing": 2},
     "one device short of runs": {"times": STRATEGIES, "missing": 1},
     "one cell short of runs": {"times": NEAR, "missing": 1},

@@ -39,7 +39,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         points = [point for point in series["runs"].values() if not point["incomparable"]]
         rates = {point["devices"]: [_rate(run) for run in cells.get(point["cell"], [])] for point in points}
         expected = fitted(series["kind"], rates)
-        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _reasons(rates):
+        if not expected and _counts(law["undefined"]) != _reasons(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated(law)
         for name in sorted(stated.keys() | expected.keys()):
@@ -76,6 +76,11 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     if miss:
         return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
     return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
+
+
+def _counts(reason: str | None) -> list[float]:
+    """Return the numbers in the reason for which there is no law, such as of "on 2, 4"."""
+    return [float(digits) for digits in re.findall(r"\d+", reason or "")]
 
 
 def _reasons(rates: Mapping[int, Sequence[float]]) -> list[float]:
@@ -160,7 +165,7 @@ def _of_laws(report: Mapping[str, Any]) -> Iterator[Due]:
             law, stated = series["law"], _stated(series["law"])
             words = [NAME_OF[law["law"]]]
             if law["undefined"]:
-                yield [series["name"]], [*words, law["undefined"]], [float(part) for part in numbers(law["undefined"])]
+                yield [series["name"]], [*words, law["undefined"]], _counts(law["undefined"])
                 continue
             lack = stated.get("percent")
             if lack is not None:

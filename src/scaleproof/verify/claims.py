@@ -12,7 +12,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.claim_words import Claim, wrong_word
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.laws import check_further_sentences
-from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, close
 from scaleproof.verify.recompute import Quantities
 
@@ -259,9 +259,9 @@ def _read(
     for name in names:
         plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
     without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
-    without_ranges = re.sub(r"(?<=\d)-(?=\d)", " ", without_words)  # 1.05-1.40 are two numbers
+    printed_numbers = numbers(without_ranges(without_words))
     allowed = [*extras[""], *extras.get(topic, []), *_together(claims)]
-    for printed in numbers(without_ranges):
+    for printed in printed_numbers:
         is_allowed = any(stands_for(printed, value) for value in allowed)
         if not is_allowed and not any(_states(printed, claim) for claim in claims):
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
@@ -269,7 +269,7 @@ def _read(
         yield from _misquoted(claim, text, where)
         due = claim["figure"] and claim["kind"] in PRINTED and topic not in SUMMING_UP
         of_value = {**claim, "figure": (claim["figure"] or ())[:1]}  # a bound alone says less
-        if due and not any(_states(printed, of_value) for printed in numbers(without_ranges)):
+        if due and not any(_states(printed, of_value) for printed in printed_numbers):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
     problem = wrong_word(topic, text, claims)
     if problem:

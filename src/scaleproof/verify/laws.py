@@ -5,9 +5,7 @@ speed-up S on N devices.
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from scipy import stats
 
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
 
@@ -37,9 +35,9 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         if law is None:
             continue
         points = [point for point in series["runs"].values() if not point["incomparable"]]
-        rates = {point["devices"]: [_rate(run) for run in cells.get(point["cell"], [])] for point in points}
+        rates = {point["devices"]: [run.rate for run in cells.get(point["cell"], [])] for point in points}
         expected = fitted(series["kind"], rates)
-        if not expected and _counts(law["undefined"]) != _reasons(rates):
+        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _reasons(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated(law)
         for name in sorted(stated.keys() | expected.keys()):
@@ -76,11 +74,6 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     if miss:
         return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
     return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
-
-
-def _counts(reason: str | None) -> list[float]:
-    """Return the numbers in the reason for which there is no law, such as of "on 2, 4"."""
-    return [float(digits) for digits in re.findall(r"\d+", reason or "")]
 
 
 def _reasons(rates: Mapping[int, Sequence[float]]) -> list[float]:
@@ -142,11 +135,11 @@ def check_further_sentences(
         if len(texts) != len(expected):
             yield Difference(CLAIMS, topic, f"has {len(texts)} sentences, not {len(expected)}")
             continue
-        for text, (names, words, figures) in zip_longest(texts, expected):
+        for text, (names, words, figures) in zip(texts, expected, strict=True):
             plain = text
             for name in sorted(names, key=len, reverse=True):
                 plain = plain.replace(name, " ")
-            printed = numbers(re.sub(r"(?<=\d)-(?=\d)", " ", plain))
+            printed = numbers(without_ranges(plain))
             missing = [word for word in (*names, *words) if word not in text]
             wrong = [number for number in printed if not any(stands_for(number, figure) for figure in figures)]
             if missing:
@@ -165,7 +158,7 @@ def _of_laws(report: Mapping[str, Any]) -> Iterator[Due]:
             law, stated = series["law"], _stated(series["law"])
             words = [NAME_OF[law["law"]]]
             if law["undefined"]:
-                yield [series["name"]], [*words, law["undefined"]], _counts(law["undefined"])
+                yield [series["name"]], [*words, law["undefined"]], [*map(float, numbers(law["undefined"]))]
                 continue
             lack = stated.get("percent")
             if lack is not None:
@@ -204,12 +197,6 @@ def _error(low: float | None, high: float | None, n: int) -> float | None:
     if not low or not high or n < 2:
         return None
     return math.log(high / low) / 2 / float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
-
-
-def _rate(run: RawRun) -> float:
-    """Return the tokens/s of a run."""
-    window = run.metrics["window"]
-    return float(window["tokens_processed_global"] / window["wall_time_sec"])
 
 
 def _text(value: float | None) -> str:

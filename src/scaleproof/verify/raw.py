@@ -71,6 +71,12 @@ class RawRun:
         return f"{self.cell}/rep{self.metrics['repeat']}"
 
     @property
+    def rate(self) -> float:
+        """Tokens/s of the window."""
+        window = self.metrics["window"]
+        return float(window["tokens_processed_global"] / window["wall_time_sec"])
+
+    @property
     def ok(self) -> bool:
         return bool(self.metrics["status"] == "ok")
 

@@ -58,9 +58,7 @@ def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Q
     logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
     for run in runs:
         if run.ok:
-            window = run.metrics["window"]
-            rate = window["tokens_processed_global"] / window["wall_time_sec"]
-            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate)
+            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(run.rate)
     changed = dict(quantities)
     for cell, own in logs.items():
         alike = [logs_of_cell for logs_of_cell in logs.values() if set(logs_of_cell) == set(own)]
@@ -139,7 +137,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
     rate = tokens / seconds
-    rates = [window["tokens_processed_global"] / window["wall_time_sec"] for window in windows]
+    rates = [run.rate for run in runs]
     below, above = log_interval(rates)
     times = [step.seconds for run in runs for step in run.window]
 

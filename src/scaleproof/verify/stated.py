@@ -12,7 +12,7 @@ from typing import Any
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
-from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, RawRun, close, flat
 from scaleproof.verify.recompute import batch, by_cell, devices
 from scaleproof.verify.tables import markdown_table
@@ -125,8 +125,7 @@ def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[st
         yield Difference(file, f"{row['comparison']}, claim", f"is {row['claim']}, not {estimate['claim']}")
     for heading, text in row.items():
         fields, factor = OF_PAIRS.get(re.sub(r",? *(?:\(%\)|\w+/s \[95 %\])$", "", heading), ((), 1.0))
-        separate = re.sub(r"(?<=\d)-(?=\d)", " ", text)  # 6.5-28 are two numbers
-        for name, printed in zip(fields, numbers(separate), strict=False):
+        for name, printed in zip(fields, numbers(without_ranges(text)), strict=False):
             if not stands_for(printed, factor * estimate[name]):
                 problem = f"is {printed}, comparison.json has {factor * estimate[name]:.6g}"
                 yield Difference(file, f"{row['comparison']}, {heading}", problem)

@@ -19,6 +19,7 @@ from scaleproof.conclude.checks.all_checks import ALSO, audit
 FAST = [fault for fault in planted.FAULTS if fault.fast]
 # Right about every run here: tiny models, short windows, one run of each cell.
 BY_DESIGN = {"window-short", "single-run", "state-differs", "data-wait", "replay-in-part"}
+ATTEMPTS = 3
 QUIET = 0.03  # part of the machine's CPU time that others may use on a machine that is called quiet
 
 
@@ -47,16 +48,30 @@ def named(results: Path, tokens: Path, name: str, keys: dict, patch, large=False
     return codes, BY_DESIGN | (OF_A_BUSY_MACHINE if others.share > QUIET else set())
 
 
+def accused(results: Path, tokens: Path, name: str, keys: dict, large: bool = False) -> dict[str, str]:
+    """Wrong findings about a sound run, by code.
+
+    What a neighbour on the same host does to caches and clocks, nobody here sees: a finding that is right on a busy
+    machine is wrong only if it comes again in each of three runs.
+    """
+    again: dict[str, str] = {}
+    for attempt in range(ATTEMPTS):
+        codes, allowed = named(results, tokens, f"{name} {attempt}", keys, lambda: None, large)
+        wrong = {code: evidence for code, evidence in codes.items() if code not in allowed}
+        if not wrong or not set(wrong) <= OF_A_BUSY_MACHINE:
+            return wrong
+        again = {code: wrong[code] for code in wrong if not attempt or code in again}
+    return again
+
+
 @pytest.mark.parametrize("kind", ["ddp 1x2", "fsdp", "steep", "steep, one device", "steep in bf16"])
 def test_a_sound_run_is_not_accused(results, tokens, kind):
-    codes, allowed = named(results, tokens, f"sound {kind}", planted.SOUND[kind], lambda: None)
-    assert set(codes) <= allowed, codes
+    assert accused(results, tokens, f"sound {kind}", planted.SOUND[kind]) == {}
 
 
 @pytest.mark.parametrize("kind", ["ddp 1x2", "short warm-up", "fsdp", "zero1", "zero3", "bf16", "steep"])
 def test_a_sound_run_with_a_witness_is_not_accused(results, tokens, kind):
-    codes, allowed = named(results, tokens, f"witnessed {kind}", planted.SOUND[kind], lambda: None, large=True)
-    assert set(codes) <= allowed, codes
+    assert accused(results, tokens, f"witnessed {kind}", planted.SOUND[kind], large=True) == {}
 
 
 @pytest.mark.parametrize("fault", FAST, ids=lambda fault: fault.name)

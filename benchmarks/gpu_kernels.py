@@ -15,7 +15,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.model.build import build
-from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.strategy.native import Single
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if CUDA else torch.device("cpu")

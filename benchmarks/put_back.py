@@ -57,7 +57,7 @@ DEFECTS = (
     ),
     Defect(
         "dp computes in fp16 where bf16 was asked for",
-        "src/scaleproof/measure/strategy/dp.py",
+        "src/scaleproof/measure/strategy/native.py",
         "with self.autocast():",
         "if True:",
         (f"{PRECISION}[1x2-dp]",),
@@ -65,7 +65,7 @@ DEFECTS = (
     # Others of their kinds.
     Defect(
         "autocast without a dtype, which is fp16 on CUDA",
-        "src/scaleproof/measure/strategy/precision.py",
+        "src/scaleproof/measure/strategy/base.py",
         "torch.autocast(self.device.type, self.low)",
         "torch.autocast(self.device.type)",
         (f"{PRECISION}[1x1-single]",),

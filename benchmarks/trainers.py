@@ -39,7 +39,7 @@ from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import strategy_class
-from scaleproof.measure.strategy.optimizer import make_optimizer
+from scaleproof.measure.strategy.base import make_optimizer
 from scaleproof.measure.trainer.metrics import utilization
 
 CUDA = torch.cuda.is_available()

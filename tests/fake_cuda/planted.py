@@ -7,7 +7,7 @@ import torch
 from deepspeed.accelerator import cuda_accelerator
 
 from scaleproof.measure.doctor import doctor_ranks
-from scaleproof.measure.strategy import base, dp, zero
+from scaleproof.measure.strategy import base, native, zero
 
 
 def ask_nvtx_for_domains() -> None:
@@ -48,7 +48,7 @@ def count_torchs_notice() -> None:
 
 def leave_replicas_to_torch() -> None:
     """Replicas of DataParallel run in threads, where autocast's dtype is the default again: fp16."""
-    del dp.Replicas.parallel_apply
+    del native.Replicas.parallel_apply
 
 
 def read_in_each_update() -> None:

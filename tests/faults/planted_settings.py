@@ -36,14 +36,14 @@ def in_bf16_but_when_probed(original: Any) -> Any:
 
 
 fault("gradients never reduced", TWO, "traffic-differs", "losses-differ-from-reference")(
-    replaced("strategy.ddp", "DDP.synchronising", never_synchronising)
+    replaced("strategy.native", "DDP.synchronising", never_synchronising)
 )
 fault("gradients reduced in every micro-batch", ACCUMULATING, "traffic-differs")(
-    replaced("strategy.ddp", "DDP.synchronising", always_synchronising)
+    replaced("strategy.native", "DDP.synchronising", always_synchronising)
 )
-fault("bf16 in an fp32 cell", ONE, "precision-differs")(replaced("strategy.precision", "Precision.autocast", in_bf16))
+fault("bf16 in an fp32 cell", ONE, "precision-differs")(replaced("strategy.base", "Precision.autocast", in_bf16))
 fault("bf16 in the window alone", ONE, "losses-differ-from-reference")(
-    replaced("strategy.precision", "Precision.autocast", in_bf16_but_when_probed)
+    replaced("strategy.base", "Precision.autocast", in_bf16_but_when_probed)
 )
 
 

@@ -60,7 +60,7 @@ def broadcast_after(module: Any) -> None:
 
 def no_exchange() -> None:
     """No gradients are exchanged in the window; what rank 0 has is everybody's after it."""
-    from scaleproof.measure.strategy.ddp import DDP
+    from scaleproof.measure.strategy.native import DDP
 
     made = []
     prepare = DDP.prepare
@@ -297,7 +297,7 @@ fault("weights are rounded in the window, bf16", BF16, "precision-differs", fast
 
 def never_resharding() -> None:
     """FSDP keeps its blocks whole between forward and backward, in the window."""
-    from scaleproof.measure.strategy.fsdp import FSDP
+    from scaleproof.measure.strategy.native import FSDP
 
     wrap, blocks = FSDP.wrap, []
 

@@ -127,7 +127,7 @@ def compressing(original: Any) -> Any:
 
 
 fault("gradients travel in fp16", TWO, "traffic-differs", *WRONG_LOSS)(
-    replaced("strategy.ddp", "DDP.wrap", compressing)
+    replaced("strategy.native", "DDP.wrap", compressing)
 )
 
 

@@ -61,7 +61,7 @@ def test_touching_does_nothing(built):
         ("ground/confidence.py", AFTER_TRAINING),
         ("conclude/checks/timing.py", AFTER_TRAINING - Counter(collect=1)),
         ("measure/trainer/timed_loop.py", AFTER_TRAINING + Counter(train=2)),
-        ("measure/strategy/ddp.py", AFTER_TRAINING + Counter(train=2)),
+        ("measure/strategy/native.py", AFTER_TRAINING + Counter(train=2)),
         ("measure/launch/supervise.py", AFTER_TRAINING + Counter(train=2)),
         (
             "measure/corpus/tokenise.py",

@@ -18,7 +18,7 @@ from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
 from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids, validation_ids
 from scaleproof.measure.reference.schema import read_reference, reference_of, workload_name
-from scaleproof.measure.strategy.optimizer import learning_rate
+from scaleproof.measure.strategy.base import learning_rate
 
 PACKAGE = Path(__file__).parents[3] / "src/scaleproof/measure/reference"
 SHAPE = {"layers": 1, "width": 32, "heads": 2, "context": 64}

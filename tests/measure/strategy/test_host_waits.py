@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.corpus.reader import NO_TOKEN, open_split
 from scaleproof.measure.model.build import build
-from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer.request import Request
 
 MODEL = {"layers": 1, "width": 32, "heads": 2, "context": 32}

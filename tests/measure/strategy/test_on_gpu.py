@@ -12,10 +12,9 @@ from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.model.build import build
-from scaleproof.measure.strategy import dp, fsdp, zero
-from scaleproof.measure.strategy.optimizer import make_optimizer
-from scaleproof.measure.strategy.precision import Precision
-from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.strategy import native, zero
+from scaleproof.measure.strategy.base import Precision, make_optimizer
+from scaleproof.measure.strategy.native import Single
 
 MODEL = {"layers": 2, "width": 32, "heads": 2, "context": 32}
 
@@ -99,12 +98,12 @@ def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
         meshes.append(mesh)
         return module
 
-    monkeypatch.setattr(fsdp, "fully_shard", sharded)
+    monkeypatch.setattr(native, "fully_shard", sharded)
     monkeypatch.setattr(nn.Module, "to", None)
-    monkeypatch.setattr(fsdp, "init_device_mesh", lambda device, shape: (device, shape))
+    monkeypatch.setattr(native, "init_device_mesh", lambda device, shape: (device, shape))
     chosen = cell(strategy="fsdp")
-    monkeypatch.setattr(fsdp.dist, "get_world_size", lambda: chosen.sharing_devices)
-    fsdp.FSDP(chosen, build(chosen), torch.device("cpu"))
+    monkeypatch.setattr(native.dist, "get_world_size", lambda: chosen.sharing_devices)
+    native.FSDP(chosen, build(chosen), torch.device("cpu"))
     assert meshes == [("cpu", (chosen.sharing_devices,))] * 3, "each block and the whole"
 
 
@@ -203,7 +202,7 @@ def test_replicas_compute_in_the_precision_that_was_asked_for(monkeypatch, preci
     ):
         for name, answer in answers.items():
             monkeypatch.setattr(owner, name, lambda *place, answer=answer, **options: answer)
-    replicas = object.__new__(dp.Replicas)
+    replicas = object.__new__(native.Replicas)
     nn.Module.__init__(replicas)
     replicas.device_ids, replicas.autocast = [0, 1], Precision(precision, torch.device("cuda")).autocast
 

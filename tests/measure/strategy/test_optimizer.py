@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.ground.campaign.config import Work
-from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer
+from scaleproof.measure.strategy.base import learning_rate, make_optimizer
 
 
 def work(**schedule):

@@ -7,7 +7,7 @@ from torch import nn
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.model.build import build
-from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer.census import compiled_parts, graph_nodes, weights_checksum
 
 

@@ -16,7 +16,7 @@ from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.machine import gpus
 from scaleproof.measure.model.build import build
 from scaleproof.measure.reference.samples import checksum
-from scaleproof.measure.strategy.single import Single
+from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import classify
 from scaleproof.measure.trainer.census import compiled_graphs

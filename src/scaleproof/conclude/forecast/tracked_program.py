@@ -66,7 +66,7 @@ def tracked(request: Request) -> dict[str, Any]:
         mesh = init_device_mesh("cpu", (cell.world_size,))
         with (
             FakeTensorMode(allow_non_fake_inputs=True),
-            patch("scaleproof.measure.strategy.fsdp.init_device_mesh") as make_mesh,
+            patch("scaleproof.measure.strategy.native.init_device_mesh") as make_mesh,
         ):
             make_mesh.return_value = mesh
             model = build(cell)

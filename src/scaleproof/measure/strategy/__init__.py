@@ -8,27 +8,15 @@ def strategy_class(name: str) -> type[Strategy]:
 
     Imported on demand: DeepSpeed alone takes longer than a demo's window.
     """
-    if name == "single":
-        from scaleproof.measure.strategy.single import Single
-
-        return Single
-    if name == "dp":
-        from scaleproof.measure.strategy.dp import DP
-
-        return DP
-    if name == "ddp":
-        from scaleproof.measure.strategy.ddp import DDP
-
-        return DDP
-    if name in ("fsdp", "hsdp"):
-        from scaleproof.measure.strategy.fsdp import FSDP
-
-        return FSDP
     if name.startswith("zero"):
         from scaleproof.measure.strategy.zero import Zero
 
         return Zero
-    raise ValueError(f"no class for the strategy {name}")
+    from scaleproof.measure.strategy.native import STRATEGIES
+
+    if name not in STRATEGIES:
+        raise ValueError(f"no class for the strategy {name}")
+    return STRATEGIES[name]
 
 
 __all__ = ["Strategy", "base", "strategy_class"]

@@ -1,5 +1,6 @@
-"""What the trainer asks of a strategy, and what strategies of torch itself have in common."""
+"""What the trainer asks of a strategy; optimizer, learning rate and arithmetic, which strategies have in common."""
 
+import math
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -7,11 +8,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_, get_total_norm
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
-from scaleproof.measure.strategy.precision import Precision
+from scaleproof.ground.campaign.config import Work
+
+# The same first loss scale for every strategy; GradScaler's own 2^16 skips the first steps of a GPT-2.
+INITIAL_SCALE_POWER = 12
+LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Strategy(ABC):
@@ -151,3 +155,59 @@ def compile_options(cell: Cell) -> dict[str, Any] | None:
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
     mode = modes.get(str(cell.execution.compile))
     return {"mode": mode} if mode else {} if cell.execution.compile is True else None
+
+
+def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
+    """AdamW for the parameters of `model`; matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
+    work = cell.work
+    settings = work.optimizer
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [tensor for tensor in trained if tensor.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [tensor for tensor in trained if tensor.dim() < 2], "weight_decay": 0.0},
+    ]
+    rate = learning_rate(work, 0)
+    fused = cell.execution.fused_optimizer
+    return AdamW(groups, lr=rate, betas=settings.betas, eps=settings.eps, fused=fused)
+
+
+def learning_rate(work: Work, step: int) -> float:
+    """Learning rate of step `step`, counted from 0 over warm-up and window.
+
+    It rises linearly to its peak, stays there or falls (linearly, as a cosine) to a fraction of it at the last step.
+    """
+    peak, schedule = work.optimizer.learning_rate, work.schedule
+    if step < schedule.ramp_steps:
+        return peak * (step + 1) / schedule.ramp_steps
+    if schedule.name == "constant":
+        return peak
+    total = work.warmup_steps + work.steps
+    done = min(1.0, (step - schedule.ramp_steps) / max(1, total - schedule.ramp_steps))
+    left = 1 - done if schedule.name == "linear" else (1 + math.cos(math.pi * done)) / 2  # from 1 down to 0
+    return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * left)
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Let the optimizer make its next update with this learning rate, in all groups of parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+class Precision:
+    """fp32 parameters; matrix products in the asked-for format; a loss scaler that does nothing but in fp16."""
+
+    def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
+        """`name`: fp32, tf32, bf16 or fp16; `autocast`: False where something else casts to a low precision."""
+        self.low, self.device = LOW.get(name) if autocast else None, device
+        set_matmul_precision(name)
+        self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
+
+    def autocast(self) -> AbstractContextManager:
+        """The context of forward passes: torch's autocast in a low precision, else one that does nothing."""
+        return torch.autocast(self.device.type, self.low) if self.low else nullcontext()
+
+
+def set_matmul_precision(name: str) -> None:
+    """TF32 for tf32 alone: strict fp32 products otherwise."""
+    torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = name == "tf32"

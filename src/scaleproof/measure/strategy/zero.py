@@ -7,9 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.strategy.base import Strategy, compile_options
-from scaleproof.measure.strategy.optimizer import learning_rate, make_optimizer, set_learning_rate
-from scaleproof.measure.strategy.precision import INITIAL_SCALE_POWER, set_matmul_precision
+from scaleproof.measure.strategy.base import (
+    INITIAL_SCALE_POWER,
+    Strategy,
+    compile_options,
+    learning_rate,
+    make_optimizer,
+    set_learning_rate,
+    set_matmul_precision,
+)
 
 BUCKET = 500_000_000  # DeepSpeed's default of both bucket sizes, in elements
 

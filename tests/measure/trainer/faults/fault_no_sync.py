@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scaleproof.measure.strategy.ddp import DDP
+from scaleproof.measure.strategy.native import DDP
 from scaleproof.measure.trainer.__main__ import main
 
 right = DDP.micro_step

@@ -4,7 +4,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from scaleproof.measure.strategy.ddp import DDP
+from scaleproof.measure.strategy.native import DDP
 from scaleproof.measure.trainer.__main__ import main
 
 DDP.synchronising = lambda self, boundary: nullcontext()

@@ -4,7 +4,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from scaleproof.measure.strategy.precision import Precision
+from scaleproof.measure.strategy.base import Precision
 from scaleproof.measure.trainer.__main__ import main
 
 Precision.autocast = lambda self: nullcontext()

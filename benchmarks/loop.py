@@ -20,15 +20,14 @@ from torch.nn.utils import clip_grad_norm_
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import load_named
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.fed_tokens import FedTokens
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import StepTimer, run_steps
-from scaleproof.measure.trainer.update_log import UpdateLog
+from scaleproof.measure.trainer.updates import UpdateLog
 
 STEPS = 2
 ROUNDS = 300

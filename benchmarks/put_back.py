@@ -72,7 +72,7 @@ DEFECTS = (
     ),
     Defect(
         "a hook of the window reads what it notes",
-        "src/scaleproof/measure/trainer/update_log.py",
+        "src/scaleproof/measure/trainer/updates.py",
         "torch.linalg.vector_norm(local[start : start + WATCHED])",
         "torch.tensor(float(local[start : start + WATCHED].norm()))",
         (WAITS,),
@@ -151,7 +151,7 @@ DEFECTS = (
     ),
     Defect(
         "a look at the whole model ends a run that shards it",
-        "src/scaleproof/measure/trainer/first_look.py",
+        "src/scaleproof/measure/trainer/measure.py",
         "except torch.OutOfMemoryError:",
         "except ZeroDivisionError:",
         ("tests/measure/trainer/test_on_gpu.py::test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses",),

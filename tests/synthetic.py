@@ -29,7 +29,7 @@ from scaleproof.ground.records.run_sections import (
     Window,
 )
 from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
-from scaleproof.measure.corpus.plan import SamplePlan, digest, held_out
+from scaleproof.measure.corpus.reader import SamplePlan, digest, held_out
 from scaleproof.measure.trainer.metrics import utilization
 
 SAMPLES = 5000

@@ -16,7 +16,7 @@ from scaleproof.ground.code_dependencies import PACKAGE
 # Imported where present: GPUs are read through it, and the CPU has none.
 OPTIONAL = {"nvidia-ml-py"}
 # What the programs of a timed run import besides the launcher, and what they hand to libraries.
-RANKS = ("trainer", "strategy", "model", "measure/corpus/plan.py", "measure/corpus/reader.py")
+RANKS = ("trainer", "strategy", "model", "measure/corpus/reader.py", "measure/corpus/reader.py")
 
 
 @pytest.fixture(autouse=True)

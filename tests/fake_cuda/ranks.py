@@ -47,7 +47,7 @@ from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
 from scaleproof.measure.trainer.run import measure as measure_run  # noqa: E402
 from scaleproof.measure.trainer.session import Session  # noqa: E402
-from scaleproof.measure.trainer.update_log import UpdateLog  # noqa: E402
+from scaleproof.measure.trainer.updates import UpdateLog  # noqa: E402
 
 LIMIT_S = 100
 CORPUS = {"vocab_size": 512, "train": 200_000, "val": 10_000, "tokenizer": "bpe-512"}

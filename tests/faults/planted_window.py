@@ -81,7 +81,7 @@ fault("no gradients are exchanged in the window, bf16 (N36)", TWO_BF16, WITNESS,
 
 def half_inside() -> None:
     """The model computes half of the rows that enter it."""
-    from scaleproof.measure.model.decoder import LanguageModel
+    from scaleproof.measure.model.wrappers import LanguageModel
 
     forward = LanguageModel.forward
 

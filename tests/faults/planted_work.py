@@ -53,7 +53,7 @@ def every_second_batch_again(original: Any) -> Any:
 
 fault("slow reader", ONE, "data-wait", "step-idle")(replaced("trainer.batches", "Batches._read", slow_reader))
 fault("every second batch is trained twice", TWO, "ledger-differs-from-plan")(
-    replaced("corpus.plan", "SamplePlan.step", every_second_batch_again)
+    replaced("corpus.reader", "SamplePlan.step", every_second_batch_again)
 )
 
 

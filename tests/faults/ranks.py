@@ -38,7 +38,7 @@ def load() -> None:
     import torch
     import transformers.models.gpt2.modeling_gpt2  # noqa: F401
 
-    import scaleproof.measure.model.decoder
+    import scaleproof.measure.model.wrappers
     import scaleproof.measure.reference.replay
     import scaleproof.measure.trainer.run  # noqa: F401
 

@@ -9,7 +9,7 @@ from synthetic import cells
 from scaleproof.conclude.forecast import frontier_runs, sweep, sweep_program
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
-from scaleproof.measure.trainer.world import WrongWorld
+from scaleproof.measure.trainer.session import WrongWorld
 
 
 class Taken(Exception):

@@ -15,8 +15,7 @@ from webserver import chunked, cut, serving, silent, status, trickle
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import store
-from scaleproof.measure.corpus.download import download
-from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy
+from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
 CONTENT = random.Random(3).randbytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -304,7 +303,7 @@ def test_a_killed_download_is_continued(server, url, target, policy, killed):
     """kill -9 while bytes come in."""
     server.faults["/data.bin"] = [silent(5.0)]
     code = (
-        "import pathlib; from scaleproof.measure.corpus.download import *; "
+        "import pathlib; from scaleproof.measure.corpus.transfer import *; "
         f"download(RemoteFile(({url!r},)), pathlib.Path({str(target)!r}))"
     )
     killed(code, target)

@@ -5,8 +5,7 @@ import pytest
 
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.corpus.plan import SamplePlan, digest, held_out
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest, held_out
 
 
 def test_an_epoch_holds_every_sample_once():

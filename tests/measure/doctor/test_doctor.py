@@ -14,8 +14,7 @@ import torch
 from scaleproof.cli import doctor
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.verdict import Verdict, judged
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_steps
 from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line, read_report
 from scaleproof.measure.doctor.doctor_ranks import count_differing, host_waits

@@ -45,7 +45,7 @@ def test_srun_line(kind):
     line = allocated.command(cell(kind), Path("r.json"), Allocation("5", ("n1", "n2", "n3"), 16), 20005)
     assert line[:2] == ["srun", "--kill-on-bad-exit=1"]
     assert line[2:7] == SRUN[kind].split()
-    assert line[8:] == ["-m", "scaleproof.measure.launch.node", "r.json", "20005", "scaleproof.measure.trainer"]
+    assert line[8:] == ["-m", "scaleproof.measure.launch.allocated", "r.json", "20005", "scaleproof.measure.trainer"]
 
 
 def test_torchrun_line_of_a_node():

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scaleproof.measure.machine import hardware
+from scaleproof.measure.machine import provenance
 
 SMI = """0, NVIDIA H100 80GB HBM3, GPU-11111111-2222, 550.54.15, 81559 MiB, \
 1980 MHz, 1980 MHz, 700.00 W, 700.00 W, Enabled, Disabled, 00000000:04:00.0
@@ -25,30 +25,30 @@ IBSTAT = """CA 'mlx5_0'
 
 
 def test_gpus():
-    first, second = hardware.gpu_rows(SMI)
+    first, second = provenance.gpu_rows(SMI)
     assert (first["uuid"], first["driver"], first["ecc"]) == ("GPU-11111111-2222", "550.54.15", "Enabled")
     assert (second["power_cap"], second["power_cap_default"]) == ("500.00 W", "700.00 W")
-    assert hardware.gpu_rows("") == []
+    assert provenance.gpu_rows("") == []
 
 
 def test_topology():
-    assert hardware.topology(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
+    assert provenance.topology(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
 
 
 def test_what_joins_devices_is_known_in_the_order_of_the_ranks(monkeypatch):
     """CUDA may number devices, or a user may list them, in another order than nvidia-smi."""
     matrix = "GPU0 X NV18 PHB\nGPU1 NV18 X SYS\nGPU2 PHB SYS X"
-    monkeypatch.setattr(hardware, "run_command", lambda *words: matrix)
-    monkeypatch.setattr(hardware, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(3)])
-    assert hardware.links_between(["GPU-2", "GPU-0", "GPU-1"]) == {(0, 1): "PHB", (0, 2): "SYS", (1, 2): "NV18"}
-    assert hardware.links_between(["GPU-1"]) == {}
-    assert hardware.links_between(["GPU-1", "MIG-7"]) == {}, "a part of a device has no link of its own"
-    monkeypatch.setattr(hardware, "run_command", lambda *words: "")
-    assert hardware.links_between(["GPU-2", "GPU-0"]) == {}
+    monkeypatch.setattr(provenance, "run_command", lambda *words: matrix)
+    monkeypatch.setattr(provenance, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(3)])
+    assert provenance.links_between(["GPU-2", "GPU-0", "GPU-1"]) == {(0, 1): "PHB", (0, 2): "SYS", (1, 2): "NV18"}
+    assert provenance.links_between(["GPU-1"]) == {}
+    assert provenance.links_between(["GPU-1", "MIG-7"]) == {}, "a part of a device has no link of its own"
+    monkeypatch.setattr(provenance, "run_command", lambda *words: "")
+    assert provenance.links_between(["GPU-2", "GPU-0"]) == {}
 
 
 def test_infiniband():
-    (port,) = hardware.infiniband(IBSTAT)
+    (port,) = provenance.infiniband(IBSTAT)
     assert port == {"adapter": "mlx5_0", "port": "1", "state": "Active", "rate": "400", "link_layer": "InfiniBand"}
 
 
@@ -56,12 +56,12 @@ def test_networks(tmp_path):
     for name, speed in (("eth0", "25000\n"), ("lo", "-1\n"), ("down", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "speed").write_text(speed)
-    assert hardware.networks(tmp_path) == {"eth0": 25000}
+    assert provenance.networks(tmp_path) == {"eth0": 25000}
 
 
 def test_all_of_it_is_asked_of_the_commands_that_are_there(monkeypatch, tmp_path):
     """Stand-ins for the vendors' commands: they know the fields that the real ones know."""
-    known = dict(zip(hardware.GPU_FIELDS.values(), SMI.splitlines()[0].split(", "), strict=True))
+    known = dict(zip(provenance.GPU_FIELDS.values(), SMI.splitlines()[0].split(", "), strict=True))
     smi = f"""#!{sys.executable}
 import sys
 if "topo" in sys.argv: print({TOPO!r})
@@ -78,9 +78,9 @@ else:
     monkeypatch.setenv("SCALEPROOF_IMAGE", "sha256:0123")
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scaleproof.sif")
     monkeypatch.setenv("LOADEDMODULES", f"gcc/13:{Path.home()}/modules/mine")
-    found = hardware.inventory()
-    assert found["gpus"] == hardware.gpu_rows(SMI)[:1]
-    assert found["gpu_topology"] == hardware.topology(TOPO)
+    found = provenance.inventory()
+    assert found["gpus"] == provenance.gpu_rows(SMI)[:1]
+    assert found["gpu_topology"] == provenance.topology(TOPO)
     assert found["cuda_driver"] == "12.4"
     assert found["infiniband"][0]["rate"] == "400"
     assert found["container"] == "sha256:0123"
@@ -91,7 +91,7 @@ def test_what_is_not_there_is_left_out(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("LOADEDMODULES", "gcc/13:cuda/12.8")
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scaleproof.sif")
-    found = hardware.inventory()
+    found = provenance.inventory()
     assert "gpus" not in found
     assert "infiniband" not in found
     assert found["modules"] == ["gcc/13", "cuda/12.8"]
@@ -105,8 +105,8 @@ def test_a_field_that_the_driver_has_dropped_takes_no_others_along(monkeypatch):
         fields = command[1].removeprefix("--query-gpu=").split(",")
         return "" if "clocks.applications.graphics" in fields else ", ".join(f"<{f}>" for f in fields)
 
-    monkeypatch.setattr(hardware, "run_command", smi)
-    (gpu,) = hardware.gpus()
+    monkeypatch.setattr(provenance, "run_command", smi)
+    (gpu,) = provenance.gpus()
     assert gpu["uuid"] == "<uuid>"
     assert gpu["bus"] == "<pci.bus_id>"
     assert "clock_sm_application" not in gpu

@@ -8,11 +8,11 @@ import pytest
 import torch
 from measure.reference.test_replay import cell
 
-from scaleproof.measure.reference import memory, network
-from scaleproof.measure.reference.memory import bytes_of_row, free_bytes, is_out_of_memory, rows_that_fit
+from scaleproof.measure.reference import network, training
 from scaleproof.measure.reference.planned import PlannedSteps, expected_s
 from scaleproof.measure.reference.replay import ReplayPace, replay, replayed
 from scaleproof.measure.reference.schema import Reference
+from scaleproof.measure.reference.training import bytes_of_row, free_bytes, is_out_of_memory, rows_that_fit
 
 ALL = 7  # steps of the cell: the warm-up and the window
 
@@ -66,7 +66,7 @@ def test_memory_that_does_not_suffice_for_a_row_is_a_reason(tokens, monkeypatch)
 
 def test_a_row_that_cannot_fit_is_not_tried(tokens, monkeypatch):
     """A CPU's system would end the process instead of raising an error."""
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 100_000)
+    monkeypatch.setattr(training, "free_bytes", lambda device: 100_000)
     forward = Forward(monkeypatch, lambda forward: None)
     reference = replay(cell().config, tokens)
     assert forward.rows == []
@@ -86,8 +86,8 @@ def test_what_a_row_takes_is_estimated_from_above():
 def test_free_memory_is_that_of_the_control_group(tmp_path, monkeypatch):
     device = torch.device("cpu")
     machine = free_bytes(device)
-    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(training, "CGROUPS", tmp_path)
+    monkeypatch.setattr(training, "CGROUP", tmp_path / "cgroup")
     (tmp_path / "cgroup").write_text("0::/job/step\n")
     (tmp_path / "job/step").mkdir(parents=True)
     for name, text in {"max": "max", "current": "5"}.items():

@@ -12,8 +12,7 @@ from synthetic import campaign
 from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count
-from scaleproof.measure.corpus.plan import SamplePlan, held_out
-from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.corpus.reader import SamplePlan, held_out, open_split
 from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
 from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids, validation_ids
@@ -97,7 +96,7 @@ def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
     import torch
 
     from scaleproof.measure.model.build import build
-    from scaleproof.measure.trainer.first_look import losses_as_built
+    from scaleproof.measure.trainer.measure import losses_as_built
 
     folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
     reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)
@@ -119,7 +118,7 @@ def test_an_update_is_watched(tokens, precision):
     from scaleproof.measure.model.build import build
     from scaleproof.measure.strategy import strategy_class
     from scaleproof.measure.trainer.batches import Batches
-    from scaleproof.measure.trainer.update_witness import UpdateWitness
+    from scaleproof.measure.trainer.updates import UpdateWitness
 
     c = cell(execution={"precision": precision, "strategy": "single"}, work={"optimizer": {"max_grad_norm": 0.5}})
     reference, file = replay(c.config, tokens), open_split(tokens, "train", c.workload)

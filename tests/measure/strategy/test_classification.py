@@ -9,8 +9,7 @@ import pytest
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.comparability import CLASSIFIER_TOLERANCE
 from scaleproof.ground.records.steps import loss_series
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import LabelledFile
+from scaleproof.measure.corpus.reader import LabelledFile, SamplePlan
 
 
 def of(classifying, strategy: str, precision: str = "fp32"):

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from scaleproof.ground.campaign.batch import Batch
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.trainer.batches import Batches
 
 

@@ -9,8 +9,7 @@ import torch
 from patience import wait_until
 
 from scaleproof.measure.trainer import monitor
-from scaleproof.measure.trainer.host_load import HostLoad
-from scaleproof.measure.trainer.idle_clock import IdleClock
+from scaleproof.measure.trainer.host_load import HostLoad, IdleClock
 from scaleproof.measure.trainer.monitor import GpuMonitor, Monitor
 
 

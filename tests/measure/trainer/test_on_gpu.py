@@ -11,8 +11,7 @@ from torch.optim import AdamW
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.corpus.plan import SamplePlan, held_out
-from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.corpus.reader import SamplePlan, held_out, open_split
 from scaleproof.measure.machine import gpus
 from scaleproof.measure.model.build import build
 from scaleproof.measure.reference.samples import checksum
@@ -21,11 +20,10 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import classify
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
-from scaleproof.measure.trainer.first_look import losses_as_built
+from scaleproof.measure.trainer.measure import losses_as_built
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _larger_side
-from scaleproof.measure.trainer.session import Session, nvml_uuid
-from scaleproof.measure.trainer.world import NotApplicable, WrongWorld
+from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorld, nvml_uuid
 
 
 def cell(**execution):

@@ -131,8 +131,7 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
     """
     import torch
 
-    from scaleproof.measure.corpus.plan import held_out
-    from scaleproof.measure.corpus.reader import TokenFile
+    from scaleproof.measure.corpus.reader import TokenFile, held_out
     from scaleproof.measure.model.build import build
 
     run = run_tiny(

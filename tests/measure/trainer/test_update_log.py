@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from scaleproof.measure.trainer.update_log import UpdateLog
+from scaleproof.measure.trainer.updates import UpdateLog
 
 
 def log_of(rates: list[float], calls_a_step: int = 1, decay_at: int | None = None) -> UpdateLog:

@@ -4,7 +4,7 @@ import pytest
 from synthetic import cells
 
 from scaleproof.measure.trainer.__main__ import classify
-from scaleproof.measure.trainer.world import WrongWorld, check, world_mismatch
+from scaleproof.measure.trainer.session import WrongWorld, check, world_mismatch
 
 CELL = cells(vary={"geometry": ["2x2"]})[0]
 

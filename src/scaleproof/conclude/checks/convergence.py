@@ -8,7 +8,7 @@ from scaleproof.conclude.checks.rounding import MEANINGLESS, SMALL_LOSS, amplifi
 from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.corpus.plan import digest, held_out
+from scaleproof.measure.corpus.reader import digest, held_out
 
 # Relative difference of validation losses that rounding explains, though every training step has amplified it. Seen
 # after 600 steps of a small GPT-2 between one and two CPU ranks: 2e-8 in fp32, 1e-4 in bf16, 2e-4 between the two.

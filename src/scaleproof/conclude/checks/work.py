@@ -8,7 +8,7 @@ from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.corpus.plan import SamplePlan, digest
+from scaleproof.measure.corpus.reader import SamplePlan, digest
 
 
 @of_run.check(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from scaleproof.ground.campaign.corpora import Corpus, Known
-from scaleproof.measure.corpus.download import download
-from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy
+from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
 if TYPE_CHECKING:
     from scaleproof.measure.corpus.dataset import HubDataset

@@ -1,4 +1,4 @@
-"""One transfer over HTTP, into a part that a later one continues."""
+"""A download over HTTP that can be trusted: a file that is whole and checked, or a part that a later one continues."""
 
 import contextlib
 import email.utils
@@ -6,8 +6,10 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from io import RawIOBase
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
@@ -15,7 +17,16 @@ import urllib3
 
 from scaleproof.ground.files import DISK_FULL, write_json
 from scaleproof.ground.progress import meter
-from scaleproof.measure.corpus.store import Denied, disk_full, read_json, room_for, sibling_path
+from scaleproof.measure.corpus.store import (
+    Denied,
+    disk_full,
+    have,
+    keep_checked,
+    read_json,
+    room_for,
+    say,
+    sibling_path,
+)
 
 CHUNK = 1 << 20  # bytes at most in memory
 RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be another one in a minute
@@ -218,3 +229,38 @@ def public_url(url: str) -> str:
     """An address as it may be printed: without user, password, and the query, where signatures stand."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
+    """Have the file as `target` from the first address that gives it; returns its record (`have`). Raises UserError."""
+    offers = {public_url(url): partial(_from, url, remote_file, target, policy) for url in remote_file.urls}
+    return have(target, remote_file.size, remote_file.sha256, offers)
+
+
+def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
+    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Denied."""
+    part = sibling_path(target, ".part")
+    failures = 0  # in a row that brought no new byte
+    while True:
+        before = _size(part)
+        try:
+            transfer(url, remote_file, target, policy)
+            record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
+            sibling_path(target, ".part.json").unlink(missing_ok=True)
+            return record
+        except BrokenOff as interruption:
+            failures = 0 if _size(part) > before else failures + 1
+            if failures >= policy.tries:
+                raise Denied(f"{interruption}; given up after {failures} tries without a new byte") from None
+            pause = interruption.wait  # what the server asked for
+            if pause is None:
+                pause = policy.pause(failures)
+            if pause > policy.longest_wait:
+                raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
+            say(target, f"{interruption}; next try in {pause:g} s")
+            policy.wait(pause)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0

@@ -266,7 +266,7 @@ def pairs() -> Verdict:
     """Copies from each device to each later one, against what joins them."""
     import torch
 
-    from scaleproof.measure.machine.hardware import links_between
+    from scaleproof.measure.machine.provenance import links_between
     from scaleproof.measure.trainer.session import nvml_uuid
 
     count = torch.cuda.device_count()
@@ -310,8 +310,7 @@ def read_ahead() -> Verdict:
     import torch
 
     from scaleproof.ground.campaign.batch import Batch
-    from scaleproof.measure.corpus.plan import SamplePlan
-    from scaleproof.measure.corpus.reader import TokenFile
+    from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
     from scaleproof.measure.doctor.doctor_ranks import READ_AHEAD, count_differing
     from scaleproof.measure.trainer.batches import Batches
 

@@ -17,7 +17,7 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.launch import local
 from scaleproof.measure.launch.supervise import Interrupted, run_watched
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.machine.hardware import links_between
+from scaleproof.measure.machine.provenance import links_between
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 

@@ -11,8 +11,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import allocated, local
-from scaleproof.measure.launch.heartbeat import Heartbeat
-from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, Heartbeat, run_watched
 from scaleproof.measure.machine.allocation import Allocation, signal_steps
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.trainer.request import PlannedRun, Request

@@ -23,9 +23,8 @@ from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Failure, FailureClass, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import ROW, write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures
+from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, watched_figures
 from scaleproof.measure.command.program import program_of
-from scaleproof.measure.command.watched import watched_figures
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, failed, failure
 from scaleproof.measure.launch.supervise import CommandOutcome, run_watched

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.trainer.heartbeat import VARIABLE as HEARTBEAT_FILE
+from scaleproof.measure.trainer.request import VARIABLE as HEARTBEAT_FILE
 
 PROGRAM = "scaleproof.measure.trainer"
 TORCHRUN, FORKED = "scaleproof.measure.launch.torchrun", "scaleproof.measure.launch.forked"

@@ -16,14 +16,13 @@ from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.run import BENCHMARK, COMPLETE, LAUNCHER, LOG, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.steps import COLUMNS
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch import allocated, local
+from scaleproof.measure.launch.allocated import NODE
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failed, failure
-from scaleproof.measure.launch.node import NODE
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.allocation import (
     JOB_OVER,

@@ -1,12 +1,15 @@
-"""Where a run was made, from which code, with what: everything that can be known without starting it."""
+"""Where a run was made, from which code, on which hardware: everything that can be known without starting it."""
 
+import csv
 import importlib.metadata
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,7 @@ import psutil
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import scrub
-from scaleproof.measure.machine.allocation import scheduler_record
-from scaleproof.measure.machine.hardware import inventory
+from scaleproof.measure.machine.allocation import run_command, scheduler_record
 
 PACKAGES = ("scaleproof", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
 # The only variables that results may repeat. They steer the measurement; none of them holds a secret.
@@ -34,6 +36,24 @@ VARIABLES = (
 # Which instructions products are made of: another set of them is several times slower.
 OF_ARITHMETIC = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD")
 VARIABLE_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", *OF_ARITHMETIC)
+# Field of the record -> nvidia-smi's.
+GPU_FIELDS = {
+    "index": "index",
+    "name": "name",
+    "uuid": "uuid",
+    "driver": "driver_version",
+    "memory": "memory.total",
+    "clock_sm_max": "clocks.max.sm",
+    "clock_sm_application": "clocks.applications.graphics",
+    "power_cap": "power.limit",
+    "power_cap_default": "power.default_limit",
+    "ecc": "ecc.mode.current",
+    "mig": "mig.mode.current",
+    "bus": "pci.bus_id",
+}
+NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+# The first is for people who know their image's digest (docs/environments.md); the container's runtime sets the others.
+CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 
 def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -109,3 +129,101 @@ def cpu_model() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine() or sys.platform
+
+
+def inventory() -> dict[str, Any]:
+    """Whatever this node says of itself; a part whose command is missing or silent is left out."""
+    parts = {
+        "gpus": gpus(),
+        "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
+        "cuda_driver": _cuda(run_command("nvidia-smi")),
+        "nccl": _nccl(),
+        "infiniband": infiniband(run_command("ibstat")),
+        "networks": networks(),
+        "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
+        "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def gpus() -> list[dict[str, str]]:
+    """nvidia-smi's description of each device, without the fields that this driver does not know.
+
+    One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
+    """
+    text = _query(GPU_FIELDS)
+    if text:
+        return gpu_rows(text, tuple(GPU_FIELDS))
+    known = [field for field in GPU_FIELDS if _query({field: GPU_FIELDS[field]})]
+    return gpu_rows(_query({field: GPU_FIELDS[field] for field in known}), known) if known else []
+
+
+def _query(fields: Mapping[str, str]) -> str:
+    """nvidia-smi's table of `fields` (ours -> its own), a line for each device; empty where the query fails."""
+    return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
+
+
+def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
+    """The rows of nvidia-smi's table `text`: field -> value with its unit, for the columns `fields` in their order."""
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
+
+
+def topology(text: str) -> list[str]:
+    """The lines of the matrix in `text`, which `nvidia-smi topo -m` printed, without the colours of a terminal."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    matrix, *_ = plain.split("\nLegend", 1)
+    return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
+
+
+def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
+    """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
+    index_of = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}  # nvidia-smi's
+    lines = topology(run_command("nvidia-smi", "topo", "-m"))
+    matrix = [line.split()[1:] for line in lines if re.match(r"GPU\d+ ", line)]  # without the names of the rows
+    if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
+        return {}
+    indices = [index_of[uuid] for uuid in uuids]
+    return {(a, b): matrix[indices[a]][indices[b]] for a, b in combinations(range(len(uuids)), 2)}
+
+
+def infiniband(text: str) -> list[dict[str, str]]:
+    """The ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
+    ports, adapter = [], ""
+    for line in text.splitlines():
+        if heading := re.match(r"CA '(\S+)'", line):
+            adapter = heading[1]
+        elif port := re.match(r"\s*Port (\d+):", line):
+            ports.append({"adapter": adapter, "port": port[1]})
+        elif ports and (value := re.match(r"\s*(State|Rate|Link layer): (.+)", line)):
+            ports[-1][value[1].lower().replace(" ", "_")] = value[2].strip()
+    return ports
+
+
+def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
+    """Network interface -> speed in Mb/s, for those whose speed the system knows."""
+    speeds = {}
+    for path in sorted(root.glob("*/speed")):
+        try:
+            speed = int(path.read_text())
+        except (OSError, ValueError):  # a link that is down, or has no speed
+            continue
+        if speed > 0:
+            speeds[path.parent.name] = speed
+    return speeds
+
+
+def _cuda(text: str) -> str | None:
+    """The CUDA version of the driver, from nvidia-smi's first lines."""
+    version = re.search(r"CUDA Version: ([0-9.]+)", text)
+    return version[1] if version else None
+
+
+def _nccl() -> str | None:
+    """The version of the NCCL that was installed with torch."""
+    for package in NCCL_PACKAGES:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

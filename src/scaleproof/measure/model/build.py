@@ -23,11 +23,11 @@ def build(cell: Cell, classes: int = 0) -> nn.Module:
     from scaleproof.measure.model.architecture import network_of
 
     if cell.workload.task == "classification":
-        from scaleproof.measure.model.classifier import TransformersClassifier
+        from scaleproof.measure.model.wrappers import TransformersClassifier
 
         network = network_of(shape, cell.vocab_size, classes)
         return TransformersClassifier(network, execution.activation_checkpointing)
-    from scaleproof.measure.model.decoder import LanguageModel
+    from scaleproof.measure.model.wrappers import LanguageModel
 
     return LanguageModel(
         network_of(shape, cell.vocab_size),

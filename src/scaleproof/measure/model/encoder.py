@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from scaleproof.ground.campaign.model_shapes import EncoderShape
-from scaleproof.measure.model.scores import scores
+from scaleproof.measure.model.loss import scores
 
 
 class Classifier(nn.Module):

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.measure.reference.memory import BYTES_OF_PARAMETER, bytes_of_row, free_bytes, is_out_of_memory
 from scaleproof.measure.reference.network import build
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
-from scaleproof.measure.reference.training import adamw
+from scaleproof.measure.reference.training import BYTES_OF_PARAMETER, adamw, bytes_of_row, free_bytes, is_out_of_memory
 
 UNTIMED = 2  # steps before the timed ones
 LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from scaleproof.measure.reference.memory import bytes_of_row, free_bytes, rows_that_fit
 from scaleproof.measure.reference.network import build
 from scaleproof.measure.reference.planned import (
     BUDGET_S,
@@ -34,8 +33,11 @@ from scaleproof.measure.reference.training import (
     Made,
     Rounding,
     TooMuch,
+    bytes_of_row,
+    free_bytes,
     make_steps,
     mean_loss,
+    rows_that_fit,
 )
 
 FIRST_ROWS, FIRST_S = 4, 5.0  # samples that are scored before step 0; no further one after as long

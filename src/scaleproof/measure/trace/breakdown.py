@@ -10,9 +10,8 @@ import pandas as pd
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
-from scaleproof.measure.trace.ranges import tree
+from scaleproof.measure.trace.ranges import top_entries, tree
 from scaleproof.measure.trace.time_spans import Spans, union, within, without
-from scaleproof.measure.trace.top_entries import top_entries
 from scaleproof.measure.trace.waiting import Waiting, waiting
 
 GAP_NS = 10_000

@@ -11,11 +11,11 @@ from scaleproof.ground.files import scrub, write_atomic, write_json
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
+from scaleproof.measure.trace.ranges import top_entries
 from scaleproof.measure.trace.readers.interconnect import read_interconnect
 from scaleproof.measure.trace.readers.nsys_stats import summarise_text
 from scaleproof.measure.trace.readers.open_trace import kind_of, read_trace
 from scaleproof.measure.trace.timeline import COLUMNS, timeline
-from scaleproof.measure.trace.top_entries import top_entries
 
 TIMELINE = "timeline.csv"
 PER_RANK = (".sqlite", ".json", ".json.gz")

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from scaleproof.ground.campaign.batch import Batch
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.machine import accelerator
 
 

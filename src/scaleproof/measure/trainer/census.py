@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor
 
-from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep, UpdatesInWindow
+from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep
 from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.probe import Probe
@@ -101,33 +101,13 @@ def probed_step(
     )
 
 
-def take_census(
-    strategy: Strategy,
-    model: nn.Module,
-    before: ProbedStep,
-    after: ProbedStep | None,
-    modes_in_window: int,
-    nodes_in_window: int,
-    slowed_by: list[str],
-    collectives: tuple[int, int],
-    coarse: float | None,
-    tokens_in_window: str,
-    tokens_inside_window: int | None,
-    updates_in_window: UpdatesInWindow | None,
-    first_losses: list[float],
-) -> Census:
+def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
     """The census of this rank, made once the window is over.
 
-    `model`: as it was built. `before`, `after`: the probed steps on both sides of the window. `modes_in_window`:
-    dispatch modes that saw its operations; `nodes_in_window`: autograd nodes made in it; `slowed_by`: names of what
-    slowed its operations; `collectives`: in the step before the window, and in it; `coarse`: the `coarse_share`.
-    `tokens_in_window`: the chain of FedTokens; `tokens_inside_window`: the count of TokensInside. `first_losses`: of
-    the model as it was built.
+    `model`: as it was built; `of_steps`: the fields of the census that say what was seen of steps.
     """
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     return Census(
-        before=before,
-        after=after,
         parameters=sum(_size(parameter) for parameter in parameters),
         trainable=sum(_size(parameter) for parameter in parameters if parameter.requires_grad),
         engine=engine_settings(strategy),
@@ -135,19 +115,10 @@ def take_census(
         cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
         compiled_graphs=compiled_graphs(),
         compiled=compiled_parts(strategy.module),
-        modes_in_window=modes_in_window,
-        nodes_in_window=nodes_in_window,
-        slowed_by=slowed_by,
-        collectives_of_step=collectives[0],
-        collectives_in_window=collectives[1],
-        tokens_in_window=tokens_in_window,
-        tokens_inside_window=tokens_inside_window,
-        updates_in_window=updates_in_window,
-        first_losses=first_losses,
         env={name: os.environ.get(name) for name in VARIABLES} | own_environment(),
         wrapper=None if strategy.module is model else type(strategy.module).__name__,
         weights=weights_checksum(parameters),
-        coarse=coarse,
+        **of_steps,
     )
 
 

@@ -2,10 +2,12 @@
 
 import gc
 import resource
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -34,7 +36,8 @@ class HostLoad:
 
     def result(self) -> dict[str, Any]:
         """Fields of a rank's record: ends of the window, and counters over it; null where they were not read."""
-        passed = {name: _difference(value, self._before[name]) for name, value in self._after.items()}
+        ends = {name: (self._before[name], value) for name, value in self._after.items()}
+        passed = {name: None if None in pair else pair[1] - pair[0] for name, pair in ends.items()}  # type: ignore[operator]
         return {
             "window_start_epoch_s": self.start_epoch_s,
             "window_end_epoch_s": self.end_epoch_s,
@@ -44,11 +47,6 @@ class HostLoad:
             "machine_cpus": psutil.cpu_count(),
             **passed,
         }
-
-
-def _difference(after: float | None, before: float | None) -> float | None:
-    """What a counter has grown by; None where it was not read at both ends."""
-    return None if after is None or before is None else after - before
 
 
 def _readings(cores: list[int]) -> dict[str, float | None]:
@@ -78,9 +76,8 @@ def _busy(times: Any) -> float:
 def _bytes_written() -> int | None:
     """Bytes that this process has written to files on disks; None where the kernel does not count them."""
     try:
-        counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-        return int(counters["write_bytes"])
-    except (OSError, ValueError, KeyError):
+        return int(psutil.Process().io_counters().write_bytes)
+    except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters
         return None
 
 
@@ -94,3 +91,56 @@ def _run_delay() -> float | None:
         return nanoseconds / 1e9
     except (OSError, ValueError):
         return None
+
+
+class ClockReading(NamedTuple):
+    """Clocks of one thread, in seconds. `waiting_s`: ready to run, without a core."""
+
+    wall_s: float
+    busy_s: float
+    waiting_s: float
+
+
+class IdleClock:
+    """Splits the time of this thread between `start` and `stop`, without what goes by in `paused`.
+
+    `busy_s`: processor time. `idle_s`: the rest, in which the thread slept, less the time that it waited for a core.
+    Both are None where the kernel does not count waiting (Linux does, /proc/self/task).
+    """
+
+    def __init__(self) -> None:
+        self._schedstat = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        counts = self._schedstat.exists()
+        self.busy_s: float | None = 0.0 if counts else None
+        self.idle_s: float | None = 0.0 if counts else None
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._last = self._read()
+
+    def stop(self) -> None:
+        """Add what has passed since the last `start`."""
+        if self.busy_s is None or self.idle_s is None:
+            return
+        now = self._read()
+        busy_s = now.busy_s - self._last.busy_s
+        self.busy_s += busy_s
+        waiting_s = now.waiting_s - self._last.waiting_s
+        self.idle_s += max(0.0, now.wall_s - self._last.wall_s - busy_s - waiting_s)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of the `with` block: a collective, in which a rank may wait for others."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    def _read(self) -> ClockReading:
+        """The thread's clocks now; waiting is 0 where the kernel does not count it."""
+        waiting_s = 0.0
+        if self.busy_s is not None:
+            _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns
+            waiting_s = int(waiting_ns) / 1e9
+        return ClockReading(time.perf_counter(), time.thread_time(), waiting_s)

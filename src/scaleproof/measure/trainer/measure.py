@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 import torch.distributed as dist
@@ -20,8 +21,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.census import ProbedStep
 from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile, open_split
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, open_split
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
@@ -36,20 +36,20 @@ from scaleproof.measure.trainer.census import (
     take_census,
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
-from scaleproof.measure.trainer.first_look import losses_as_built
-from scaleproof.measure.trainer.heartbeat import heartbeat
 from scaleproof.measure.trainer.host_load import HostLoad
-from scaleproof.measure.trainer.metrics import RankRecord, summarise
+from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise
 from scaleproof.measure.trainer.monitor import Monitor
 from scaleproof.measure.trainer.probe import Probe
-from scaleproof.measure.trainer.request import Request
+from scaleproof.measure.trainer.request import Request, heartbeat
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
-from scaleproof.measure.trainer.update_log import UpdateLog
+from scaleproof.measure.trainer.updates import UpdateLog
 from scaleproof.measure.trainer.validation import Scored, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
+MOST_ROWS = 4
+BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever it takes
 
 
 @dataclass(frozen=True)
@@ -169,26 +169,6 @@ def _probed_step(ready: Ready, step: int) -> Series:
         raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
-@dataclass(frozen=True)
-class TimedWindow:
-    """The timed steps on this rank, and what was seen beside them."""
-
-    series: Series
-    warm: float  # epoch seconds: before it
-    updates: int  # that AdamW has counted in it
-    monitor: Monitor
-    host_load: HostLoad
-    fed: FedTokens
-    tokens_inside: int | None
-    update_log: UpdateLog
-    modes: int  # dispatch modes that saw every operation
-    nodes: int  # of autograd, made in it
-    exchanges: int  # collectives, made in it
-    coarse: float | None  # part of the weights after it that bf16 holds exactly
-    max_rss: int  # bytes
-    cuda_memory: dict[str, int] | None
-
-
 def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     """Make the steps of the window, with nothing beside them that costs time, and return what was seen of them."""
     cell = request.cell
@@ -212,28 +192,28 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
             exchanges = collectives_made()
             series = run.steps(work.warmup_steps, work.steps)
             exchanges = collectives_made() - exchanges
-    modes = active_modes()
-    nodes = graph_nodes() - first_node - 1
+    seen = {
+        "modes_in_window": active_modes(),
+        "nodes_in_window": graph_nodes() - first_node - 1,  # less the node that counting makes
+        "collectives_in_window": exchanges,
+    }
     say(session, f"window: {series.wall:.2f} s")
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
-    max_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit
-    cuda_memory = accelerator.memory(device)
-    updates = run.strategy.executed() - executed
     return TimedWindow(
         series=series,
         warm=warm,
-        updates=updates,
-        monitor=monitor,
-        host_load=host_load,
-        fed=fed,
-        tokens_inside=inside.tokens,
-        update_log=update_log,
-        modes=modes,
-        nodes=nodes,
-        exchanges=exchanges,
-        coarse=coarse_share(run.strategy),
-        max_rss=max_rss,
-        cuda_memory=cuda_memory,
+        max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit,
+        cuda_memory=accelerator.memory(device),
+        updates=run.strategy.executed() - executed,
+        place=monitor.result() | host_load.result(),
+        census=seen
+        | {
+            "coarse": coarse_share(run.strategy),
+            "slowed_by": sorted(update_log.slowed_by),
+            "tokens_in_window": fed.chain(work.warmup_steps, cell.batch.accumulation),
+            "tokens_inside_window": inside.tokens,
+            "updates_in_window": update_log.summary(work.warmup_steps, work.steps),
+        },
     )
 
 
@@ -276,34 +256,25 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
     window = time_window(session, request, run)
     closing = close(session, request, run)
     own = RankRecord(
-        series=[*warmup, window.series],
-        executed=window.updates,
+        warmup=warmup,
+        window=window,
         taken=run.batches.taken,
         tokens=run.batches.tokens,
-        place=session.place | window.monitor.result() | window.host_load.result(),
-        max_rss=window.max_rss,
-        cuda_memory=window.cuda_memory,
+        place=session.place | window.place,
         state_bytes=probe.state_bytes,
         collectives=probe.collectives(),
         dtypes=probe.dtypes() | run.strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},
         engine_config=run.strategy.engine_config(),
         parameters=run.parameters,
         ready=ready,
-        warm=window.warm,
         census=take_census(
             run.strategy,
             run.model,
-            before,
-            closing.probed,
-            window.modes,
-            window.nodes,
-            sorted(window.update_log.slowed_by),
-            collectives=(exchanges, window.exchanges),
-            coarse=window.coarse,
-            tokens_in_window=window.fed.chain(work.warmup_steps, cell.batch.accumulation),
-            tokens_inside_window=window.tokens_inside,
-            updates_in_window=window.update_log.summary(work.warmup_steps, work.steps),
+            before=before,
+            after=closing.probed,
+            collectives_of_step=exchanges,
             first_losses=run.first_losses,
+            **window.census,
         ),
         closing=closing.epoch_s,
         closing_monotonic=closing.monotonic_s,
@@ -335,3 +306,26 @@ def say(session: Session, text: str) -> None:
     """A line in the log, from rank 0; never inside the window."""
     if session.rank == 0:
         print(text, flush=True)
+
+
+def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
+    """Losses of the samples of step 0 with the smallest ids, one by one: 1 to MOST_ROWS of them.
+
+    The model is on `device` meanwhile. Empty where that runs out of memory.
+    """
+    origin = next(model.parameters()).device
+    # A forward pass takes 2 FLOPs for each parameter and token.
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))
+    ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
+    torch.set_float32_matmul_precision("highest")
+    rows = torch.from_numpy(file.read(ids))
+    try:
+        model.to(device)
+        with torch.no_grad():
+            losses = [float(model(row[None].to(device))) for row in rows]
+    except torch.OutOfMemoryError:
+        losses = []
+    model.to(origin)  # a strategy that shards a model need not have all of it on a device
+    accelerator.release_memory(device)
+    return losses

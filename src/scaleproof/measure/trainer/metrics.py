@@ -1,6 +1,7 @@
 """From what the ranks saw to the metrics of the run."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,33 +19,41 @@ from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Energy, Memory, Model, Startup, TokenLedger, Utilization, Window
 from scaleproof.ground.records.steps import ROW, window_steps, write_steps
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest
 from scaleproof.measure.model.inventory import inventory_of
-from scaleproof.measure.trainer.ledger import make_ledger
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.timed_loop import Series
 from scaleproof.measure.trainer.validation import NotFinite, Scored, summarise_validation
 
 
 @dataclass(frozen=True)
+class TimedWindow:
+    """The timed steps on one rank, and what was seen beside them."""
+
+    series: Series
+    warm: float  # epoch seconds: before it
+    updates: int  # that AdamW has counted in it
+    place: dict[str, Any]  # what the host and its devices did meanwhile
+    max_rss: int  # bytes
+    cuda_memory: dict[str, int] | None
+    census: dict[str, Any]  # fields of the rank's census
+
+
+@dataclass(frozen=True)
 class RankRecord:
     """What one rank saw of a run."""
 
-    series: list[Series]  # the warm-up in parts, then the window
-    executed: int  # updates in the window
+    warmup: list[Series]  # in parts
+    window: TimedWindow
     taken: dict[int, list]  # step -> sample ids of each micro-batch
     tokens: dict[int, int]  # step -> tokens that are work
     place: dict[str, Any]
-    max_rss: int  # bytes
-    cuda_memory: dict[str, int] | None
     state_bytes: int
     collectives: dict[str, dict]
     dtypes: dict[str, str]
     engine_config: dict[str, Any] | None
     parameters: int
     ready: float  # epoch seconds: set up, before the warm-up
-    warm: float  # epoch seconds: before the window
     census: Census
     closing: float  # epoch seconds: all ranks have validated
     closing_monotonic: float  # the same by the clock that nobody sets
@@ -97,7 +106,7 @@ def summarise(
         startup=Startup(
             launch_s=began - request.started,
             setup_s=ready - began,
-            warmup_s=max(rank.warm for rank in ranks) - ready,
+            warmup_s=max(rank.window.warm for rank in ranks) - ready,
             first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
             launcher_epoch_s=request.started,
             program_epoch_s=began,
@@ -118,12 +127,12 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
     """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
-        "warm_epoch_s": rank.warm,
+        "warm_epoch_s": rank.window.warm,
         "closing_epoch_s": rank.closing,
         "closing_monotonic_s": rank.closing_monotonic,
-        "max_rss_bytes": rank.max_rss,
+        "max_rss_bytes": rank.window.max_rss,
         "state_bytes": rank.state_bytes,
-        "cuda_memory": rank.cuda_memory,
+        "cuda_memory": rank.window.cuda_memory,
     }
 
 
@@ -131,7 +140,7 @@ def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     """The rows of steps.csv, an array of ROW, by step and rank; steps below `warmup_steps` are warm-up."""
     tables = []
     for number, rank in enumerate(ranks):
-        for series in rank.series:
+        for series in (*rank.warmup, rank.window.series):
             steps = range(series.first, series.first + len(series.step_time))
             rows = np.empty(len(steps), ROW)
             rows["phase"] = ["warmup" if step < warmup_steps else "window" for step in steps]
@@ -151,12 +160,12 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
     steps = len(times)
-    wall = max(rank.series[-1].wall for rank in ranks)  # the last of its series is the window
+    wall = max(rank.window.series.wall for rank in ranks)
     tokens = ledger.tokens_consumed
     return Window(
         wall_time_s=wall,
-        optimizer_steps=ranks[0].executed,
-        skipped_optimizer_steps=steps - ranks[0].executed,
+        optimizer_steps=ranks[0].window.updates,
+        skipped_optimizer_steps=steps - ranks[0].window.updates,
         micro_steps=steps * batch.accumulation,
         tokens=tokens,
         tokens_per_s=tokens / wall,
@@ -173,7 +182,7 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
         train_loss_mean=float(losses.mean()),
         train_loss_first=float(losses[0]),
         train_loss_last=float(losses[-1]),
-        clock="cuda_events" if ranks[0].cuda_memory else "monotonic",
+        clock="cuda_events" if ranks[0].window.cuda_memory else "monotonic",
     )
 
 
@@ -215,7 +224,7 @@ def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
     """Memory of the rank that took most, for each kind; CUDA's is null on a CPU."""
-    cuda = [rank.cuda_memory for rank in ranks if rank.cuda_memory]
+    cuda = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
     names = ("allocated", "reserved", "retries")
     peaks: dict[str, int | None] = dict.fromkeys(names)
     if cuda:
@@ -229,5 +238,39 @@ def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
         state_bytes_predicted=state_bytes(
             execution.strategy, execution.precision, ranks[0].parameters, cell.sharing_devices
         ),
-        max_rss_bytes=max(rank.max_rss for rank in ranks),
+        max_rss_bytes=max(rank.window.max_rss for rank in ranks),
     )
+
+
+def make_ledger(
+    plan: SamplePlan, first: int, count: int, file: TokenFile, taken: list[dict], tokens: list[dict]
+) -> TokenLedger:
+    """The ledger of steps `first` to `first + count`.
+
+    `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
+    tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
+    """
+    steps = range(first, first + count)
+    consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
+    planned = [plan.step(step) for step in steps]
+    shared = sum(_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
+    return TokenLedger(
+        samples_consumed=sum(len(ids) for ids in consumed),
+        samples_planned=sum(len(ids) for ids in planned),
+        tokens_consumed=sum(rank[step] for rank in tokens for step in steps),
+        tokens_planned=sum(file.count(ids) for ids in planned),
+        consumed_sha256=digest(consumed),
+        planned_sha256=digest(planned),
+        samples_shared=shared,
+        samples_by_rank=[sum(len(ids) for step in steps for ids in rank[step]) for rank in taken],
+    )
+
+
+def _excess(consumed: np.ndarray, planned: np.ndarray) -> int:
+    """How many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
+
+    A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
+    """
+    times_planned = Counter(planned.tolist())
+    times_consumed = Counter(consumed.tolist())
+    return sum(max(0, times - times_planned.get(sample, 1)) for sample, times in times_consumed.items())

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,10 +98,7 @@ class GpuMonitor:
 
     def _counter(self, handle: Any) -> float | None:
         """The energy counter in joules; None on devices before Volta."""
-        try:
-            return self.nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
-        except self.nvml.NVMLError:
-            return None
+        return _finite(self._ask("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
         """One entry a GPU. `energy_j` is null where counter and integral disagree; both stand beside it."""
@@ -131,22 +129,18 @@ class GpuMonitor:
         }
 
 
-class Monitor:
+class Monitor(ExitStack):
     """What this rank's GPUs do while the window is open."""
 
     def __init__(self, device: torch.device, uuids: list[str]) -> None:
+        super().__init__()
         self.gpus = _gpu_monitor(device, uuids)
 
     def __enter__(self) -> "Monitor":
         """Start to look at the GPUs, where there are any."""
         if self.gpus:
-            self.gpus.__enter__()
+            self.enter_context(self.gpus)
         return self
-
-    def __exit__(self, *failure: object) -> None:
-        """Stop looking at them."""
-        if self.gpus:
-            self.gpus.__exit__(*failure)
 
     def result(self) -> dict[str, Any]:
         """Resident memory, and an entry a GPU; `gpus` is null where there are none."""

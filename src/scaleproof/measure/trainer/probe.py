@@ -14,8 +14,8 @@ from torch.utils.flop_counter import flop_registry
 
 from scaleproof.measure.machine.accelerator import is_accelerator
 from scaleproof.measure.strategy import Strategy
-from scaleproof.measure.trainer.idle_clock import IdleClock
-from scaleproof.measure.trainer.update_witness import UpdateWitness
+from scaleproof.measure.trainer.host_load import IdleClock
+from scaleproof.measure.trainer.updates import UpdateWitness
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}

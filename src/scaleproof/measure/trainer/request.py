@@ -1,11 +1,14 @@
 """What the launcher hands to every rank. Imports no torch."""
 
 import json
+import os
 import time
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Setting
@@ -16,6 +19,8 @@ from scaleproof.ground.records.run_sections import TrainingConfig
 from scaleproof.measure.corpus.reader import LABELS, samples_in
 
 FAILURE = "failure.{rank}.json"  # written by a rank that fails, into the request's folder
+VARIABLE = "SCALEPROOF_HEARTBEAT"  # the file's path
+PHASES = 3  # marks per step: samples taken, gradients computed, weights updated
 
 
 @dataclass(frozen=True)
@@ -135,3 +140,11 @@ def _sections_of(cell: Cell) -> dict[str, Any]:
     sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}
     sections["execution"]["geometry"] = str(cell.execution.geometry)
     return sections
+
+
+def heartbeat(local_rank: int) -> np.ndarray:
+    """The rank's mark, int64 of shape (1,): PHASES x steps done + phases done of the next one."""
+    path = os.environ.get(VARIABLE)
+    if not path:  # started by hand: nobody looks
+        return np.zeros(1, dtype=np.int64)
+    return np.memmap(path, dtype=np.int64, mode="r+")[local_rank : local_rank + 1]

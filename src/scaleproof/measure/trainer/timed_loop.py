@@ -10,7 +10,7 @@ from torch import Tensor
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.batches import Batches
-from scaleproof.measure.trainer.heartbeat import PHASES
+from scaleproof.measure.trainer.request import PHASES
 
 
 @dataclass(frozen=True)

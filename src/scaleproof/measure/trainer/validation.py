@@ -15,8 +15,7 @@ from torch import nn
 
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.records.run_sections import Validation
-from scaleproof.measure.corpus.plan import digest, held_out
-from scaleproof.measure.corpus.reader import TokenFile
+from scaleproof.measure.corpus.reader import TokenFile, digest, held_out
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.census import TokenChecksum, add_checksums
 

@@ -18,7 +18,7 @@ from scaleproof.measure.reference.control import bare_loop, has_control
 from scaleproof.measure.trainer.measure import TIGHT, probed_step_of, say, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
-from scaleproof.measure.trainer.update_log import UpdateLog
+from scaleproof.measure.trainer.updates import UpdateLog
 
 CONTROL_S = 1.0  # of the control, by the time of a timed step
 LEAST, MOST = 3, 10  # its steps

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scaleproof.measure.corpus.plan import SamplePlan
+from scaleproof.measure.corpus.reader import SamplePlan
 from scaleproof.measure.trainer.__main__ import main
 
 right = SamplePlan.share

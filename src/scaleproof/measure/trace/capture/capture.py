@@ -15,8 +15,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.unmeasured import Tracing
 from scaleproof.ground.files import scrub, sha256_of, write_json
 from scaleproof.ground.records.run import CAPTURE
-from scaleproof.measure.corpus.plan import SamplePlan
-from scaleproof.measure.corpus.reader import open_split
+from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failure

@@ -7,7 +7,7 @@ from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, class_of
 from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_text
 from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
-from scaleproof.measure.trace.top_entries import Entry, entry, likely_bottleneck
+from scaleproof.measure.trace.ranges import Entry, entry, likely_bottleneck
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:

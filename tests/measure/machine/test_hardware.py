@@ -35,6 +35,13 @@ def test_topology():
     assert provenance.topology(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
 
 
+def test_the_head_of_the_matrix_is_no_row_of_it(monkeypatch):
+    """What a command prints loses the blanks in front of its first line."""
+    monkeypatch.setattr(provenance, "run_command", lambda *words: TOPO.strip())
+    monkeypatch.setattr(provenance, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(2)])
+    assert provenance.links_between(["GPU-0", "GPU-1"]) == {(0, 1): "NV18"}
+
+
 def test_what_joins_devices_is_known_in_the_order_of_the_ranks(monkeypatch):
     """CUDA may number devices, or a user may list them, in another order than nvidia-smi."""
     matrix = "GPU0 X NV18 PHB\nGPU1 NV18 X SYS\nGPU2 PHB SYS X"

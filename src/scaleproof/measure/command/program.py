@@ -1,7 +1,7 @@
 """Which program a command starts: its files, their state in git, the versions that its interpreter has."""
 
-import importlib.metadata
 import json
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.command import files_of
 from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
+from scaleproof.measure.machine.provenance import git_state, versions_of
 
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")
 # Asked of the program's own interpreter, which may be another one than ours.
@@ -24,23 +25,12 @@ ASK = (
 def program_of(words: Sequence[str]) -> Program:
     """What is known of a command, by its `words`, before it is started in the folder that this process works in."""
     files = {word: sha256_of(Path(word)) for word in files_of(words)}
-    changes = _git("status", "--porcelain", "--untracked-files=no")
     return Program(
         command=scrub(" ".join(words)),
         files={scrub(name): digest for name, digest in files.items()},
-        git_commit=_git("rev-parse", "HEAD") or "unknown",
-        git_dirty=None if changes is None else bool(changes),
+        **git_state(),
         versions=_versions(words),
     )
-
-
-def _git(*arguments: str) -> str | None:
-    """Output of git about the folder that the program is started in; None where there is no repository or no git."""
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def absent_program(words: Sequence[str]) -> str | None:
@@ -80,7 +70,7 @@ def _versions(words: Sequence[str]) -> dict[str, str]:
         return {}
     # In a virtual environment the resolved path is that of the base interpreter, which has other packages.
     if interpreter.resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
-        return _own_versions()
+        return {"python": platform.python_version()} | versions_of(PACKAGES)
     try:
         done = subprocess.run(
             [str(interpreter), "-c", ASK, *PACKAGES], capture_output=True, text=True, timeout=60, check=True
@@ -88,15 +78,4 @@ def _versions(words: Sequence[str]) -> dict[str, str]:
         versions: dict[str, str] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return {}
-    return versions
-
-
-def _own_versions() -> dict[str, str]:
-    """Versions of Python and of PACKAGES in this interpreter, without starting it again."""
-    versions = {"python": sys.version.split()[0]}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return versions

@@ -10,8 +10,7 @@ from scaleproof.ground.campaign.corpora import Corpus, Known
 from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
 if TYPE_CHECKING:
-    from scaleproof.measure.corpus.dataset import HubDataset
-    from scaleproof.measure.corpus.hub import HubFile
+    from scaleproof.measure.corpus.hub import HubDataset, HubFile
 
 HUB = "https://huggingface.co"
 # The merges of GPT-2's tokenizer, with the checksum that tiktoken pins for this address; the hub has the same file.
@@ -48,9 +47,10 @@ class Remote:
 
     def dataset(self, name: str, corpus: Corpus) -> "HubDataset":
         """The data set of the hub behind the corpus `name`."""
-        from scaleproof.measure.corpus.dataset import HubDataset  # seconds that only this source needs
+        from scaleproof.measure.corpus.hub import HubDataset  # half a second that only the hub needs
 
-        return HubDataset(name, corpus, self.endpoint.rstrip("/"), self.token if corpus.gated else None)
+        token = self.token if corpus.gated else None
+        return HubDataset(name, corpus, self.endpoint.rstrip("/"), token, corpus.gated)
 
     def hub_file(self, corpus: Corpus, name: str) -> "HubFile":
         """The file `name` of a corpus with `source: hub`."""

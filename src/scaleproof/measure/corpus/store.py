@@ -10,8 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,8 @@ def have(
     name. `size`, `sha256`: what the corpus table knows. `advice`: what else can be done.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target):
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits, and then finds the file
         if record := _intact_record(target, size, sha256):
             return record
         reasons = []  # why no address gave it
@@ -76,14 +76,6 @@ def _until_right(fetch: Fetch, target: Path) -> dict[str, Any]:
                 raise
             wrong.add(other.sha256)
             say(target, "the checksum is wrong; once more from the start")
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Hold the lock of `target`: a second process waits, and then finds the file."""
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:

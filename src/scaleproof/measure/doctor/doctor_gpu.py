@@ -154,7 +154,7 @@ def event_clock() -> Verdict:
     """Whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
     import torch
 
-    spin = partial(torch.cuda._sleep, SPIN_CYCLES)
+    spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
     _seconds(spin)  # the first call loads the kernel
     began = time.perf_counter()
     return judge_event_clock(_seconds(spin, 50), time.perf_counter() - began)
@@ -335,10 +335,10 @@ def compiled() -> Verdict:
     """Whether torch.compile works on the first device, and its result is right."""
     import torch
 
-    from scaleproof.measure.machine.applicable import _gpu_compile_problem
+    from scaleproof.measure.machine.applicable import gpu_compile_problem
     from scaleproof.measure.machine.gpus import cuda_devices
 
-    problem = _gpu_compile_problem(cuda_devices()[0])
+    problem = gpu_compile_problem(cuda_devices()[0])
     if problem:
         return not_here(problem)
     began = time.perf_counter()

@@ -146,11 +146,11 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
 
 def _operators(places: Counter[str]) -> Any:
     """A context that counts in `places` where operators are called that would wait for a GPU."""
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import TorchDispatchMode  # as in trainer/probe.py
 
     class Waits(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
-            if func._schema.name in ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal"):
+            if func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "equal"):
                 places[_waiting(sys._getframe())] += 1
             return func(*args, **(kwargs or {}))
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_gpu import least_rate
 from scaleproof.measure.doctor.doctor_ranks import CELLS, REDUCED, RESULT
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
-from scaleproof.measure.launch import local
-from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.launch.attempt import REQUEST, run_ranks
+from scaleproof.measure.launch.supervise import Interrupted
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import links_between
 from scaleproof.measure.model.inventory import inventory_of
@@ -95,15 +94,13 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
     for cell in chosen:
         path = root / f"{cell.slug}.json"
         names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
-        Request.of(cell, tokens, root, provenance={}, **names).write(path)
+        request = Request.of(cell, tokens, root, provenance={}, **names)
+        request.write(path)
         paths.append(str(path))
     (root / CELLS).write_text(json.dumps(paths))
-    heartbeat = root / "heartbeat"
-    heartbeat.write_bytes(b"\0" * 8 * chosen[0].processes_per_node)
-    environment = local.environment(chosen[0], heartbeat, available_cores(), gpus)
-    command = local.command(chosen[0], Path(paths[0]), PROGRAM)
+    request.write(root / REQUEST)  # of any cell: they all have one geometry
     try:
-        outcome = run_watched(command, environment, root / "doctor.log", LIMIT_S)
+        outcome = run_ranks(request, root / "doctor.log", PROGRAM, None, steps=0)
     except Interrupted as stopped:
         raise KeyboardInterrupt from stopped  # no verdict about this machine
     log = [text for text in outcome.tail if text.strip()]

@@ -96,7 +96,7 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
             return f"{execution.attention} attention is for bf16 and fp16; the precision is {execution.precision}"
         if oldest.capability < LEAST_FOR_BF16:
             return f"{oldest.name} has compute capability {dotted(oldest.capability)}; {execution.attention} needs 8.0"
-    return _gpu_compile_problem(oldest) if execution.compile else None
+    return gpu_compile_problem(oldest) if execution.compile else None
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
@@ -164,7 +164,7 @@ def dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def _gpu_compile_problem(oldest: Gpu) -> str | None:
+def gpu_compile_problem(oldest: Gpu) -> str | None:
     """Why torch.compile does not work on `oldest`, the oldest GPU; None where it does.
 
     Triton compiles a small launcher in C for each kernel, so that it needs a compiler and Python's headers as well.

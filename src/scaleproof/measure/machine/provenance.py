@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,13 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
     `job`: what the scheduler says of the job around this process, where it was asked.
     """
+    installed = versions_of(PACKAGES)
+    versions = {f"{package}_version": installed.get(package, "unknown") for package in PACKAGES}
     return {
-        "git_commit": _git("rev-parse", "HEAD") or "unknown",
-        "git_dirty": _dirty(),
+        **git_state(Path(__file__).parent),
         "code_sha256": code_sha256(*MEASURING),
         "command_line": scrub(command_line),
-        "env": {"python_version": platform.python_version(), **_versions(), **variables()},
+        "env": {"python_version": platform.python_version(), **versions, **variables()},
         "host": {"hostname": socket.gethostname(), "os": platform.platform()},
         "hardware": hardware(),
         "scheduler": scheduler_record(job or {}),
@@ -93,32 +95,33 @@ def variables() -> dict[str, str]:
     }
 
 
-def _versions() -> dict[str, str]:
-    """Version of each of PACKAGES, as `<package>_version`; "unknown" where it is not installed."""
+def versions_of(packages: Sequence[str]) -> dict[str, str]:
+    """Package -> version, of those that are installed."""
     versions = {}
-    for package in PACKAGES:
-        try:
-            versions[f"{package}_version"] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[f"{package}_version"] = "unknown"
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
     return versions
 
 
-def _git(*arguments: str) -> str | None:
-    """Output of git about this source tree; None where there is no repository or no git."""
+def git_state(folder: Path | None = None) -> dict[str, Any]:
+    """The commit of the repository that `folder` (None: where this process works) is in, and whether it has changes.
+
+    That is, whether files that git tracks have changes that are in no commit; None where there is no repository or no
+    git.
+    """
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    commit = _git(folder, "rev-parse", "HEAD") or "unknown"
+    return {"git_commit": commit, "git_dirty": None if changes is None else bool(changes)}
+
+
+def _git(folder: Path | None, *arguments: str) -> str | None:
+    """Output of git about `folder`; None where there is no repository or no git."""
     try:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, cwd=Path(__file__).parent, timeout=30
-        )
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=folder, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _dirty() -> bool | None:
-    """Whether files that git tracks have changes that are in no commit; None where there is no repository or no git."""
-    status = _git("status", "--porcelain", "--untracked-files=no")
-    return None if status is None else bool(status)
 
 
 def cpu_model() -> str:
@@ -137,7 +140,7 @@ def inventory() -> dict[str, Any]:
         "gpus": gpus(),
         "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
         "cuda_driver": _cuda(run_command("nvidia-smi")),
-        "nccl": _nccl(),
+        "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
         "infiniband": infiniband(run_command("ibstat")),
         "networks": networks(),
         "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
@@ -176,11 +179,16 @@ def topology(text: str) -> list[str]:
     return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
+def link_matrix(text: str) -> list[list[str]]:
+    """The cells of that matrix, a row for each GPU, without the names of rows and columns."""
+    rows = [line.split() for line in topology(text)]
+    return [cells for name, *cells in rows if re.fullmatch(r"GPU\d+", name) and "X" in cells]  # the head has no X
+
+
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
     index_of = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}  # nvidia-smi's
-    lines = topology(run_command("nvidia-smi", "topo", "-m"))
-    matrix = [line.split()[1:] for line in lines if re.match(r"GPU\d+ ", line)]  # without the names of the rows
+    matrix = link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
         return {}
     indices = [index_of[uuid] for uuid in uuids]
@@ -217,13 +225,3 @@ def _cuda(text: str) -> str | None:
     """The CUDA version of the driver, from nvidia-smi's first lines."""
     version = re.search(r"CUDA Version: ([0-9.]+)", text)
     return version[1] if version else None
-
-
-def _nccl() -> str | None:
-    """The version of the NCCL that was installed with torch."""
-    for package in NCCL_PACKAGES:
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None

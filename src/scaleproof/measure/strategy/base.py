@@ -2,11 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim import AdamW, Optimizer
 
@@ -66,8 +68,8 @@ class Strategy(ABC):
         values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in values if isinstance(value, Tensor) and value.dim()]  # not the counts of steps
         return {
-            "parameters": _names({parameter.dtype for parameter in self.module.parameters()}),
-            "optimizer_state": _names({moment.dtype for moment in moments}),
+            "parameters": dtype_names(parameter.dtype for parameter in self.module.parameters()),
+            "optimizer_state": dtype_names(moment.dtype for moment in moments),
         }
 
 
@@ -139,9 +141,14 @@ class Native(Strategy):
         vars(self.optimizer)["grad_scale"] = factor.reciprocal()
 
 
-def _names(dtypes: set[torch.dtype]) -> str:
+def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
     """The names of some dtypes as text: "bfloat16+float32"."""
-    return "+".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+    return "+".join(sorted({str(dtype).removeprefix("torch.") for dtype in dtypes}))
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """This rank's part of a tensor, outside of the graph; the whole where it is not sharded."""
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
 def compiled(module: nn.Module, cell: Cell) -> nn.Module:

@@ -140,7 +140,7 @@ class FSDP(Native):
 
     def engine_config(self) -> dict[str, Any]:
         """Settings read back from torch: blocks that are gathered ahead (0: in its own order), and replicas."""
-        state = self.sharded[0]._get_fsdp_state()
+        state = self.sharded[0]._get_fsdp_state()  # what was set can be read back by private names alone
         mesh = cast(DTensor, next(self.module.parameters())).device_mesh
         replicas = mesh.size(0) if mesh.ndim > 1 else 1
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}

@@ -63,6 +63,7 @@ class Zero(Strategy):
 
     def engine_config(self) -> dict[str, Any]:
         """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""
+        # `engine.config` is what it was given; what it has made of that has no public name.
         effective = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
         if overlap is not None:

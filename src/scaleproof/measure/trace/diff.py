@@ -14,7 +14,6 @@ PARTS = {
     "idle": "idle_ms",
 }
 NOTABLE = 0.01  # of A's step: smaller moves are in the table and not in the sentence
-EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that may stand in the sentence beside classes
 EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that stand in the sentence, beside classes
 MOST_MOVED = 5  # parts in the sentence
 

@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep
 from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables
 from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.strategy.base import local_part
 from scaleproof.measure.trainer.probe import Probe
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # null where they are not set
@@ -61,7 +62,7 @@ def graph_nodes() -> int:
     """Number of the autograd node that is made here, counted over all that this thread has made."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
-    return int(node._sequence_nr())
+    return int(node._sequence_nr())  # torch has no public word for it
 
 
 def probed_step(
@@ -156,7 +157,7 @@ def coarse_share(strategy: Strategy) -> float | None:
     for tensor in strategy.optimizer.state:
         if tensor.dtype != torch.float32:
             continue
-        whole = (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach().flatten()
+        whole = local_part(tensor).flatten()
         bits = whole[:: max(1, len(whole) // SAMPLED)].contiguous().view(torch.int32)
         looked_at += int((bits != 0).sum())
         exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
@@ -165,6 +166,8 @@ def coarse_share(strategy: Strategy) -> float | None:
 
 def collectives_made() -> int:
     """Collectives that this rank has begun so far, in process groups that number them: those of NCCL and gloo do."""
+    # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
+    # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
     made = 0
     for group in groups:
@@ -218,7 +221,7 @@ def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
 
 def compiled_graphs() -> int:
     """Graphs that torch.compile has made in this process."""
-    from torch._dynamo.utils import counters
+    from torch._dynamo.utils import counters  # what its logs print; torch.compiler has no count
 
     return int(counters["stats"]["unique_graphs"])
 
@@ -237,11 +240,6 @@ def compiled_parts(model: nn.Module) -> str:
                 given = [name for name in ("max_autotune", "triton.cudagraphs") if options.get(name)]
                 parts.add(" with ".join([type(module).__name__, *given]))
     return ", ".join(sorted(parts))
-
-
-def active_modes() -> int:
-    """Dispatch modes that see every operation of this thread now."""
-    return int(torch._C._len_torch_dispatch_stack())
 
 
 def _size(parameter: nn.Parameter) -> int:

@@ -28,7 +28,6 @@ from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.census import (
     TokenChecksum,
-    active_modes,
     coarse_share,
     collectives_made,
     graph_nodes,
@@ -43,7 +42,7 @@ from scaleproof.measure.trainer.probe import Probe
 from scaleproof.measure.trainer.request import Request, heartbeat
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
-from scaleproof.measure.trainer.updates import UpdateLog
+from scaleproof.measure.trainer.updates import UpdateLog, active_modes
 from scaleproof.measure.trainer.validation import Scored, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written

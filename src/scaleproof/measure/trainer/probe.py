@@ -9,11 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode  # private by its name; torch's notes on extending it say so
 from torch.utils.flop_counter import flop_registry
 
 from scaleproof.measure.machine.accelerator import is_accelerator
 from scaleproof.measure.strategy import Strategy
+from scaleproof.measure.strategy.base import dtype_names
 from scaleproof.measure.trainer.host_load import IdleClock
 from scaleproof.measure.trainer.updates import UpdateWitness
 
@@ -44,12 +45,12 @@ class OperationCounter(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
         """Run one operation `func` of torch, note it, and return its result."""
         if func.namespace == "c10d":
-            self._collective(func._schema.name, args)
+            self._collective(func.overloadpacket.__name__, args)
         if "c10d" in func.namespace:  # functional collectives as well
             return self._completed(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if func.namespace == "aten":
-            self._operation(func, func._schema.name.removeprefix("aten::"), args, kwargs or {}, result)
+            self._operation(func, func.overloadpacket.__name__, args, kwargs or {}, result)
         return result
 
     def _completed(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -66,7 +67,7 @@ class OperationCounter(TorchDispatchMode):
     def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Note the operation `name` of torch's own (aten) that has returned `result`: products, fused kernels."""
         if name in PRODUCTS:
-            self.products |= {_name(tensor.dtype) for tensor in _tensors(args)}
+            self.products |= {dtype_names([tensor.dtype]) for tensor in _tensors(args)}
             if func.overloadpacket in flop_registry:
                 flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
                 self.flops[PRODUCTS[name]] += int(flops)
@@ -75,18 +76,18 @@ class OperationCounter(TorchDispatchMode):
         elif name.startswith(UPDATES):
             self.updates[name] += 1
 
-    def _collective(self, schema_name: str, args: tuple) -> None:
-        """Note the call of a collective by its name in torch (c10d::allreduce_) and its bytes; a barrier has none."""
+    def _collective(self, called: str, args: tuple) -> None:
+        """Note the call of a collective by its name in torch (allreduce_) and its bytes; a barrier has none."""
         tensors = _tensors(args)
         if not tensors:
             return
-        name = schema_name.removeprefix("c10d::").strip("_")
+        name = called.strip("_")
         # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
         self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
         for tensor, size in zip(tensors, sizes, strict=True):
-            self.moved[name][_name(tensor.dtype)] += size
+            self.moved[name][dtype_names([tensor.dtype])] += size
 
     def collectives(self) -> dict[str, dict]:
         """Collective -> its calls, logical bytes (full size of what is reduced, gathered, scattered), and dtypes."""
@@ -126,7 +127,7 @@ class Probe(OperationCounter):
         def note(parameter: Tensor) -> None:
             """Note the dtype of a gradient that has just been added up."""
             if parameter.grad is not None:
-                self.gradients.add(_name(parameter.grad.dtype))
+                self.gradients.add(dtype_names([parameter.grad.dtype]))
 
         parameters = [
             parameter
@@ -163,8 +164,9 @@ class Probe(OperationCounter):
             if self.clock and dist.is_initialized():
                 # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
                 # FSDP's clipping, are not seen, and waiting in them would count as sleep.
-                with _disable_current_modes():
-                    dist.barrier()
+                super().__exit__(None, None, None)  # it is no collective of the step
+                dist.barrier()
+                super().__enter__()
         type(self.strategy).update(self.strategy, step)
         with self.clock.paused() if self.clock else nullcontext():
             self.witness.after()
@@ -202,8 +204,3 @@ def _tensors(value: object) -> list[Tensor]:
 def _larger_side(args: tuple) -> int:
     """Bytes of the largest of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors(argument)) for argument in args)
-
-
-def _name(dtype: torch.dtype) -> str:
-    """The name of a dtype: bfloat16."""
-    return str(dtype).removeprefix("torch.")

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 from torch.nn.modules import module as every_module
 from torch.optim import Optimizer
 
 from scaleproof.ground.records.census import UpdatesInWindow
 from scaleproof.measure.strategy import Strategy
-from scaleproof.measure.strategy.base import Native
+from scaleproof.measure.strategy.base import Native, dtype_names, local_part
 
 Settings = tuple[float, float, float, float]  # weight decay, both betas, eps
 WATCHED = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
@@ -52,7 +51,7 @@ class UpdateLog:
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
         self._conditions["threads"].add(str(torch.get_num_threads()))
         self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
-        self._conditions["dispatch_modes"].add(str(torch._C._len_torch_dispatch_stack()))
+        self._conditions["dispatch_modes"].add(str(active_modes()))
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
@@ -64,8 +63,8 @@ class UpdateLog:
         turn = self._first_step + self._turns[id(moments[0])]
         self._turns[id(moments[0])] += 1
         moment = moments[turn % len(moments)]
-        self._conditions["moments"].add(str(moment.dtype).removeprefix("torch."))
-        local = (moment.to_local() if isinstance(moment, DTensor) else moment).flatten()
+        self._conditions["moments"].add(dtype_names([moment.dtype]))
+        local = local_part(moment).flatten()
         start = int(turn * TURN % 1 * max(0, len(local) - WATCHED))
         self._moments.append(torch.linalg.vector_norm(local[start : start + WATCHED]))
 
@@ -108,8 +107,14 @@ class UpdateLog:
         )
 
 
+def active_modes() -> int:
+    """Dispatch modes that see every operation of this thread now."""
+    return int(torch._C._len_torch_dispatch_stack())  # torch has no public word for it
+
+
 def slowing() -> list[str]:
     """Names of what is on in this process now and watches or slows every operation, though no training needs it."""
+    # Of the profiler and of hooks on all modules torch tells by private names alone.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),
@@ -146,13 +151,13 @@ class UpdateWitness:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if not gradients:
             return
-        norms = [torch.linalg.vector_norm(_local(gradient)) for gradient in gradients]
+        norms = [torch.linalg.vector_norm(local_part(gradient)) for gradient in gradients]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        large_enough = [parameter for parameter in parameters if _local(parameter).numel() >= LEAST]
+        large_enough = [parameter for parameter in parameters if local_part(parameter).numel() >= LEAST]
         if large_enough:
-            self._watched = min(large_enough, key=lambda parameter: _local(parameter).numel())
+            self._watched = min(large_enough, key=lambda parameter: local_part(parameter).numel())
             assert self._watched.grad is not None
-            self._gradient = _local(self._watched.grad).clone()
+            self._gradient = local_part(self._watched.grad).clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()
@@ -187,10 +192,4 @@ class UpdateWitness:
         assert self._watched is not None
         state = self.strategy.optimizer.state.get(self._watched, {})
         moment = state.get("exp_avg")
-        return torch.zeros_like(self._gradient) if moment is None else _local(moment).clone()
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """This rank's part of a tensor."""
-    part: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-    return part.detach()
+        return torch.zeros_like(self._gradient) if moment is None else local_part(moment).clone()

@@ -3,7 +3,6 @@
 Nothing waits for the device before the last step is done: norms, checksums and losses stay where they are made.
 """
 
-import importlib.metadata
 import os
 import platform
 import socket
@@ -16,10 +15,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
+from scaleproof.measure.machine.provenance import versions_of
+from scaleproof.measure.strategy.base import dtype_names, local_part
 from scaleproof.measure.trainer.census import weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
@@ -99,7 +99,7 @@ class Watcher:
         self.samples[-1] += len(first) if first.dim() else 1
         if not first.is_floating_point():
             self.tokens[-1] += first.numel()
-        dense = [_local(value.detach()) for value in inputs if value.layout == torch.strided and not value.is_complex()]
+        dense = [local_part(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
             self.batches[-1].append(torch.stack(checksums).sum())
@@ -133,7 +133,7 @@ class Watcher:
         """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return
-        gradients = [_local(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
+        gradients = [local_part(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         self._gradient_norm = _norm(gradients, self.device)
         self.before = [parameter.clone() for parameter in self._watched()]
 
@@ -165,7 +165,7 @@ class Watcher:
 
     def _watched(self) -> list[Tensor]:
         """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
-        trained = [_local(parameter) for parameter in self._parameters() if parameter.requires_grad]
+        trained = [local_part(parameter) for parameter in self._parameters() if parameter.requires_grad]
         watched: list[Tensor] = []
         elements = 0
         for part in sorted(trained, key=Tensor.numel):
@@ -182,7 +182,7 @@ class Watcher:
             hook.remove()
         step_s, wall = self.timer.stop()
         steps = self.steps
-        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own.
+        # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
         is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
@@ -204,14 +204,12 @@ class Watcher:
             parameters=sum(_elements(parameter) for parameter in parameters),
             trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
             weights=None if is_flat else weights_checksum(parameters),
-            parameter_dtypes="+".join(
-                sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
-            ),
+            parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
             memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
             threads=torch.get_num_threads(),
             cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
             wall_s=wall,
-            versions={"python": platform.python_version()} | _versions(),
+            versions={"python": platform.python_version()} | versions_of(PACKAGES),
             float32_products=torch.get_float32_matmul_precision(),
         )
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -266,11 +264,6 @@ def _elements(parameter: Tensor) -> int:
     return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
 
 
-def _local(tensor: Tensor) -> Tensor:
-    """This rank's part of a tensor; the whole where it is not sharded."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def _inside(arguments: tuple[Any, ...]) -> list[Any]:
     """The values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
     values: list[Any] = []
@@ -284,15 +277,5 @@ def _inside(arguments: tuple[Any, ...]) -> list[Any]:
 
 def _is_compiled(model: nn.Module) -> bool:
     """Whether some module was compiled: a dispatch mode would have it compiled again."""
+    # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())
-
-
-def _versions() -> dict[str, str]:
-    """Versions of those of PACKAGES that are installed."""
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -49,65 +49,52 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
 
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
-    take = batches.take
-    micro_step = strategy.micro_step
-    update = strategy.update
 
-    def marked_take(step: int, micro: int) -> Any:
-        """As `take`, in the range "data"; the first micro-batch of a step begins the range "step"."""
+    def inside(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """As `call`, in the range `name`."""
+
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            push(name)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                pop()
+
+        return marked
+
+    take, update = inside("data", batches.take), inside("optimizer", strategy.update)
+
+    def first_take(step: int, micro: int) -> Any:
+        """As `take`; the first micro-batch of a step begins the range "step"."""
         if micro == 0:
             push("step")
-        push("data")
-        try:
-            return take(step, micro)
-        finally:
-            pop()
+        return take(step, micro)
 
-    def marked_micro_step(tokens: Any, boundary: bool) -> Any:
-        """As `micro_step`, in the range "forward", which `end_forward` replaces by "backward"."""
-        push("forward")
-        try:
-            return micro_step(tokens, boundary)
-        finally:
-            pop()
+    def last_update(step: int) -> None:
+        """As `update`; with it the range "step" ends."""
+        update(step)
+        pop()
 
     def end_forward(*_: Any) -> None:
         """End the range "forward"; what follows until the micro-step ends is "backward"."""
         pop()
         push("backward")
 
-    def marked_update(step: int) -> None:
-        """As `update`, in the range "optimizer"; with it the range "step" ends."""
-        push("optimizer")
-        update(step)
-        pop()  # optimizer
-        pop()  # step
-
+    marked = [
+        (batches, "take", first_take),
+        (strategy, "micro_step", inside("forward", strategy.micro_step)),
+        (strategy, "update", last_update),
+    ]
     engine: Any = getattr(strategy, "engine", None)
-    reduce: Any = getattr(engine, "allreduce_gradients", None)
-
-    def marked_reduce(*args: Any, **kwargs: Any) -> Any:
-        """As the engine's reduction of gradients, in the range "reduce"."""
-        push("reduce")
-        try:
-            return reduce(*args, **kwargs)
-        finally:
-            pop()
-
-    for target, name, marked in (
-        (batches, "take", marked_take),
-        (strategy, "micro_step", marked_micro_step),
-        (strategy, "update", marked_update),
-    ):
-        setattr(target, name, marked)
-    if reduce:
-        engine.allreduce_gradients = marked_reduce
+    if hasattr(engine, "allreduce_gradients"):
+        marked.append((engine, "allreduce_gradients", inside("reduce", engine.allreduce_gradients)))
+    for owner, name, call in marked:
+        setattr(owner, name, call)
     hook = strategy.module.register_forward_hook(end_forward)
     try:
         yield
     finally:
         hook.remove()
         # What was set on the objects hides their classes' methods, which are back once it is deleted.
-        del batches.take, strategy.micro_step, strategy.update
-        if reduce:
-            del engine.allreduce_gradients
+        for owner, name, _ in marked:
+            delattr(owner, name)

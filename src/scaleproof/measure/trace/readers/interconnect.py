@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.errors import UserError, path_fault
+from scaleproof.measure.machine.provenance import link_matrix
 
 # NCCL 2.8 to 2.27, `NCCL_DEBUG=INFO` with the subsystems INIT,ENV,GRAPH,NET.
 VERSION = re.compile(r"NCCL version (\S+)")
@@ -68,12 +69,11 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 def read_matrix(path: Path) -> dict[str, int]:
     """`nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
-    lines = [re.sub(r"\x1b\[\d*m", "", line) for line in _text(path).splitlines()]
-    rows = [line.split() for line in lines if re.match(r"^GPU\d+\s", line)]
+    rows = link_matrix(_text(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
     pairs: Counter[str] = Counter()
-    for number, (_, *cells) in enumerate(rows):  # each row begins with its GPU's name
+    for number, cells in enumerate(rows):
         later_gpus = cells[number + 1 : len(rows)]  # so that each pair counts once
         pairs.update(_link(cell) for cell in later_gpus)
     return dict(pairs)

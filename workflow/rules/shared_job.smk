@@ -19,7 +19,7 @@ rule shared_job:
     resources:
         **resources_of(job_of_shared_job),
     params:
-        code=code_sha256(*MEASURING, "measure/launch/several_runs.py"),
+        code=code_sha256(*MEASURING, "measure/launch/shared_job.py"),
         file=lambda w: of_campaign(w).path,
         fingerprint=lambda w: shared_job_of(w).planned_fingerprint,
         results=subpath(output[0], ancestor=3),

@@ -132,8 +132,8 @@ def reference(args: argparse.Namespace) -> None:
 def pairs(args: argparse.Namespace) -> None:
     """Make all pairs of one A/B comparison."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.launch.pairs import first_pair, run_pairs
     from scaleproof.measure.launch.run import run_one_of_several
-    from scaleproof.measure.launch.several_runs import first_pair, run_pairs
     from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -157,7 +157,7 @@ def shared_job(args: argparse.Namespace) -> None:
     """Make the runs of one job, one after the other, but for those that are there; print how many it made."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
-    from scaleproof.measure.launch.several_runs import run_shared_job
+    from scaleproof.measure.launch.shared_job import run_shared_job
     from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)

@@ -16,7 +16,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
 from scaleproof.ground.snakemake_command import options_for, where
-from scaleproof.measure.launch.several_runs import finished_run
+from scaleproof.measure.launch.shared_job import finished_run
 
 TOKENS = "tokens.json"
 

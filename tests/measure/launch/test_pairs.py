@@ -9,7 +9,7 @@ from synthetic import campaign, write_run
 from scaleproof.ground.campaign.cells import arms
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.launch.several_runs import PAIRS, plan, run_pairs
+from scaleproof.measure.launch.pairs import PAIRS, plan, run_pairs
 
 
 def loaded_campaign(**changes):

@@ -9,7 +9,7 @@ from synthetic import campaign, rewrite, write_failure, write_run
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.shared_jobs import shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
-from scaleproof.measure.launch.several_runs import run_shared_job
+from scaleproof.measure.launch.shared_job import run_shared_job
 
 
 class Cut(Exception):

@@ -15,7 +15,7 @@ rule pairs:
     resources:
         **resources_of(job_of_pairs),
     params:
-        code=code_sha256(*MEASURING, "measure/launch/several_runs.py"),
+        code=code_sha256(*MEASURING, "measure/launch/pairs.py"),
         file=lambda w: of_campaign(w).path,
         fingerprints=lambda w: [cell.planned_fingerprint for cell in arms_of(w)[1:]],
         pairs=lambda w: [arms_of(w)[0].pairs, arms_of(w)[0].null_pairs],

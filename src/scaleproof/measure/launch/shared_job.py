@@ -1,0 +1,61 @@
+"""Several runs one after the other in one job, and what is kept of a job that was cut off."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.shared_jobs import SharedJob
+from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_json
+from scaleproof.ground.records.metrics import Failed, Timed
+from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
+from scaleproof.measure.launch.run import LOST
+
+
+def run_shared_job(
+    job: SharedJob,
+    folder_of: Callable[[Cell, int], Path],
+    run: Callable[[Cell, int, Path], Timed | Failed],
+    record: Path,
+) -> int:
+    """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
+
+    `folder_of(cell, repeat)`: where a run is published; `run(cell, repeat, folder)` makes one. Runs of an earlier job
+    that was cut off are kept as long as cell and code are the same, failed ones among them; where runs must share their
+    nodes, whole rounds are.
+    """
+    made = 0
+    for repeat, cells in job.rounds:
+        folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
+        missing = [cell for cell in cells if not _is_kept(folders[cell.slug], cell)]
+        if missing and job.same_nodes:
+            missing = list(cells)
+            for folder in folders.values():  # a job that ends within this round leaves no round of two jobs
+                (folder / METRICS).unlink(missing_ok=True)
+        for cell in missing:
+            print(f"{cell.slug}/rep{repeat}", flush=True)
+            run(cell, repeat, folders[cell.slug])
+            made += 1
+    write_json(record, {"job": job.name, "runs": [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]})
+    return made
+
+
+def _is_kept(folder: Path, cell: Cell) -> bool:
+    """Whether the run is there from an earlier job: finished or failed by itself, not for a node that was lost."""
+    if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
+        return False
+    metrics = finished_run(folder, cell)
+    return metrics is not None and not (metrics.failure and metrics.failure.failure_class in LOST)
+
+
+def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
+    """The metrics of the run in `folder` if it is one of this very cell, made by the code of today; else None."""
+    if not (folder / METRICS).exists():
+        return None
+    try:
+        metrics = read_run(folder).metrics
+    except UserError:
+        return None
+    same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
+    return metrics if same else None

@@ -97,9 +97,7 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
     return math.ceil(verdict.n * (half / max(apart, math.log1p(difference) - apart)) ** 2)
 
 
-def _on_ratio(
-    report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float
-) -> AbVerdict:
+def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
     """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None

@@ -15,6 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scaleproof.measure.strategy.base import LOW, Native, Precision, compiled
 
+DDP_OPTIONS = ("find_unused_parameters", "gradient_as_bucket_view", "broadcast_buffers")
+
 
 class Single(Native):
     """One device and no wrapper: what every way of sharing has to beat."""
@@ -41,6 +43,10 @@ class DDP(Native):
             self.replica.register_comm_hook(None, bf16_compress_hook)  # None: all ranks
         # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
         return compiled(self.replica, self.cell)
+
+    def engine_config(self) -> dict[str, Any]:
+        """Options read back from torch."""
+        return {"ddp": {name: bool(getattr(self.replica, name)) for name in DDP_OPTIONS}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         """The context for a micro-batch: gradients are summed locally, and reduced once, with the last of a step."""

@@ -40,12 +40,12 @@ from scaleproof.measure.machine import gpus  # noqa: E402
 from scaleproof.measure.machine.provenance import provenance  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
-from scaleproof.measure.trainer import measure, witness  # noqa: E402
+from scaleproof.measure.trainer import measure  # noqa: E402
+from scaleproof.measure.trainer import run as whole_run  # noqa: E402
 from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
 from scaleproof.measure.trainer.fed_tokens import FedTokens  # noqa: E402
 from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
-from scaleproof.measure.trainer.run import measure as measure_run  # noqa: E402
 from scaleproof.measure.trainer.session import Session  # noqa: E402
 from scaleproof.measure.trainer.updates import UpdateLog  # noqa: E402
 
@@ -206,7 +206,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
     end, os._exit = os._exit, played.always(None)
     try:
-        session = measure_run(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
+        session = whole_run.measure(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
         session.leave()
         used_its_own(session)
     except torch.OutOfMemoryError as error:
@@ -242,7 +242,7 @@ def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
     decided: list[Any] = []
     for memory in (played.MEMORY, 1):
         played.MEMORY = memory
-        decided += [witness.steps_to_witness(session, request, 0.01), measure.keeps_on_host(ready)]
+        decided += [whole_run.steps_to_witness(session, request, 0.01), measure.keeps_on_host(ready)]
     return decided
 
 

@@ -139,7 +139,7 @@ def inventory() -> dict[str, Any]:
     parts = {
         "gpus": gpus(),
         "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
-        "cuda_driver": _cuda(run_command("nvidia-smi")),
+        "cuda_driver": next(iter(re.findall(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))), None),
         "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
         "infiniband": infiniband(run_command("ibstat")),
         "networks": networks(),
@@ -219,9 +219,3 @@ def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
         if speed > 0:
             speeds[path.parent.name] = speed
     return speeds
-
-
-def _cuda(text: str) -> str | None:
-    """The CUDA version of the driver, from nvidia-smi's first lines."""
-    version = re.search(r"CUDA Version: ([0-9.]+)", text)
-    return version[1] if version else None

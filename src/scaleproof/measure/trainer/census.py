@@ -108,6 +108,13 @@ def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census
     `model`: as it was built; `of_steps`: the fields of the census that say what was seen of steps.
     """
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
+    # What this process itself sees of its libraries and machine, which the launcher has recorded as well.
+    env = {
+        "torch_version": torch.__version__,
+        "cpu_model": cpu_model(),
+        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
+        **{name: value for name, value in variables().items() if name.startswith(OF_ARITHMETIC)},
+    }
     return Census(
         parameters=sum(_size(parameter) for parameter in parameters),
         trainable=sum(_size(parameter) for parameter in parameters if parameter.requires_grad),
@@ -116,21 +123,11 @@ def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census
         cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
         compiled_graphs=compiled_graphs(),
         compiled=compiled_parts(strategy.module),
-        env={name: os.environ.get(name) for name in VARIABLES} | own_environment(),
+        env={name: os.environ.get(name) for name in VARIABLES} | env,
         wrapper=None if strategy.module is model else type(strategy.module).__name__,
         weights=weights_checksum(parameters),
         **of_steps,
     )
-
-
-def own_environment() -> dict[str, str | None]:
-    """What this process itself sees of its libraries and machine, which the launcher has recorded as well."""
-    environment: dict[str, str | None] = {
-        "torch_version": torch.__version__,
-        "cpu_model": cpu_model(),
-        "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
-    }
-    return environment | {name: value for name, value in variables().items() if name.startswith(OF_ARITHMETIC)}
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:

@@ -57,9 +57,11 @@ class Request:
     @classmethod
     def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
         """The request for one run of `cell` that starts now. `names`: the other fields; the repeat is the first."""
+        sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
+        sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
             slug=cell.slug,
-            sections=_sections_of(cell),
+            sections=sections,
             settings=cell.settings,
             tokens=str(tokens),
             out=str(out),
@@ -133,13 +135,6 @@ class Request:
     def read(cls, path: Path) -> "Request":
         """The request in the file `path`."""
         return cls(**json.loads(path.read_text()))
-
-
-def _sections_of(cell: Cell) -> dict[str, Any]:
-    """A cell's sections as JSON; `Request.cell` reads them back."""
-    sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}
-    sections["execution"]["geometry"] = str(cell.execution.geometry)
-    return sections
 
 
 def heartbeat(local_rank: int) -> np.ndarray:

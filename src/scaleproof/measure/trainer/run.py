@@ -1,13 +1,42 @@
-"""A whole run on one rank, as the launcher asks for it: the timed steps, and, of a first repeat, a second look."""
+"""A whole run on one rank, as the launcher asks for it: the timed steps, and, of a first repeat, a second look.
 
+That is the witness: steps of the cell once more from the same state, untimed, every one of them under a probe. What
+begins with the window, or hides from the two probed steps of a run, makes the timed steps others than these.
+"""
+
+import gc
+import time
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
 
 from scaleproof.ground.files import write_json
+from scaleproof.ground.records.census import BareLoop, ProbedStep, WitnessedSteps
 from scaleproof.ground.records.run import METRICS
-from scaleproof.measure.trainer.measure import content, measure_in
+from scaleproof.measure.machine import accelerator
+from scaleproof.measure.reference.control import bare_loop, has_control
+from scaleproof.measure.trainer.measure import TIGHT, content, measure_in, probed_step_of, say, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
-from scaleproof.measure.trainer.witness import second_look
+from scaleproof.measure.trainer.updates import UpdateLog
+
+CONTROL_S = 1.0  # of the control, by the time of a timed step
+LEAST, MOST = 3, 10  # its steps
+TIME_SHARE = 0.5  # of what is left of a run's time limit
+# What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
+KIND = (
+    "linear_flops",
+    "batched_flops",
+    "attention",
+    "updates",
+    "collectives",
+    "products",
+    "nodes",
+    "tokens_inside",
+)
 
 
 def measure(request: Request, began: float) -> Session:
@@ -25,3 +54,75 @@ def measure(request: Request, began: float) -> Session:
             census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
             write_json(Path(request.out) / METRICS, content(metrics.model_copy(update={"census": census})))
     return session
+
+
+def second_look(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
+    """The fields `witness` and `control` of this rank's census. Every rank must take part.
+
+    `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
+
+    A run whose model, optimizer and gradients are still alive would need twice their memory: nobody may hold one.
+    """
+    gc.collect()
+    accelerator.release_memory(session.device)
+    steps = steps_to_witness(session, request, probed_s)
+    say(session, f"witness: {steps} steps once more, each of them looked at")
+    fields: dict[str, Any] = {}
+    if steps:
+        fields["witness"] = witnessed_steps(session, request, steps)
+        gc.collect()
+        accelerator.release_memory(session.device)
+    if has_control(request.cell.config):
+        dist.barrier()
+        timed = bare_loop(
+            request.cell.config,
+            Path(request.tokens),
+            session.device,
+            max(LEAST, min(MOST, int(CONTROL_S / step_s))),
+            session.local_world,
+        )
+        fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
+    return fields
+
+
+def steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
+    """How many steps are witnessed: as many as were asked for, or as time allows; the same on every rank.
+
+    `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
+    """
+    left_s = request.time_limit - (time.time() - request.started)
+    affordable = int(TIME_SHARE * left_s / probed_s)
+    device = session.device
+    if request.cell.execution.compile and accelerator.is_accelerator(device):
+        total = torch.cuda.get_device_properties(device).total_memory
+        if torch.accelerator.max_memory_allocated(device) >= TIGHT * total:
+            affordable = 0
+    return max(0, min(request.witness_steps, *session.gather(affordable)))
+
+
+def witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
+    """Set the cell up anew, make its first `steps` steps, each under a probe, and return what was seen of them."""
+    began = time.monotonic()
+    run = set_up(session, request, watched=False)
+    losses: list[float] = []
+    probed_steps: list[ProbedStep] = []
+    update_log = UpdateLog()
+    with update_log.of(run.strategy.optimizer):
+        for number in range(steps):
+            series, _, probed = probed_step_of(run, number, weigh=False)
+            losses.append(float(series.loss[0]))  # the only step of the series
+            probed_steps.append(probed)
+    changed = [step for before, step in pairwise(probed_steps) if _differ(before, step)]
+    return WitnessedSteps(
+        seconds=time.monotonic() - began,
+        losses=losses,
+        gradient_norms=[step.gradient_norm for step in probed_steps],
+        scaled_by=[step.scaled_by for step in probed_steps],
+        moments=update_log.moments,
+        kinds=[*probed_steps[:1], *changed],  # the first step, and each that ran other things than the one before
+    )
+
+
+def _differ(before: ProbedStep, after: ProbedStep) -> bool:
+    """Whether two steps ran different things."""
+    return any(getattr(before, name) != getattr(after, name) for name in KIND)

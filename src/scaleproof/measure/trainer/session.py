@@ -83,7 +83,9 @@ class Session:
         if problem:
             raise NotApplicable(problem)
         if self.devices_here == 1:
-            self.near_cores = bind_near(nvml_uuid(properties))
+            self.near_cores = cores_near(nvml_uuid(properties))
+            if self.near_cores:  # else they are not known, and nothing is bound
+                os.sched_setaffinity(0, self.near_cores)
         return torch.device("cuda", self.local_rank)
 
     @property
@@ -156,14 +158,6 @@ def nvml_uuid(properties: Any) -> str:
     """The UUID of a device, or of a part of one (MIG), as NVML writes it; `properties` are torch's."""
     uuid = amd.serial(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
-
-
-def bind_near(uuid: str) -> list[int]:
-    """Bind this process to the cores of its GPU's NUMA node; empty, and nothing is bound, where they are not known."""
-    cores = cores_near(uuid)
-    if cores:
-        os.sched_setaffinity(0, cores)
-    return cores
 
 
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:

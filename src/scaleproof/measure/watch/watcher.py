@@ -199,7 +199,12 @@ class Watcher:
             loader_batches=self.loader_batches,
             batches=[[int(value) for value in step] for step in self.batches[:steps]],
             losses=_means(self.losses[:steps]),
-            looks=[_norms_of(*norms) for norms in self.norms],
+            looks=[
+                UpdateNorms(
+                    step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight)
+                )
+                for step, gradient, update, weight in self.norms
+            ],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
             parameters=sum(_elements(parameter) for parameter in parameters),
             trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
@@ -224,11 +229,6 @@ def _length(loader: object) -> int | None:
         return int(length)
     except (TypeError, OverflowError, NotImplementedError):
         return None
-
-
-def _norms_of(step: int, gradient: Tensor, update: Tensor, weight: Tensor) -> UpdateNorms:
-    """The norms of one step, read from the device."""
-    return UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
 
 
 def _operations(counter: OperationCounter) -> ProbedOperations:

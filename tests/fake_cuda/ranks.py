@@ -112,10 +112,9 @@ def be_rank(job: dict[str, Any], rank: int, port: int) -> None:
     try:
         executed = watch(job["watched"]) if job["watched"] else None
         result = PROGRAMS[job["program"]](folder, **job["arguments"])
-        if executed is not None:
-            sys.settrace(None)
-            result = {name: sorted(lines) for name, lines in executed.items()}
-        (folder / f"rank{rank}.json").write_text(json.dumps(result))
+        sys.settrace(None)
+        lines = {name: sorted(numbers) for name, numbers in (executed or {}).items()}
+        (folder / f"rank{rank}.json").write_text(json.dumps({"result": result, "lines": lines}))
         failed = False
     except BaseException:
         traceback.print_exc()

@@ -5,21 +5,20 @@ from pathlib import Path
 
 import fake_cuda
 from fake_cuda.lines import lines_to_run
+from fake_cuda.test_programs import FRONTIER, SWEEP, TRACE
 
 SAYS = re.compile("cuda|accelerator|nvml", re.IGNORECASE)
 ROOMS = ("measure/trainer", "measure/strategy", "measure/doctor", "measure/trace/capture", "conclude/forecast")
 OTHERS = ("measure/machine/accelerator.py", "measure/machine/gpus.py")
 PROGRAMS = re.compile(r"import torch|accelerator")  # files that ask torch for its device
 LEAST = 0.9
-FRONTIER = {"limit_bytes": 0, "steps": 2}
-SWEEP = {"sizes": [4096], "pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1, "collectives": ["all_reduce"]}
-TRACE = {"tool": "nsys", "steps": 2}
 STRATEGIES = ("single", "fsdp", "zero2-offload", "zero3")
 DDP = {"strategy": "ddp", "geometry": "1x2"}
+# Most of them are those of test_programs.py, which need not be made again there.
 JOBS = [
     ("steps", 1, {"choices": [{"strategy": name} for name in STRATEGIES], "precision": "fp16"}),
     ("steps", 1, {"choices": [{"strategy": "dp"}], "precision": "bf16", "geometry": "1x2"}),
-    ("timed_run", 2, DDP),
+    ("timed_run", 2, DDP | {"precision": "bf16"}),
     ("looks_at_a_compiled_cell", 1, {}),
     ("speed_of_a_layer", 1, {}),
     ("doctor_of_devices", 1, {}),

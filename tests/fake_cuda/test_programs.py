@@ -4,6 +4,11 @@ import pytest
 
 from scaleproof.measure.doctor import doctor_steps
 
+COLLECTIVES = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
+FRONTIER = {"limit_bytes": 0, "steps": 2}
+SWEEP = {"collectives": COLLECTIVES, "sizes": [4096], "pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1}
+TRACE = {"tool": "nsys", "steps": 2}  # by nsys: what torch's profiler asks of CUDA cannot be played
+
 
 @pytest.mark.parametrize(
     ("strategy", "geometry", "precision"),
@@ -88,23 +93,18 @@ def test_the_doctor_looks_at_steps(machine, world):
 
 
 def test_a_trial_of_memory_measures_the_device(machine):
-    settings = {"limit_bytes": 0, "steps": 2}
-    trial = machine.run("other_program", 2, kind="frontier", settings=settings, strategy="ddp", geometry="1x2")[0]
+    trial = machine.run("other_program", 2, kind="frontier", settings=FRONTIER, strategy="ddp", geometry="1x2")[0]
     assert trial["base"] < trial["nbytes"] < 2**24
     assert trial["retries"] == 0
 
 
 def test_a_sweep_times_every_collective(machine):
-    names = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
-    settings = {"collectives": names, "sizes": [4096], "pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1}
-    swept = machine.run("other_program", 2, kind="sweep", settings=settings, strategy="ddp", geometry="1x2")[0]
-    assert [call["collective"] for call in swept["calls"]] == names
+    swept = machine.run("other_program", 2, kind="sweep", settings=SWEEP, strategy="ddp", geometry="1x2")[0]
+    assert [call["collective"] for call in swept["calls"]] == COLLECTIVES
     assert all(len(call["seconds"]) == 3 and min(call["seconds"]) > 0 for call in swept["calls"])
 
 
 def test_a_trace_is_taken(machine):
-    """By nsys; what torch's profiler asks of CUDA cannot be played."""
-    settings = {"tool": "nsys", "steps": 2}
-    traced = machine.run("other_program", 2, kind="trace", settings=settings, strategy="ddp", geometry="1x2")[0]
+    traced = machine.run("other_program", 2, kind="trace", settings=TRACE, strategy="ddp", geometry="1x2")[0]
     assert len(traced["step_time_s"]) == 2
     assert traced["collectives"]["allreduce"]["bytes"] == 4 * traced["parameters"]

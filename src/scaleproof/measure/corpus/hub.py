@@ -215,15 +215,15 @@ def _answer(error: HfHubHTTPError, file: HubFile) -> str:
     return f"no such file there (HTTP {code})" if code in (404, 410) else f"HTTP {code}"
 
 
-def _access_denied(error: HfHubHTTPError, asked: "HubFile | HubDataset") -> str | None:
+def _access_denied(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str | None:
     """What to do where the hub denies access; None where it has answered something else."""
     code = error.response.status_code
-    page = f"{asked.endpoint}/datasets/{asked.repository}"
+    page = f"{source.endpoint}/datasets/{source.repository}"
     if code not in (401, 403):
         return None
-    if not asked.gated:
+    if not source.gated:
         return f"access denied (HTTP {code}); is it gated (`gated: true`), private, or spelled otherwise?"
-    if asked.token:
+    if source.token:
         return f"access denied (HTTP {code}); the owner of the token in HF_TOKEN must accept the terms at {page} first"
     return f"access denied (HTTP {code}); accept the terms at {page}, make a token there, and `export HF_TOKEN=...`"
 

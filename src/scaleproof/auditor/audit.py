@@ -135,7 +135,7 @@ def _count_figures(tables: list[ReportedTable]) -> FigureCount:
     for table in tables:
         for row in table.rows:
             with_digits = [name for name in table.not_understood if any(c.isdigit() for c in row.texts.get(name, ""))]
-            unknown.update(dict.fromkeys([*with_digits, *row.not_understood]))  # in the order of the table
+            unknown.update(dict.fromkeys([*with_digits, *row.not_understood], 1))  # in the order of the table
     return FigureCount(
         read=sum(len(row.figures) for table in tables for row in table.rows),
         not_understood=unknown.total(),

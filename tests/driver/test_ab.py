@@ -1,11 +1,14 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
 import json
+import sys
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.comparability import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
@@ -218,6 +221,14 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
     findings = Findings(campaign="ab", checks=[], findings=evidence + work + doubts)
     failures, accept_differences = report.get("failures", {}), report.get("accept_differences", False)
     return ab_verdict(made, findings, failures, 0.02, accept_differences, report.get("confidence", 0.95))
+
+
+def test_the_command_has_the_defaults_of_its_request(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ab, "compare", lambda request, *_: asked.append(request) or (Path("x.yaml"), verdict("yes")))
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--", sys.executable, "a.py", "--", sys.executable, "b.py"])
+    main()
+    assert asked == [AbRequest([sys.executable, "a.py"], [sys.executable, "b.py"])]
 
 
 def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():

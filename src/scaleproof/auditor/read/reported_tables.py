@@ -111,8 +111,8 @@ class Quantity:
 
     def is_like(self, other: "Quantity") -> bool:
         """Whether two figures are of one column in all but the row."""
-        mine = (self.statistic, self.per_device, self.item, self.unit_stated)
-        return mine == (other.statistic, other.per_device, other.item, other.unit_stated)
+        column = (self.statistic, self.per_device, self.item, self.unit_stated)
+        return column == (other.statistic, other.per_device, other.item, other.unit_stated)
 
 
 @dataclass(slots=True)

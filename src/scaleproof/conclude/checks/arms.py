@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.findings.registry import Flag, Register
 from scaleproof.ground.records.run import Run
 
 
@@ -19,18 +19,15 @@ class Arms:
 of_arms: Register[Arms] = Register(lambda arms: [arms.name], lambda arms: [arms.name], concerns="comparison")
 
 
-@of_arms.check(
-    Code(
-        "arms-mixed-up",
-        "invalid",
-        what="Both runs of a pair have one configuration where they should differ, or two where they should not: the "
-        "ratio is not that of the two arms.",
-        detected="Fingerprints of the configurations of both runs of each pair.",
-        seen="A/B scripts that pass the same option to both arms.",
-        repair="Remove the runs of this comparison and run it again.",
-    )
-)
+@of_arms.finds("arms-mixed-up", "invalid")
 def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
+    """Both runs of a pair have one configuration where they should differ, or two where they should not: the ratio is
+    not that of the two arms.
+
+    Detected: Fingerprints of the configurations of both runs of each pair.
+    Seen: A/B scripts that pass the same option to both arms.
+    Repair: Remove the runs of this comparison and run it again.
+    """
     alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
     apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
     problems = []

@@ -72,17 +72,14 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
                 )
 
 
-@of_timed.check(
-    Code(
-        "provenance-differs",
-        "suspect",
-        what="Code, versions, environment or hardware changed between runs that are compared.",
-        detected="Fields of provenance that are not equal in all runs.",
-        seen="One commit for one GPU, another for four.",
-        repair="Something other than the compared keys changed; run all cells again in one environment.",
-    )
-)
+@of_timed.finds("provenance-differs", "suspect")
 def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Code, versions, environment or hardware changed between runs that are compared.
+
+    Detected: Fields of provenance that are not equal in all runs.
+    Seen: One commit for one GPU, another for four.
+    Repair: Something other than the compared keys changed; run all cells again in one environment.
+    """
     recorded = [dict(provenance(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
     for fields in recorded:
@@ -97,18 +94,14 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag("; ".join(f"{field}: {' | '.join(values)}" for field, values in different.items()))
 
 
-@of_timed.check(
-    Code(
-        "run-stands-out",
-        "suspect",
-        what="One run of a cell is much faster or slower than its repeats: something disturbed it, or them.",
-        detected=f"Its rate is more than {APART} times from the median.",
-        seen="Shared machines.",
-        repair="Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); "
-        "nothing is dropped silently.",
-    )
-)
+@of_timed.finds("run-stands-out", "suspect", apart=APART)
 def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
+    """One run of a cell is much faster or slower than its repeats: something disturbed it, or them.
+
+    Detected: Its rate is more than {apart} times from the median.
+    Seen: Shared machines.
+    Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
+    """
     for repeats in _groups(runs, lambda run: run.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)

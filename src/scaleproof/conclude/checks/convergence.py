@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scaleproof.conclude.checks.comparability import same_training
 from scaleproof.conclude.checks.replayed import reference_for
 from scaleproof.conclude.checks.rounding import MEANINGLESS, SMALL_LOSS, amplification
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import digest, held_out
@@ -15,17 +15,14 @@ from scaleproof.measure.corpus.plan import digest, held_out
 TOLERANCE = {"fp32": 2e-3, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
 
 
-@of_run.check(
-    Code(
-        "validation-differs-from-plan",
-        "invalid",
-        what="The validation loss is that of other samples than planned, so that it cannot be compared with others.",
-        detected="Ids of the held-out samples that the ranks scored, against those of the configuration.",
-        seen="Evaluation on a shard of the data by each rank, averaged as if it were all.",
-        repair="Give every rank its share of the same held-out samples, and run the cell again.",
-    )
-)
+@of_run.finds("validation-differs-from-plan", "invalid")
 def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
+    """The validation loss is that of other samples than planned, so that it cannot be compared with others.
+
+    Detected: Ids of the held-out samples that the ranks scored, against those of the configuration.
+    Seen: Evaluation on a shard of the data by each rank, averaged as if it were all.
+    Repair: Give every rank its share of the same held-out samples, and run the cell again.
+    """
     validation = run.metrics.validation
     if validation is None:
         return
@@ -38,19 +35,16 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_runs.check(
-    Code(
-        "learns-differently",
-        "suspect",
-        what="A cell ends with a different validation loss from others that did the same work: it may be fast because "
-        "it learns less.",
-        detected="Validation losses after the last step, within the tolerance of the precision; more where replays "
-        "show that training amplifies rounding.",
-        seen="Reduced precision without master weights; gradients that are summed where they should be averaged.",
-        repair="Find the difference before quoting its speed; until then compare time to loss, not tokens/s.",
-    )
-)
+@of_runs.finds("learns-differently", "suspect")
 def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """A cell ends with a different validation loss from others that did the same work: it may be fast because it learns
+    less.
+
+    Detected: Validation losses after the last step, within the tolerance of the precision; more where replays show that
+    training amplifies rounding.
+    Seen: Reduced precision without master weights; gradients that are summed where they should be averaged.
+    Repair: Find the difference before quoting its speed; until then compare time to loss, not tokens/s.
+    """
     for group in same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later

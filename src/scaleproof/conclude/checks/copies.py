@@ -109,18 +109,15 @@ def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
                 yield first, of_length[place + 1 + index]
 
 
-@of_runs.check(
-    Code(
-        "runs-overlap",
-        "invalid",
-        what="Two runs used the same devices at the same time: each measured the other.",
-        detected="Time of day, and time since the machine's start, of both windows (in older files start and total) on "
-        "the same host and devices.",
-        seen="Two Snakemakes, two folders, one machine.",
-        repair="Run them again, one after the other; a lock now keeps runs of one machine apart.",
-    )
-)
+@of_runs.finds("runs-overlap", "invalid")
 def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Two runs used the same devices at the same time: each measured the other.
+
+    Detected: Time of day, and time since the machine's start, of both windows (in older files start and total) on the
+    same host and devices.
+    Seen: Two Snakemakes, two folders, one machine.
+    Repair: Run them again, one after the other; a lock now keeps runs of one machine apart.
+    """
     spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
     for place, (start, end, first) in enumerate(spans):
         for later_start, _, second in islice(spans, place + 1, None):
@@ -201,18 +198,14 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
             yield Flag(evidence, about=list(alike.values()))
 
 
-@of_runs.check(
-    Code(
-        "measured-apart",
-        "note",
-        what="Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in "
-        "the comparison.",
-        detected="Two hours between the last run of one cell and the first of another.",
-        seen="Baselines of another day.",
-        repair="Run all cells again in one session, repeat by repeat.",
-    )
-)
+@of_runs.finds("measured-apart", "note")
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in the comparison.
+
+    Detected: Two hours between the last run of one cell and the first of another.
+    Seen: Baselines of another day.
+    Repair: Run all cells again in one session, repeat by repeat.
+    """
     times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
     for run in runs:
         times[run.metrics.cell].append(started(run))
@@ -229,18 +222,15 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
             return
 
 
-@of_run.check(
-    Code(
-        "record-edited",
-        "invalid",
-        what="The record was changed after the run: nothing in it can be relied on.",
-        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number "
-        "of the repeat, and the figures that RUN_COMPLETE.txt repeats.",
-        seen="Figures corrected by hand.",
-        repair="Restore the file, or run the cell again.",
-    )
-)
+@of_run.finds("record-edited", "invalid")
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
+    """The record was changed after the run: nothing in it can be relied on.
+
+    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number of the
+    repeat, and the figures that RUN_COMPLETE.txt repeats.
+    Seen: Figures corrected by hand.
+    Repair: Restore the file, or run the cell again.
+    """
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
     seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none

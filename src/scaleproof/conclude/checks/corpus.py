@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.replayed import reference_for
-from scaleproof.ground.findings.registry import Code, Flag, of_runs
+from scaleproof.ground.findings.registry import Flag, of_runs
 from scaleproof.ground.number_format import percent
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.reference.schema import CorpusReading
@@ -13,19 +13,16 @@ MOST_REPEATED = 0.5  # of the training documents
 LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
 
 
-@of_runs.check(
-    Code(
-        "tokens-differ-from-documents",
-        "invalid",
-        what="The token files are not the documents of the corpus as its tokenizer writes them.",
-        detected="Documents taken at random are tokenised again by the tokenizer's own library and compared with what "
-        "stands in their place; ends of text are counted, and ids held against the tokenizer's table.",
-        seen="A validation split of training text; documents written several times; no end-of-text; a table of another "
-        "size. The replay reads the same token files and sees none of that.",
-        repair="Remove the folder of the tokenizer below results/corpora, and run the workflow again.",
-    )
-)
+@of_runs.finds("tokens-differ-from-documents", "invalid")
 def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The token files are not the documents of the corpus as its tokenizer writes them.
+
+    Detected: Documents taken at random are tokenised again by the tokenizer's own library and compared with what stands
+    in their place; ends of text are counted, and ids held against the tokenizer's table.
+    Seen: A validation split of training text; documents written several times; no end-of-text; a table of another size.
+    The replay reads the same token files and sees none of that.
+    Repair: Remove the folder of the tokenizer below results/corpora, and run the workflow again.
+    """
     for reading, readers in _readings(runs):
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
@@ -33,19 +30,16 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
             yield Flag(f"{first}{more}; {reading.read} documents were read again", about=readers)
 
 
-@of_runs.check(
-    Code(
-        "corpus-repeats",
-        "suspect",
-        what="The corpus holds little that is new, so that losses say little about learning. Rates are not concerned.",
-        detected="Documents of 64 tokens and more, compared by their length and first tokens: more than half of the "
-        "training documents stand there twice, or a quarter of the validation documents are training documents. Or the "
-        "training tokens have less than 1 bit of entropy each.",
-        seen="Files gathered twice; a validation set drawn from the training text.",
-        repair="Remove what is there twice from the source. Do not quote validation losses.",
-    )
-)
+@of_runs.finds("corpus-repeats", "suspect")
 def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The corpus holds little that is new, so that losses say little about learning. Rates are not concerned.
+
+    Detected: Documents of 64 tokens and more, compared by their length and first tokens: more than half of the training
+    documents stand there twice, or a quarter of the validation documents are training documents. Or the training tokens
+    have less than 1 bit of entropy each.
+    Seen: Files gathered twice; a validation set drawn from the training text.
+    Repair: Remove what is there twice from the source. Do not quote validation losses.
+    """
     for reading, readers in _readings(runs):
         shared = reading.validation_in_training or 0.0
         if shared > MOST_SHARED:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -13,18 +13,15 @@ OF_MEAN_POWER = 0.25
 LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
 
 
-@of_run.check(
-    Code(
-        "energy-differs",
-        "invalid",
-        what="The energy is not that of the window: joules per token are those of a longer or a shorter time.",
-        detected="The energy of each GPU against its mean power x the window's time (25 %, in windows of 2 s or "
-        "more), and its counter against the integral of its power (10 %).",
-        seen="Counters that are read before the warm-up.",
-        repair="Quote no energy of this run. Look at when the counters are read.",
-    )
-)
+@of_run.finds("energy-differs", "invalid")
 def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The energy is not that of the window: joules per token are those of a longer or a shorter time.
+
+    Detected: The energy of each GPU against its mean power x the window's time (25 %, in windows of 2 s or more), and
+    its counter against the integral of its power (10 %).
+    Seen: Counters that are read before the warm-up.
+    Repair: Quote no energy of this run. Look at when the counters are read.
+    """
     wall = run.metrics.window.wall_time_s
     for rank in run.metrics.ranks:
         for gpu in rank.get("gpus") or []:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -12,18 +12,15 @@ COARSE = 0.9  # part of the fp32 weights that bf16 holds exactly: they are round
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
 
 
-@of_run.check(
-    Code(
-        "traffic-differs",
-        "invalid",
-        what="A step moved more or fewer bytes between ranks than its strategy must: gradients are "
-        "exchanged too often, or not at all. The throughput is that of another program.",
-        detected="Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).",
-        seen="All-reduce in each micro-batch, a forgotten no_sync.",
-        repair="Look at what wraps the model, and at which micro-step gradients are exchanged.",
-    )
-)
+@of_run.finds("traffic-differs", "invalid")
 def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
+    """A step moved more or fewer bytes between ranks than its strategy must: gradients are exchanged too often, or not
+    at all. The throughput is that of another program.
+
+    Detected: Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).
+    Seen: All-reduce in each micro-batch, a forgotten no_sync.
+    Repair: Look at what wraps the model, and at which micro-step gradients are exchanged.
+    """
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
@@ -61,20 +58,16 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     )
 
 
-@of_run.check(
-    Code(
-        "precision-differs",
-        "invalid",
-        what="Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's "
-        "name says.",
-        detected="Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights "
-        "and optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the "
-        "weights are not, but its optimizer has an fp32 copy), and 90 % of fp32 weights with no digits beyond bf16's.",
-        seen="bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).",
-        repair="Fix the precision; do not compare this cell with any other.",
-    )
-)
+@of_run.finds("precision-differs", "invalid")
 def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
+    """Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's name says.
+
+    Detected: Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights and
+    optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the weights are
+    not, but its optimizer has an fp32 copy), and 90 % of fp32 weights with no digits beyond bf16's.
+    Seen: bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).
+    Repair: Fix the precision; do not compare this cell with any other.
+    """
     precision = run.metrics.training_config.precision
     dtypes = run.metrics.dtypes
     expected = LOW.get(precision, "float32")
@@ -105,18 +98,15 @@ def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     return {"parameters": parameters, "optimizer_state": "float32"}
 
 
-@of_run.check(
-    Code(
-        "updates-differ-from-steps",
-        "invalid",
-        what="The weights were updated more or less often than once a step.",
-        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, "
-        "whose loss scale may overflow, and `invalid` otherwise.",
-        seen="fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.",
-        repair="Warm up until the loss scale is stable; check accumulation.",
-    )
-)
+@of_run.finds("updates-differ-from-steps", "invalid")
 def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
+    """The weights were updated more or less often than once a step.
+
+    Detected: Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, whose loss
+    scale may overflow, and `invalid` otherwise.
+    Seen: fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.
+    Repair: Warm up until the loss scale is stable; check accumulation.
+    """
     window = run.metrics.window
     missing = window.skipped_optimizer_steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
@@ -129,17 +119,14 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(evidence, severity="suspect", advice=advice)
 
 
-@of_run.check(
-    Code(
-        "utilization-impossible",
-        "invalid",
-        what="More arithmetic per second than the device can do.",
-        detected="Model FLOPs utilization above 100 % of the published dense peak.",
-        seen="nanoGPT pull request 464, flame issue 7.",
-        repair="Check time, work and peak; the peak may be that of another device or precision.",
-    )
-)
+@of_run.finds("utilization-impossible", "invalid")
 def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
+    """More arithmetic per second than the device can do.
+
+    Detected: Model FLOPs utilization above 100 % of the published dense peak.
+    Seen: nanoGPT pull request 464, flame issue 7.
+    Repair: Check time, work and peak; the peak may be that of another device or precision.
+    """
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scaleproof.ground.campaign.execution import Execution
-from scaleproof.ground.findings.registry import Code, Flag, of_runs
+from scaleproof.ground.findings.registry import Flag, of_runs
 from scaleproof.ground.records.run import MeasuredRun
 
 
@@ -61,22 +61,17 @@ MATTERS_TO: dict[str, tuple[str, ...]] = {
 }
 
 
-@of_runs.check(
-    Code(
-        "knob-without-trace",
-        "suspect",
-        what="The campaign varies a key, and nothing that ran is different: the setting was ignored, or it "
-        "cannot matter here. "
-        '"It makes no difference" would then be said of something that was never tried.',
-        detected="The census of runs that differ in one key of `execution` alone: kernels, operations, "
-        "collectives, threads, "
-        "graphs, dtypes.",
-        seen="Buckets larger than the model; options that an engine overrides.",
-        repair="Choose values that change something (a bucket smaller than the model), or correct what "
-        "ignores the key.",
-    )
-)
+@of_runs.finds("knob-without-trace", "suspect")
 def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The campaign varies a key, and nothing that ran is different: the setting was ignored, or it cannot matter here.
+
+    "It makes no difference" would then be said of something that was never tried.
+
+    Detected: The census of runs that differ in one key of `execution` alone: kernels, operations, collectives, threads,
+    graphs, dtypes.
+    Seen: Buckets larger than the model; options that an engine overrides.
+    Repair: Choose values that change something (a bucket smaller than the model), or correct what ignores the key.
+    """
     first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
     for key, trace in TRACES.items():
         groups: dict[str, list[MeasuredRun]] = defaultdict(list)

@@ -42,19 +42,15 @@ def device_bytes(text: str) -> float:
     return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0
 
 
-@of_run.check(
-    Code(
-        "state-differs",
-        "note",
-        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
-        "they can.",
-        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is "
-        "offloaded; on CPUs the memory of the process against its state.",
-        seen="Buckets and buffers of an engine, which are large beside a small model.",
-        repair="Plan memory by the measured figure; smaller buckets help.",
-    )
-)
+@of_run.finds("state-differs", "note")
 def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
+    """Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than they can.
+
+    Detected: Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is offloaded;
+    on CPUs the memory of the process against its state.
+    Seen: Buckets and buffers of an engine, which are large beside a small model.
+    Repair: Plan memory by the measured figure; smaller buckets help.
+    """
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
     is_offloaded = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step

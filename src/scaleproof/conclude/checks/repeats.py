@@ -87,19 +87,16 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
-@of_timed.check(
-    Code(
-        "two-clock-states",
-        "suspect",
-        what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
-        "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {significant(CLEAR, 6)} "
-        "times the spread on either side of it, with a quarter of the runs or more on each.",
-        seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
-        repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
-    )
-)
+@of_timed.finds("two-clock-states", "suspect", gap=percent(GAP), clear=significant(CLEAR, 6))
 def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, memory),
+    and a few repeats may all be in one of them. Their interval is then narrow and wrong.
+
+    Detected: Rates relative to the best of their cell, sorted: a gap of {gap}, {clear} times the spread on either side
+    of it, with a quarter of the runs or more on each.
+    Seen: Simulated: intervals of three repeats hold the truth in 49 to 74 %.
+    Repair: Fix the clocks (or pin the cores) and run the cells again; else use more repeats.
+    """
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
@@ -120,21 +117,24 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
-@of_timed.check(
-    Code(
-        "repeats-correlated",
-        "suspect",
-        what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
-        "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
-        detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
-        f"correlation with the repeat before of {significant(CORRELATED, 6)} or more, "
-        f"{significant(CORRELATED_ERRORS, 6)} standard errors (1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. "
-        "Fewer repeats cannot show it.",
-        seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
-        repair="Compare cells by ratios; for rates run the campaign again at another time.",
-    )
+@of_timed.finds(
+    "repeats-correlated",
+    "suspect",
+    correlated=significant(CORRELATED, 6),
+    correlated_errors=significant(CORRELATED_ERRORS, 6),
+    fewest_rounds=FEWEST_ROUNDS,
 )
 def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates.
+
+    Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.
+
+    Detected: Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a
+    correlation with the repeat before of {correlated} or more, {correlated_errors} standard errors (1 / sqrt(repeats)),
+    from {fewest_rounds} repeats on. Fewer repeats cannot show it.
+    Seen: Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.
+    Repair: Compare cells by ratios; for rates run the campaign again at another time.
+    """
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return

@@ -242,18 +242,15 @@ def _sum(checksums: list[str]) -> str:
     return f"{total:016x}"
 
 
-@of_run.check(
-    Code(
-        "validation-differs-from-reference",
-        "invalid",
-        what="The validation loss is not that of this training on these samples.",
-        detected="The validation loss after the last step against that of the replay, where it made all "
-        "steps: 1e-5 in fp32, and more where training amplifies rounding.",
-        seen="Validation on the training split.",
-        repair="Do not quote the validation loss of this run.",
-    )
-)
+@of_run.finds("validation-differs-from-reference", "invalid")
 def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """The validation loss is not that of this training on these samples.
+
+    Detected: The validation loss after the last step against that of the replay, where it made all steps: 1e-5 in fp32,
+    and more where training amplifies rounding.
+    Seen: Validation on the training split.
+    Repair: Do not quote the validation loss of this run.
+    """
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
@@ -270,19 +267,16 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_runs.check(
-    Code(
-        "replay-in-part",
-        "note",
-        what="Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.",
-        detected="What the replay says of itself: time or memory did not suffice, or a loss was no number. Or "
-        "training amplifies rounding so much that sound runs come further apart than 0.1 of their loss.",
-        seen="Large models on a CPU; learning rates with which a loss jumps.",
-        repair="Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller "
-        "learning rate is compared in more steps.",
-    )
-)
+@of_runs.finds("replay-in-part", "note")
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.
+
+    Detected: What the replay says of itself: time or memory did not suffice, or a loss was no number. Or training
+    amplifies rounding so much that sound runs come further apart than 0.1 of their loss.
+    Seen: Large models on a CPU; learning rates with which a loss jumps.
+    Repair: Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller learning
+    rate is compared in more steps.
+    """
     runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for reason in _not_compared(run):

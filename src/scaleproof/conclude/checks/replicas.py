@@ -3,26 +3,23 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.machine.network import short_host
 
 
-@of_run.check(
-    Code(
-        "replicas-differ",
-        "invalid",
-        what="Ranks that hold the whole model have different weights after the last step: they did not train one "
-        "model together.",
-        detected="A checksum of the bits of all weights on each rank, at the end of the run, between ranks with one "
-        "kind of device, of CPUs one model. Where weights are sharded (fsdp, zero3) there is nothing to compare.",
-        seen="Parameters that a wrapper leaves out of the reduction; ranks that skip an update; a process group that "
-        "each rank has to itself.",
-        repair="Look at what one rank does and the others do not: reduction, learning rate, skipped updates.",
-    )
-)
+@of_run.finds("replicas-differ", "invalid")
 def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks that hold the whole model have different weights after the last step: they did not train one model
+    together.
+
+    Detected: A checksum of the bits of all weights on each rank, at the end of the run, between ranks with one kind of
+    device, of CPUs one model. Where weights are sharded (fsdp, zero3) there is nothing to compare.
+    Seen: Parameters that a wrapper leaves out of the reduction; ranks that skip an update; a process group that each
+    rank has to itself.
+    Repair: Look at what one rank does and the others do not: reduction, learning rate, skipped updates.
+    """
     by_device: dict[str, dict[int, str]] = defaultdict(dict)
     for rank, census in enumerate(run.metrics.census or []):
         if census.weights is not None:

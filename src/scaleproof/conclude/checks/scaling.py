@@ -7,7 +7,7 @@ speed-up and efficiency with their intervals.
 from collections.abc import Iterator
 from itertools import pairwise
 
-from scaleproof.ground.findings.registry import Code, Flag, Register
+from scaleproof.ground.findings.registry import Flag, Register
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import fixed, integer
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingSeries
@@ -55,17 +55,14 @@ def more_devices_are_not_slower(series: ScalingSeries) -> Iterator[Flag]:
             )
 
 
-@of_series.check(
-    Code(
-        "incomparable-baseline",
-        "suspect",
-        what="A cell differs from its baseline in something that was not meant to differ, so that no ratio is formed.",
-        detected="Provenance of a cell against that of its baseline.",
-        seen="One commit for one GPU, another for four.",
-        repair="A speed-up over this baseline would measure these as well. Run both again in one environment.",
-    )
-)
+@of_series.finds("incomparable-baseline", "suspect")
 def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
+    """A cell differs from its baseline in something that was not meant to differ, so that no ratio is formed.
+
+    Detected: Provenance of a cell against that of its baseline.
+    Seen: One commit for one GPU, another for four.
+    Repair: A speed-up over this baseline would measure these as well. Run both again in one environment.
+    """
     for point in series.points:
         fields = point.incomparable
         if fields:

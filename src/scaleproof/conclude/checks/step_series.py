@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.conclude.checks.cpu_time import computing_s, cores_used
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
@@ -17,18 +17,15 @@ FULL = 0.9  # part of its cores that a rank uses which is never kept waiting
 SEPARATE = 0.05  # part of the steps of either side that may be out of its place
 
 
-@of_run.check(
-    Code(
-        "series-incomplete",
-        "invalid",
-        what="steps.csv does not have every step of every rank once, or the window begins at another step than "
-        "configured: rates and percentiles are those of some of the steps.",
-        detected="Steps and phases of each rank, against the configured warm-up and window.",
-        seen="Slow steps that were removed by hand; a warm-up step that is counted.",
-        repair="Quote no figure of this run; run the cell again.",
-    )
-)
+@of_run.finds("series-incomplete", "invalid")
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
+    """steps.csv does not have every step of every rank once, or the window begins at another step than configured:
+    rates and percentiles are those of some of the steps.
+
+    Detected: Steps and phases of each rank, against the configured warm-up and window.
+    Seen: Slow steps that were removed by hand; a warm-up step that is counted.
+    Repair: Quote no figure of this run; run the cell again.
+    """
     if _is_as_written(run):
         return
     work = run.metrics.config["work"]
@@ -61,18 +58,15 @@ def _is_as_written(run: MeasuredRun) -> bool:
     return bool((rows["step"] == steps).all() and (rows["rank"] == ranks).all() and has_phases.all())
 
 
-@of_run.check(
-    Code(
-        "step-too-short",
-        "invalid",
-        what="A step took hardly any time: it was not timed, or did no work, and still counts in the rate.",
-        detected="A step of a tenth of the median or less; on CPU devices of a tenth of the processor time of a step, "
-        "where that is less: a machine that takes the cores away makes most steps long, not one of them short.",
-        seen="Timers that leave the first or the last step out.",
-        repair="Look at where the step timer starts and stops, and at what the step did.",
-    )
-)
+@of_run.finds("step-too-short", "invalid")
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
+    """A step took hardly any time: it was not timed, or did no work, and still counts in the rate.
+
+    Detected: A step of a tenth of the median or less; on CPU devices of a tenth of the processor time of a step, where
+    that is less: a machine that takes the cores away makes most steps long, not one of them short.
+    Seen: Timers that leave the first or the last step out.
+    Repair: Look at where the step timer starts and stops, and at what the step did.
+    """
     times, median_s = run.step_times, run.median_step_s
     shortest_s = float(times.min())
     # What a step cannot do without: on CPUs its processor time, where a busy machine made most steps longer than that.
@@ -84,19 +78,17 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "steps-shift",
-        "suspect",
-        what="From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two. "
-        "The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.",
-        detected=f"Medians before and after the step {significant(SHIFT)} times apart, with {SIDE} steps or more and "
-        "95 % of them apart on either side.",
-        seen="Load that begins within the window; devices that change their clocks; work that stops half-way.",
-        repair="Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.",
-    )
-)
+@of_run.finds("steps-shift", "suspect", shift=significant(SHIFT), side=SIDE)
 def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
+    """From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two.
+
+    The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.
+
+    Detected: Medians before and after the step {shift} times apart, with {side} steps or more and 95 % of them apart on
+    either side.
+    Seen: Load that begins within the window; devices that change their clocks; work that stops half-way.
+    Repair: Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.
+    """
     times = run.step_times
     place = shift_of(times)
     if place is not None:

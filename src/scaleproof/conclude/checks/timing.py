@@ -39,17 +39,14 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "steps-do-not-fill-window",
-        "invalid",
-        what="The steps of the window do not add up to its time: the timer leaves time out or counts it twice.",
-        detected="Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s.",
-        seen="ZeRO on one H100, with a timer that restarted every tenth step.",
-        repair="Trust neither step times nor percentiles of this run.",
-    )
-)
+@of_run.finds("steps-do-not-fill-window", "invalid")
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The steps of the window do not add up to its time: the timer leaves time out or counts it twice.
+
+    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s.
+    Seen: ZeRO on one H100, with a timer that restarted every tenth step.
+    Repair: Trust neither step times nor percentiles of this run.
+    """
     wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall + FILLED_S:
@@ -59,50 +56,41 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "ranks-slow-by-turns",
-        "suspect",
-        what="In each step another rank is the slow one, so that maxima over ranks add up to more than the window.",
-        detected="Sum of the steps' maxima against the wall time, 5 % + 0.02 s.",
-        seen="Disturbed machines.",
-        repair="The rate stands; step times overstate. Run on a quiet machine.",
-    )
-)
+@of_run.finds("ranks-slow-by-turns", "suspect")
 def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
+    """In each step another rank is the slow one, so that maxima over ranks add up to more than the window.
+
+    Detected: Sum of the steps' maxima against the wall time, 5 % + 0.02 s.
+    Seen: Disturbed machines.
+    Repair: The rate stands; step times overstate. Run on a quiet machine.
+    """
     wall = run.metrics.window.wall_time_s
     total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall + FILLED_S:
         yield Flag(f"the slowest rank's steps add up to {seconds(total)} in a window of {seconds(wall)}")
 
 
-@of_run.check(
-    Code(
-        "window-short",
-        "suspect",
-        what="A window of a few scheduler ticks measures the machine's mood.",
-        detected=f"Less than {SHORTEST_S:g} seconds.",
-        seen="marin issue 7981: 25-step windows mislead.",
-        repair=f"Raise work.steps until the window takes {significant(SHORTEST_S, 6)} s or more.",
-    )
-)
+@of_run.finds("window-short", "suspect", shortest_s=SHORTEST_S, shortest_s_too=significant(SHORTEST_S, 6))
 def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+    """A window of a few scheduler ticks measures the machine's mood.
+
+    Detected: Less than {shortest_s:g} seconds.
+    Seen: marin issue 7981: 25-step windows mislead.
+    Repair: Raise work.steps until the window takes {shortest_s_too} s or more.
+    """
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {seconds(wall, 2)}")
 
 
-@of_run.check(
-    Code(
-        "data-wait",
-        "suspect",
-        what="Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
-        detected="The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.",
-        seen="Four workers on four cores beside four GPUs; image pipelines everywhere.",
-        repair="Put results/corpora on a faster disk, or free a core for the reader.",
-    )
-)
+@of_run.finds("data-wait", "suspect")
 def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.
+
+    Detected: The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.
+    Seen: Four workers on four cores beside four GPUs; image pipelines everywhere.
+    Repair: Put results/corpora on a faster disk, or free a core for the reader.
+    """
     window = run.metrics.window
     share = window.data_wait_mean_s / window.step_time_mean_s
     most = WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING
@@ -115,17 +103,14 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "cores-shared",
-        "suspect",
-        what="Ranks that share a core are not whole devices.",
-        detected="Core numbers that every rank is bound to.",
-        seen="Four ranks with four workers each on four cores.",
-        repair="Ask for fewer ranks, or lower execution.threads_per_device.",
-    ),
-)
+@of_run.finds("cores-shared", "suspect")
 def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks that share a core are not whole devices.
+
+    Detected: Core numbers that every rank is bound to.
+    Seen: Four ranks with four workers each on four cores.
+    Repair: Ask for fewer ranks, or lower execution.threads_per_device.
+    """
     cores = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
     if len(cores) != len(set(cores)):
         yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import seconds
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
@@ -14,17 +14,14 @@ SLOW = 1.3  # times the median: a step that something was added to
 PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make a pattern
 
 
-@of_run.check(
-    Code(
-        "step-stalled",
-        "suspect",
-        what="One step took many times as long as the others: the rate is that of the disturbance as well.",
-        detected="A step above ten times the median that takes 5 % of the window or more.",
-        seen="Checkpoints, evaluation and garbage collection inside the window; network file systems.",
-        repair="Find out what happened at that step (train.log, the machine's log) and run the cell again.",
-    )
-)
+@of_run.finds("step-stalled", "suspect")
 def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
+    """One step took many times as long as the others: the rate is that of the disturbance as well.
+
+    Detected: A step above ten times the median that takes 5 % of the window or more.
+    Seen: Checkpoints, evaluation and garbage collection inside the window; network file systems.
+    Repair: Find out what happened at that step (train.log, the machine's log) and run the cell again.
+    """
     times, median_s = run.step_times, run.median_step_s
     lost = float(times.max()) - median_s
     wall = run.metrics.window.wall_time_s
@@ -36,18 +33,14 @@ def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "steps-periodic",
-        "suspect",
-        what="Every n-th step is slower: something that is not training takes part in the window.",
-        detected="Steps above 1.3 times the median that stand in one regular pattern, four or more, with 2 % "
-        "of the window.",
-        seen="Checkpoints, logging, a scheduler or a validation every n steps.",
-        repair="Take what runs every n steps out of the window, or state it.",
-    )
-)
+@of_run.finds("steps-periodic", "suspect")
 def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
+    """Every n-th step is slower: something that is not training takes part in the window.
+
+    Detected: Steps above 1.3 times the median that stand in one regular pattern, four or more, with 2 % of the window.
+    Seen: Checkpoints, logging, a scheduler or a validation every n steps.
+    Repair: Take what runs every n steps out of the window, or state it.
+    """
     times = run.step_times
     period = period_of(times)
     if period is None:

@@ -13,7 +13,7 @@ from scaleproof.conclude.checks.comparability import EXACT_STEPS, loss_tolerance
 from scaleproof.conclude.checks.replayed import DIFFER, GROWTH, NORM, OF_CLASSES, TOLERANCE, reference_for
 from scaleproof.conclude.checks.rounding import MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
 from scaleproof.conclude.checks.updates import norm_of_ranks
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import percent, scientific, significant
 from scaleproof.ground.records.census import WitnessedSteps
 from scaleproof.ground.records.run import MeasuredRun
@@ -21,21 +21,17 @@ from scaleproof.ground.records.run import MeasuredRun
 OF_MEDIAN = 0.2  # of the median norm of a first moment: smaller ones are compared as if they were as large
 
 
-@of_runs.check(
-    Code(
-        "window-differs-from-witness",
-        "invalid",
-        what="The timed steps did not do what the same steps did when every one of them was looked at: what is not "
-        "exchanged, computed, clipped or updated in the window alone makes it fast.",
-        detected="After the first repeat of a cell its ranks set it up anew and make the same steps from the same "
-        "state, each under a probe (docs/audit.md). Compared, step by step: the loss, and the norm of a part of "
-        "AdamW's first moment on each rank, another part in each step. Tolerances are those of the replay, and grow "
-        "after 30 steps.",
-        seen="Gradients that are exchanged while somebody looks, and not in the window.",
-        repair="Do not quote this run. Look at what begins with the window, or stops for a probe.",
-    )
-)
+@of_runs.finds("window-differs-from-witness", "invalid")
 def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The timed steps did not do what the same steps did when every one of them was looked at: what is not exchanged,
+    computed, clipped or updated in the window alone makes it fast.
+
+    Detected: After the first repeat of a cell its ranks set it up anew and make the same steps from the same state,
+    each under a probe (docs/audit.md). Compared, step by step: the loss, and the norm of a part of AdamW's first moment
+    on each rank, another part in each step. Tolerances are those of the replay, and grow after 30 steps.
+    Seen: Gradients that are exchanged while somebody looks, and not in the window.
+    Repair: Do not quote this run. Look at what begins with the window, or stops for a probe.
+    """
     runs_of_cell: dict[str, list[MeasuredRun]] = defaultdict(list)  # by the cell's fingerprint
     for run in runs:
         runs_of_cell[run.metrics.fingerprint].append(run)

@@ -4,25 +4,21 @@ import math
 from collections.abc import Iterator
 from functools import lru_cache
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import SamplePlan, digest
 
 
-@of_run.check(
-    Code(
-        "ledger-differs-from-plan",
-        "invalid",
-        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts "
-        "repeated work.",
-        detected="Sample ids that every rank wrote down, against the plan computed again from the configuration.",
-        seen="Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.",
-        repair="Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.",
-    )
-)
+@of_run.finds("ledger-differs-from-plan", "invalid")
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks consumed other samples than planned: some twice, some never, so that throughput counts repeated work.
+
+    Detected: Sample ids that every rank wrote down, against the plan computed again from the configuration.
+    Seen: Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.
+    Repair: Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.
+    """
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
@@ -98,17 +94,14 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_runs.check(
-    Code(
-        "text-damaged",
-        "note",
-        what="Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.",
-        detected="Replacements counted when the corpus was read.",
-        seen="Old text collections in Latin-1.",
-        repair="Convert the files before the corpus is built, if the model is to learn from it.",
-    )
-)
+@of_runs.finds("text-damaged", "note")
 def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.
+
+    Detected: Replacements counted when the corpus was read.
+    Seen: Old text collections in Latin-1.
+    Repair: Convert the files before the corpus is built, if the model is to learn from it.
+    """
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if damaged:
         data = damaged[0].metrics.data

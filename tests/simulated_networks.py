@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from scaleproof.conclude.forecast.node_pairs import PairRow
+from scaleproof.conclude.forecast.collective import PairRow
 
 BANDWIDTH = 10e9  # bytes per second of a sound pair
 NBYTES = 2**26

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from scaleproof.cli.ab import split
-from scaleproof.conclude.analysis.comparability import unintended_differences
+from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign

@@ -75,7 +75,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
     from scaleproof.conclude.forecast.plan import pilots
-    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = evidence_of(args.campaign, args.results)
@@ -141,7 +141,7 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.ledger import now_utc
     from scaleproof.conclude.forecast.plan import make_plan
     from scaleproof.conclude.forecast.planner import Price
-    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work

@@ -11,8 +11,8 @@ import pytest
 from patience import HANGS
 from simulated_networks import node_pairs
 
+from scaleproof.conclude.forecast.collective import PairRow, exclusion_list, judge, rounds
 from scaleproof.conclude.forecast.findings import links_between_nodes_are_equal, nodes_reach_each_other_equally
-from scaleproof.conclude.forecast.node_pairs import PairRow, exclusion_list, judge, rounds
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, PairCalls, Sweep, pair_rows, write_node_pairs
 from scaleproof.conclude.forecast.text import sweep_text
 from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs

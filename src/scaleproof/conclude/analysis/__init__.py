@@ -8,7 +8,6 @@ __all__ = [
     "error_budget",
     "loss_curves",
     "ranking",
-    "recommend",
     "run_tables",
     "scaling",
     "simultaneous",

@@ -11,7 +11,7 @@ from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
-from scaleproof.conclude.checks.arms import Arms
+from scaleproof.conclude.checks.campaign_parts import Arms
 from scaleproof.conclude.checks.traces import traced_cells
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport

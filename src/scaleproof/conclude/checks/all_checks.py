@@ -9,29 +9,21 @@ from scaleproof.conclude.checks import (  # noqa: F401
     clock,
     comparability,
     control,
-    convergence,
-    corpus,
     cpu_time,
-    energy,
     execution,
-    knobs,
     memory,
     printed,
     published,
     repeats,
     replayed,
-    replicas,
     step_series,
     strategy_settings,
     timing,
-    window,
     witnessed,
     work,
 )
-from scaleproof.conclude.checks.arms import Arms, of_arms
+from scaleproof.conclude.checks.campaign_parts import Arms, ScalingSeries, of_arms, of_excluded_node, of_series
 from scaleproof.conclude.checks.copies import of_all_runs
-from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
-from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched
 from scaleproof.ground.errors import UserError, first_fault

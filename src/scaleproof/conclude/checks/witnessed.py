@@ -10,8 +10,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.conclude.checks.comparability import EXACT_STEPS, loss_tolerance
-from scaleproof.conclude.checks.replayed import DIFFER, GROWTH, NORM, OF_CLASSES, TOLERANCE, reference_for
-from scaleproof.conclude.checks.rounding import MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
+from scaleproof.conclude.checks.replayed import (
+    DIFFER,
+    GROWTH,
+    MEANINGLESS_NORM,
+    NORM,
+    OF_CLASSES,
+    SMALL_LOSS,
+    TOLERANCE,
+    amplification,
+    comparable,
+    reference_for,
+)
 from scaleproof.conclude.checks.updates import norm_of_ranks
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import percent, scientific, significant

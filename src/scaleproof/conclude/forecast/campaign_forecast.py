@@ -12,17 +12,19 @@ from pathlib import Path
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
 from scaleproof.conclude.forecast.law import (
+    TABLES,
     HeldOut,
     MeasuredStep,
     Unsupported,
     check_support,
     doublings,
     expected_rate,
+    half_widths,
     held_out,
     sizes_for,
+    stretch,
 )
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
-from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
 from scaleproof.conclude.forecast.settings import (
     check_usable,
     group_of,

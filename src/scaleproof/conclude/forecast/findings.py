@@ -11,8 +11,8 @@ from scaleproof.conclude.forecast.codes import (
     SWEEP_SLOWER_THAN_LINK,
     SWEEP_UNSTABLE,
 )
+from scaleproof.conclude.forecast.collective import judge
 from scaleproof.conclude.forecast.ledger import Score
-from scaleproof.conclude.forecast.node_pairs import judge
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity

@@ -8,7 +8,7 @@ from typing import Any
 
 from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, fastest, search
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
-from scaleproof.conclude.forecast.settings import held_of
+from scaleproof.conclude.forecast.memory import held_of
 from scaleproof.ground.campaign.batch import candidates
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError

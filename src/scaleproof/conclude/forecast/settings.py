@@ -1,4 +1,4 @@
-"""From cells and runs to what forecasts are made of: groups of devices, series, steps, and what memory holds."""
+"""From cells and runs to what forecasts are made of: groups of devices, series, steps."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,9 @@ import numpy as np
 
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.law import MeasuredStep, Target, Unsupported
-from scaleproof.conclude.forecast.memory import Held
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.model.inventory import inventory_of
 
 DISTURBED = ("machine-busy", "device-throttled")
 
@@ -24,23 +22,6 @@ def group_of(cell: Cell) -> Group:
 
 def target_of(cell: Cell) -> Target:
     return Target(group_of(cell), cell.batch.micro, cell.batch.accumulation)
-
-
-def held_of(cell: Cell) -> Held:
-    """What determines the memory of a cell's device. The root: embeddings, the last norm, the tied head."""
-    inventory, execution = inventory_of(cell), cell.execution
-    bucket = execution.bucket_elements
-    return Held(
-        execution.strategy,
-        execution.precision,
-        parameters=inventory.root + sum(inventory.blocks),
-        block=inventory.blocks[0],
-        root=inventory.root,
-        vocabulary=0 if inventory.is_encoder else cell.vocab_size,
-        seq_len=cell.workload.seq_len,
-        accumulation=cell.batch.accumulation,
-        bucket_elements=None if bucket == "auto" else bucket,
-    )
 
 
 def series_key(cell: Cell) -> str:

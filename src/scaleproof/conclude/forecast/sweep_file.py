@@ -14,8 +14,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scaleproof.conclude.forecast.collective import COLLECTIVES, Collective, Group, bus_bandwidth
-from scaleproof.conclude.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
+from scaleproof.conclude.forecast.collective import (
+    COLLECTIVES,
+    EXCLUDE,
+    Collective,
+    Group,
+    PairRow,
+    bus_bandwidth,
+    exclusion_list,
+    judge,
+)
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
 

@@ -10,15 +10,17 @@ from tabulate import tabulate
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import Interval, with_repeats
 from scaleproof.conclude.forecast.law import (
+    TABLES,
     MeasuredStep,
     Target,
     Unsupported,
     check_support,
     expected_rate,
+    half_widths,
     held_out,
     sizes_for,
+    stretch,
 )
-from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
 from scaleproof.ground.number_format import number
 
 

@@ -7,11 +7,11 @@ from tabulate import tabulate
 
 from scaleproof.conclude.analysis.design import Split
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
+from scaleproof.conclude.forecast.collective import FEWEST_NODES, PairRow, judge
 from scaleproof.conclude.forecast.findings import of_sweeps
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
-from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
 from scaleproof.conclude.forecast.planner import CellPlan
 from scaleproof.conclude.forecast.spent import Spent

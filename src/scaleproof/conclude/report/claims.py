@@ -1,6 +1,7 @@
 """The claims of a campaign, from the files of its analysis: all figures and words that sentences are written from."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from scaleproof.ground.records.claims import Claim, word_of
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
@@ -9,6 +10,32 @@ from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 Claims = Mapping[str, Claim]  # by their ids
+
+
+@dataclass(frozen=True)
+class GroupClaims:
+    """The ranking that the answer is made from, with all claims; `place`: among the rankings of all sizes."""
+
+    group: SizeRanking
+    claims: Claims
+    place: int
+
+    @property
+    def fastest(self) -> Claim:
+        """The highest rate, and whether its cell is shown to be fastest."""
+        return self.claims[f"fastest/{self.place}"]
+
+    @property
+    def others(self) -> list[Claim]:
+        """The ratios of all other comparable cells to the fastest, the largest first."""
+        return [self.claims[f"ratio/{entry.cell}"] for entry in self.group.comparable[1:]]
+
+    @property
+    def near(self) -> list[Claim]:
+        """The ratios of `others` that may be as fast as the fastest; where it is shown to be, of the next one alone."""
+        if self.fastest.word == "shown":
+            return self.others[:1]
+        return [claim for claim in self.others if claim.word != "slower"]
 
 
 def claims_of(

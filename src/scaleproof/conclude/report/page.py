@@ -14,25 +14,30 @@ from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
-from scaleproof.conclude.report.page_facts import names_of_runs
-from scaleproof.conclude.report.page_inputs import PageInputs
-from scaleproof.conclude.report.page_tables import PageFigure, PageTable, cells_view, series_figure, series_view
-from scaleproof.conclude.report.page_terms import columns, terms
+from scaleproof.conclude.report.page_facts import PageInputs, names_of_runs
+from scaleproof.conclude.report.page_tables import (
+    PageFigure,
+    PageTable,
+    cells_view,
+    columns,
+    series_figure,
+    series_view,
+    terms,
+    trace_rows,
+)
 from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
-from scaleproof.conclude.report.sentences.drift import drift_sentences
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
+from scaleproof.conclude.report.sentences.scaling import is_known, law_sentences, loss_sentences
 from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
-from scaleproof.conclude.report.sentences.waterfall import is_known, loss_sentences
 from scaleproof.conclude.report.tables.cells import restated
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.conclude.report.tables.scaling import KINDS
-from scaleproof.conclude.report.tables.traces import trace_rows
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic

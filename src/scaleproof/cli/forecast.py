@@ -12,9 +12,10 @@ from scaleproof.ground.errors import UserError
 
 if TYPE_CHECKING:
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
-    from scaleproof.conclude.forecast.sweep_file import Link, Sweep
+    from scaleproof.conclude.forecast.sweep_file import Sweep
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.findings.forecast_report import SweepLink
 
 # Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
@@ -260,11 +261,11 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
         print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
 
 
-def _link(args: argparse.Namespace) -> "Link | None":
+def _link(args: argparse.Namespace) -> "SweepLink | None":
     """Return what the link is said to carry, and by whom; None where no option says so."""
-    from scaleproof.conclude.forecast.sweep_file import Link
+    from scaleproof.ground.findings.forecast_report import SweepLink
 
-    return Link(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
+    return SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
 
 
 def _publish_sweep(made: "Sweep", folder: Path) -> None:

@@ -144,19 +144,9 @@ class Calibration:
         except Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
+        figures = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
         likely_low, likely_high = interval.likely or (None, None)
-        return entry.model_copy(
-            update={
-                "value": interval.value,
-                "low": interval.low,
-                "high": interval.high,
-                "level": interval.level,
-                "likely_low": likely_low,
-                "likely_high": likely_high,
-                "construction": interval.construction,
-                "n": interval.n,
-            }
-        )
+        return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
 
     def _interval(self, cell: Cell, steps: list[MeasuredStep]) -> Interval:
         """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""

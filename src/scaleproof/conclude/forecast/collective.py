@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from scaleproof.ground.findings.forecast_report import NodePair
+
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 Level = Literal["node", "network"]
@@ -82,21 +84,6 @@ def rounds(n: int) -> list[list[tuple[int, int]]]:
 
 
 @dataclass(frozen=True)
-class PairRow:
-    """All-reduce between all devices of two nodes. `seconds`: median over launches of the launch's median.
-
-    Bus bandwidths in bytes per second: of that time, and of the launch in which the pair was fastest.
-    """
-
-    first: str
-    second: str
-    nbytes: int
-    seconds: float
-    bus_bytes_per_s: float
-    best_bus_bytes_per_s: float
-
-
-@dataclass(frozen=True)
 class PairVerdict:
     """What the pairs say. Bus bandwidths in bytes per second.
 
@@ -108,11 +95,11 @@ class PairVerdict:
     median: float
     bound: float | None
     slow_nodes: tuple[str, ...] = ()
-    slow_links: tuple[PairRow, ...] = ()
-    unexplained: tuple[PairRow, ...] = ()
+    slow_links: tuple[NodePair, ...] = ()
+    unexplained: tuple[NodePair, ...] = ()
 
 
-def judge(rows: Sequence[PairRow]) -> PairVerdict:
+def judge(rows: Sequence[NodePair]) -> PairVerdict:
     """Which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
 
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the
@@ -143,7 +130,7 @@ def judge(rows: Sequence[PairRow]) -> PairVerdict:
     )
 
 
-def _slow_pairs_of(node: str, slow: Iterable[PairRow]) -> int:
+def _slow_pairs_of(node: str, slow: Iterable[NodePair]) -> int:
     """How many of the pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in slow)
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean, linear_regression
 from typing import Any, Literal
 
 from scaleproof.conclude.forecast.law import Unsupported
@@ -172,12 +173,10 @@ def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
         usable = beyond_one
     rests = [peak.nbytes - known_bytes(held, peak.devices, peak.micro_batch) for peak in usable]
     sizes = [peak.micro_batch for peak in usable]
-    mean_size = sum(sizes) / len(sizes)
-    mean_rest = sum(rests) / len(rests)
-    squares = sum((size - mean_size) ** 2 for size in sizes)
-    products = sum((size - mean_size) * (rest - mean_rest) for size, rest in zip(sizes, rests, strict=True))
-    slope = products / squares if squares else 0.0
-    return MemoryModel(held, mean_rest - slope * mean_size, slope, tuple(usable))
+    if len(set(sizes)) == 1:
+        return MemoryModel(held, fmean(rests), 0.0, tuple(usable))
+    slope, base = linear_regression(sizes, rests)
+    return MemoryModel(held, base, slope, tuple(usable))
 
 
 Verdict = Literal["fits", "undecided", "does not fit"]

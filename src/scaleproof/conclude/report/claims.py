@@ -65,7 +65,6 @@ def _claim(
     `figure`: its estimate; `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a
     ratio supports.
     """
-    inputs = [subject, baseline] if baseline else [subject]
     if word is None and baseline and figure:
         word = word_of(figure)
     return Claim(
@@ -76,7 +75,7 @@ def _claim(
         estimate=figure,
         word=word,
         method=method,
-        inputs=inputs,
+        inputs=[subject, baseline] if baseline else [subject],
     )
 
 
@@ -139,16 +138,8 @@ def _of_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
     name, n = comparison.name, estimate.n
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
-    yield Claim(
-        id=f"pairs/{name}",
-        kind="pairs",
-        subject=comparison.b,
-        baseline=comparison.a,
-        estimate=ratio,
-        word=word,
-        method="paired",
-        inputs=[name],
-    )
+    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired")
+    yield claim.model_copy(update={"id": f"pairs/{name}", "inputs": [name]})
     yield _claim("noise", name, Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios)))
     low, high = estimate.detectable
     yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))

@@ -6,7 +6,17 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import BESIDE, MOST_ROWS, bar, colour, empty, thousands, tip, write_chart
+from scaleproof.conclude.report.charts.style import (
+    BESIDE,
+    MOST_ROWS,
+    bar,
+    colour,
+    empty,
+    label_rows,
+    thousands,
+    tip,
+    write_chart,
+)
 from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
 from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.scaling_report import ScalingSeries
@@ -33,14 +43,12 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
         if row.measured_s is not None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
-    axes.set_yticks(range(len(cells)), [row.cell for row, _ in cells])
-    axes.set_ylim(len(cells) - 0.4, -0.6)
+    label_rows(axes, [row.cell for row, _ in cells])
     ends: list[float] = []
     for row, interval in cells:
         ends += [1e3 * (seconds or interval.value) for seconds in (interval.low, interval.high, row.measured_s)]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
-    axes.grid(axis="y", visible=False)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
     axes.set_title("Forecasts, and what came of them")
     thousands(axes.xaxis)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import COLOURS, LABEL_WIDTH, MOST_ROWS, empty, tip, write_chart
+from scaleproof.conclude.report.charts.style import COLOURS, LABEL_WIDTH, MOST_ROWS, empty, label_rows, tip, write_chart
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
@@ -20,9 +20,7 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
     for i, (name, estimate) in enumerate(drawn):
         _ratios(axes, i, name, estimate, keyed=i == 0)
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    axes.set_yticks(range(len(drawn)), [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn])
-    axes.set_ylim(len(drawn) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+    label_rows(axes, [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn], above=0.5)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
     axes.set_title("A against B, in pairs")
 
@@ -70,9 +68,7 @@ def _rows(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
         tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    axes.set_yticks(range(len(ratios)), [textwrap.shorten(cell, LABEL_WIDTH, placeholder="...") for cell, *_ in ratios])
-    axes.set_ylim(len(ratios) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+    label_rows(axes, [textwrap.shorten(cell, LABEL_WIDTH, placeholder="...") for cell, *_ in ratios], above=0.5)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")
     more = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
     axes.set_title(f"B over A with 95 % intervals{' for all at once' if len(ratios) > 1 else ''}{more}")

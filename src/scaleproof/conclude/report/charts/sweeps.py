@@ -74,4 +74,4 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
         axes.set_ylim(bottom=0)
         thousands(axes.yaxis)
     time.set_title("Step time")
-    rate.set_title(f"Throughput ({count(measured)})")
+    rate.set_title(f"Throughput ({count(measured['n'])})")

@@ -141,9 +141,8 @@ def plan(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.forecast.ledger import now_utc
     from scaleproof.conclude.forecast.plan import make_plan
-    from scaleproof.conclude.forecast.planner import Price
+    from scaleproof.conclude.forecast.planner import PLANS, Price, record_plan, spent
     from scaleproof.conclude.forecast.requirements import run_times
-    from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work
 
@@ -186,7 +185,7 @@ def frontier(args: argparse.Namespace) -> None:
 
     A cell that cannot run here gets the smallest one: its run then ends as a row that says why.
     """
-    from scaleproof.conclude.forecast.frontier_runs import NoTrial, limit_of, micro_batches
+    from scaleproof.conclude.forecast.frontier import NoTrial, limit_of, micro_batches
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine.gpus import cuda_devices
@@ -212,7 +211,7 @@ def _find_frontier(
     """
     from dataclasses import asdict
 
-    from scaleproof.conclude.forecast.frontier_runs import find_frontier, micro_batches
+    from scaleproof.conclude.forecast.frontier import find_frontier, micro_batches
     from scaleproof.conclude.forecast.text import frontier_text
     from scaleproof.ground.files import write_json
 

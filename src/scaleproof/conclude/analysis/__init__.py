@@ -5,12 +5,12 @@ __all__ = [
     "campaign_findings",
     "compare_runs",
     "design",
-    "error_budget",
     "loss_curves",
     "ranking",
     "run_tables",
     "scaling",
     "simultaneous",
+    "stopping",
     "traces",
     "waterfall",
 ]

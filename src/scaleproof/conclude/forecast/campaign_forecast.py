@@ -17,22 +17,20 @@ from scaleproof.conclude.forecast.law import (
     MeasuredStep,
     Unsupported,
     check_support,
+    check_usable,
     doublings,
     expected_rate,
+    group_of,
     half_widths,
     held_out,
-    sizes_for,
-    stretch,
-)
-from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
-from scaleproof.conclude.forecast.settings import (
-    check_usable,
-    group_of,
     measured_of,
     series_key,
+    sizes_for,
     step_seconds,
+    stretch,
     target_of,
 )
+from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
 from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign

@@ -17,7 +17,7 @@ from scaleproof.conclude.forecast.campaign_forecast import (
     spread_of_runs,
 )
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
-from scaleproof.conclude.forecast.law import Unsupported
+from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_of, series_key
 from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, held_of, tracked_memory, verdict
 from scaleproof.conclude.forecast.planner import (
     Candidate,
@@ -29,7 +29,6 @@ from scaleproof.conclude.forecast.planner import (
     next_measurement,
 )
 from scaleproof.conclude.forecast.requirements import RunTimes
-from scaleproof.conclude.forecast.settings import group_of, measured_of, series_key
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, outcomes
 from scaleproof.conclude.forecast.findings import CHECKS, findings_of
+from scaleproof.conclude.forecast.law import series_key
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
-from scaleproof.conclude.forecast.settings import series_key
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.forecast_report import (

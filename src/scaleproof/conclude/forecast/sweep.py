@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
+from scaleproof.conclude.forecast.law import group_of
 from scaleproof.conclude.forecast.memory import held_of
-from scaleproof.conclude.forecast.settings import group_of
 from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell

@@ -1,8 +1,4 @@
-"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs.
-
-A command is a run of anybody's program, of which only what its log prints is known. A pair are two runs side by side,
-of A and B or of A twice (`null`).
-"""
+"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Speed-up, efficiency and ranking: scaling_report.json.
-
-A cell is one configuration of a campaign, measured in several repeats; a series, its cells that differ in nothing but
-their devices, of which the smallest is the baseline; a family, comparisons whose intervals hold together.
-"""
+"""Speed-up, efficiency and ranking: scaling_report.json."""
 
 import re
 import statistics

@@ -1,7 +1,4 @@
-"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json.
-
-A cell is one configuration; its profile, what a profiler saw of a few of its steps, on some of its ranks.
-"""
+"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json."""
 
 from pathlib import Path
 from statistics import geometric_mean

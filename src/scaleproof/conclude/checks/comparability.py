@@ -1,7 +1,4 @@
-"""May these runs be compared: did they train and learn alike, with the same code, versions and hardware, often enough?
-
-The census of a run is what each rank, in a process of its own, did and was set to.
-"""
+"""May these runs be compared: did they train and learn alike, with one code, versions and hardware, often enough?"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -12,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from scaleproof.conclude.checks.replayed import MEANINGLESS, SMALL_LOSS, amplification, comparable, reference_for
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs, of_timed
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs, of_timed
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import fixed, integer, number, scientific, significant
 from scaleproof.ground.records.metrics import Measured, Printed
@@ -35,22 +32,16 @@ GPU_SETTINGS = ("driver", "power_cap", "clock_sm_application", "ecc", "mig")  # 
 CHANGES_NO_SAMPLE = {"micro_batch", "accumulation", "validation_samples"}
 
 
-@of_runs.check(
-    Code(
-        "losses-differ",
-        "invalid",
-        what="Runs that must do the same work have different losses, so they did not do it.",
-        detected="The loss of every step of runs with one workload, global batch and seed, within the tolerance of "
-        "their precision; more where replays show that training amplifies rounding.",
-        seen="Ranks that do not exchange gradients; a sampler that differs.",
-        repair="The same samples must make the same step. Do not compare the times of these runs.",
-    )
-)
+@of_runs.finds("losses-differ", "invalid")
 def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each run whose losses differ from those of the reference run that made the same steps.
+    """Runs that must do the same work have different losses, so they did not do it.
 
-    Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
+    Detected: The loss of every step of runs with one workload, global batch and seed, within the tolerance of their
+    precision; more where replays show that training amplifies rounding.
+    Seen: Ranks that do not exchange gradients; a sampler that differs.
+    Repair: The same samples must make the same step. Do not compare the times of these runs.
     """
+    # Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
     for reference, *others in same_training(runs):
         expected = reference.losses[:COMPARED_STEPS]
         scale = np.maximum(np.abs(expected), SMALL_LOSS)

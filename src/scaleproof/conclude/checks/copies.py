@@ -175,19 +175,15 @@ def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
     return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
 
 
-@of_runs.check(
-    Code(
-        "cells-alike",
-        "suspect",
-        what="Two cells have different names and one configuration: what differs between their figures is noise, and "
-        "the key that their names differ in was not tried.",
-        detected="Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.",
-        seen="Options that a launcher drops on the way to the program.",
-        repair="Find out where the key is lost; run the cells again.",
-    ),
-)
+@of_runs.finds("cells-alike", "suspect")
 def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag cells that have one configuration."""
+    """Two cells have different names and one configuration: what differs between their figures is noise, and the key
+    that their names differ in was not tried.
+
+    Detected: Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.
+    Seen: Options that a launcher drops on the way to the program.
+    Repair: Find out where the key is lost; run the cells again.
+    """
     by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
     for run in runs:
         if not any(word in run.metrics.cell for word in SEARCHED):

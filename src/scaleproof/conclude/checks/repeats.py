@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.ground.findings.registry import Code, Flag, of_timed
+from scaleproof.ground.findings.registry import Flag, of_timed
 from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
 from scaleproof.ground.records.run import TimedRun
 
@@ -53,23 +53,18 @@ def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     return deviations
 
 
-@of_timed.check(
-    Code(
-        "drift-over-repeats",
-        "suspect",
-        what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
-        "Ratios paired by repeat cancel it, rates and their intervals do not.",
-        detected=f"A line through all rates relative to their cell's mean, by repeat: {percent(DRIFT)} or more from "
-        f"first to last, which chance gives in 6 of 100,000 campaigns without one.",
-        seen="Laptops that warm up; nodes whose neighbours start work.",
-        repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
-    )
-)
+@of_timed.finds("drift-over-repeats", "suspect", drift=percent(DRIFT))
 def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag a campaign whose rates, relative to their cell's mean, rise or fall from repeat to repeat.
+    """Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile.
 
-    A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
+    Ratios paired by repeat cancel it, rates and their intervals do not.
+
+    Detected: A line through all rates relative to their cell's mean, by repeat: {drift} or more from first to last,
+    which chance gives in 6 of 100,000 campaigns without one.
+    Seen: Laptops that warm up; nodes whose neighbours start work.
+    Repair: Compare cells by ratios, or run the campaign again when the machine has settled.
     """
+    # A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
     deviations = _deviations(runs)
     # The points of the line: numbers of repeats, and the deviations of their cells' rates.
     repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)

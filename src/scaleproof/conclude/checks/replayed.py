@@ -261,24 +261,17 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 return
 
 
-@of_run.check(
-    Code(
-        "tokens-differ-from-reference",
-        "invalid",
-        what="Other tokens entered the model than the configuration's samples have: text was cut, repeated or "
-        "left out.",
-        detected="A checksum of all tokens that entered the model on all ranks, in the steps of the window, in a "
-        "probed step before and one after it, and in the validation, against the token file read by other code.",
-        seen="Micro-batches that are read but not trained on; validation on the training text.",
-        repair="Look at what is between the reader and the model; run the cell again.",
-    )
-)
+@of_run.finds("tokens-differ-from-reference", "invalid")
 def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose model was given other tokens than the token file has: probed steps, window and validation.
+    """Other tokens entered the model than the configuration's samples have: text was cut, repeated or left out.
 
-    Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
-    all of its steps in their order.
+    Detected: A checksum of all tokens that entered the model on all ranks, in the steps of the window, in a probed step
+    before and one after it, and in the validation, against the token file read by other code.
+    Seen: Micro-batches that are read but not trained on; validation on the training text.
+    Repair: Look at what is between the reader and the model; run the cell again.
     """
+    # Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
+    # all of its steps in their order.
     reference = reference_for(run)
     if reference is None:
         return

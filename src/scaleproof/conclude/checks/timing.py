@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import fixed, integer, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -116,21 +116,15 @@ def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")
 
 
-@of_runs.check(
-    Code(
-        "device-throttled",
-        "suspect",
-        what="A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
-        detected="NVML's reasons over the samples of the window, 5 %; power caps alone are one `note` of a campaign.",
-        seen="Dense nodes.",
-        repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
-    )
-)
+@of_runs.finds("device-throttled", "suspect")
 def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each GPU that heat or its power supply slowed down for more than a moment, and once all power caps.
+    """A GPU slowed itself down because of heat or power, and the figures are those of a slower device.
 
-    At work every GPU of a data centre is at its cap: that is no news of a run.
+    Detected: NVML's reasons over the samples of the window, 5 %; power caps alone are one `note` of a campaign.
+    Seen: Dense nodes.
+    Repair: Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.
     """
+    # At work every GPU of a data centre is at its cap: that is no news of a run.
     capped: dict[str, MeasuredRun] = {}
     for run in runs:
         for rank in run.metrics.ranks:

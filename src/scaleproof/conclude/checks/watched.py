@@ -80,23 +80,17 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             return
 
 
-@of_watched.check(
-    Code(
-        "ranks-train-apart",
-        "invalid",
-        what="The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, "
-        "and each rank trained a model of its own.",
-        detected="A checksum over the bits of all weights on every rank after the last step; not of sharded weights.",
-        seen="Models that were called inside of their wrapper; a no_sync that is never left.",
-        repair="Call the wrapped model; see what wraps it.",
-    )
-)
+@of_watched.finds("ranks-train-apart", "invalid")
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run whose ranks have different weights after the last step.
+    """The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, and each
+    rank trained a model of its own.
 
-    Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the same
-    batches (tensor parallel), or have other numbers of parameters (pipelines).
+    Detected: A checksum over the bits of all weights on every rank after the last step; not of sharded weights.
+    Seen: Models that were called inside of their wrapper; a no_sync that is never left.
+    Repair: Call the wrapped model; see what wraps it.
     """
+    # Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the
+    # same batches (tensor parallel), or have other numbers of parameters (pipelines).
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
     are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _same_batches(run) is None
     if len(checksums) > 1 and are_replicas:

@@ -1,7 +1,4 @@
-"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other.
-
-A series is the cells (configurations) that differ in size alone; the ledger, the scores of all forecasts so far.
-"""
+"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
 
 import contextlib
 import hashlib

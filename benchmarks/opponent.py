@@ -1,9 +1,9 @@
 """An opponent: random edits of the package by a grammar, each run on real ranks or stages, then audited and verified.
 
 Prints each edit as a line, with what names it, and the hack rate: of the edits that change a published figure by more
-than 1 % (of a time: and by more than two sound runs differ), the share that no finding above a note and no difference
-of `verify` names, with its 95 % interval (Wilson). An edit after which nothing is published is not counted. Whatever
-passes with a short window is tried again with a long one.
+than 1 % (of a time: and by more than sound runs differ, in each of three tries), the share that no finding above a
+note and no difference of `verify` names, with its 95 % interval (Wilson). An edit after which nothing is published is
+not counted. Whatever passes with a short window is tried again with a long one.
 """
 
 import argparse
@@ -33,6 +33,7 @@ CHANGED = 0.01
 PAIRS = 0.25  # of the edits come with a second one
 SHORT, LONG = {"steps": 12, "warmup_steps": 3}, {"steps": 40, "warmup_steps": 3}
 CONTROLS = 2
+TRIES = 3  # with a long window
 CELLS = {"ddp": planted.TWO, "fsdp": planted.FSDP, "ga": planted.ACCUMULATING, "bf16": planted.BF16, "one": planted.ONE}
 RUNNING = ["measure/trainer", "measure/strategy", "measure/model"]
 CORPUS = ["measure/corpus"]
@@ -280,8 +281,12 @@ def attack(kind: str, args: argparse.Namespace, root: Path) -> Counter[str]:
         edits = [drawn(chance, ran(name), kind == "ranks") for _ in range(1 + (chance.random() < PAIRS))]
         try:
             named, changed = trial(edits, name, SHORT)
-            if changed and not named and kind != "stages" and all(TIMES.search(figure) for figure in changed):
-                named, changed = trial(edits, name, LONG)
+            for _ in range(TRIES if kind != "stages" else 0):  # what is of the machine is not there each time
+                if named or not changed or not all(TIMES.search(figure) for figure in changed):
+                    break
+                names = {figure.split()[0] for figure in changed}
+                named, again = trial(edits, name, LONG)
+                changed = [figure for figure in again if figure.split()[0] in names]
             verdict = "harmless" if not changed else "named" if named else "PASSED"
         except (RuntimeError, ValueError) as error:
             verdict, changed = "failed", []

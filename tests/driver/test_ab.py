@@ -1,11 +1,14 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
 import json
+import sys
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
@@ -216,7 +219,16 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
         for text in report.get("doubts", [])
     ]
     findings = Findings(campaign="ab", checks=[], findings=evidence + work + doubts)
-    return ab_verdict(made, findings, report.get("failures", {}), 0.02, report.get("accept_differences", False))
+    failures, accept_differences = report.get("failures", {}), report.get("accept_differences", False)
+    return ab_verdict(made, findings, failures, 0.02, accept_differences, report.get("confidence", 0.95))
+
+
+def test_the_command_has_the_defaults_of_its_request(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ab, "compare", lambda request, *_: asked.append(request) or (Path("x.yaml"), verdict("yes")))
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--", sys.executable, "a.py", "--", sys.executable, "b.py"])
+    main()
+    assert asked == [AbRequest([sys.executable, "a.py"], [sys.executable, "b.py"])]
 
 
 def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
@@ -230,6 +242,7 @@ def test_programs_that_were_seen_to_do_other_work_are_not_compared_unasked():
     ("made", "word", "sentence"),
     [
         (verdict("yes"), "faster", "B is 1.08x faster (tokens/s, 95 % CI 1.050-1.110, n=6, evidence: printed)"),
+        (verdict("yes", confidence=0.99875), "faster", "B is 1.08x faster (tokens/s, 99.875 % CI 1.050-1.110, n=6"),
         (verdict("no", (0.9, 0.8, 0.95)), "slower", "B is slower: A has 1.11x its rate"),
         (verdict("near", (1.0, 0.99, 1.01)), "same", "B is as fast as A, within 2 %"),
         (verdict("undecided", (1.0, 0.9, 1.1)), "undecided", "cannot tell yet: B runs at 1.00x"),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from faults.planted import BF16, ONE, ZERO2, fault, in_update, model, optimizer, rate, replaced
+from faults.planted import BF16, ONE, TWO, ZERO2, fault, in_update, model, optimizer, rate, replaced
 from faults.planted_settings import configured
 
 BF16_FSDP = {"execution": {"precision": "bf16", "geometry": "1x2", "strategy": "fsdp"}}
@@ -53,6 +53,15 @@ def zero(**settings: Any) -> Callable[[], None]:
 
 
 fault("buckets of ddp ignored", SMALL_BUCKETS, OTHER_SETTINGS)(wrapped_otherwise(lambda n: {"bucket_cap_mb": None}))
+fault("ddp looks for unused parameters", TWO, OTHER_SETTINGS, fast=True)(
+    wrapped_otherwise(lambda n: {"find_unused_parameters": True})
+)
+fault("ddp copies gradients into its buckets", TWO, OTHER_SETTINGS)(
+    wrapped_otherwise(lambda n: {"gradient_as_bucket_view": False})
+)
+fault("zero2 prints the times of its steps", ZERO2, OTHER_SETTINGS, fast=True)(
+    configured(lambda config: config.update(wall_clock_breakdown=True))
+)
 fault("buckets of zero2 ignored", ZERO2_SMALL_BUCKETS, OTHER_SETTINGS)(
     zero(reduce_bucket_size=500_000_000, allgather_bucket_size=500_000_000)
 )

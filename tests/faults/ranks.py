@@ -21,11 +21,11 @@ LIMIT_S = 400
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "context": 64}
 
 
-def cell(execution: dict | None = None, work: dict | None = None) -> Cell:
-    """A tiny cell."""
+def cell(execution: dict | None = None, work: dict | None = None, model: dict | None = None) -> Cell:
+    """A tiny cell; `model`: what of its shape is otherwise."""
     data = {
         "title": "planted faults",
-        "workload": {"model": SHAPE, "seq_len": 32, "tokenizer": "bpe-512"},
+        "workload": {"model": SHAPE | (model or {}), "seq_len": 32, "tokenizer": "bpe-512"},
         "work": {"global_batch": 8, "steps": 24, "warmup_steps": 4, "validation_samples": 16} | (work or {}),
         "execution": {"device": "cpu"} | (execution or {}),
     }

@@ -69,12 +69,18 @@ def test_a_sound_run_is_not_accused(results, tokens, kind):
     assert accused(results, tokens, f"sound {kind}", planted.SOUND[kind]) == {}
 
 
-@pytest.mark.parametrize("kind", ["ddp 1x2", "short warm-up", "fsdp", "zero1", "zero3", "bf16", "steep"])
+WITNESSED = ("ddp 1x2", "short warm-up", "fsdp", "zero1", "zero3", "zero3, short warm-up", "bf16", "steep")
+
+
+@pytest.mark.parametrize("kind", WITNESSED)
 def test_a_sound_run_with_a_witness_is_not_accused(results, tokens, kind):
     assert accused(results, tokens, f"witnessed {kind}", planted.SOUND[kind], large=True) == {}
 
 
 @pytest.mark.parametrize("fault", FAST, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_named(results, tokens, fault):
-    codes, _ = named(results, tokens, fault.name, fault.keys, fault.patch, fault.large)
+    for attempt in range(ATTEMPTS):
+        codes, allowed = named(results, tokens, f"{fault.name} {attempt}", fault.keys, fault.patch, fault.large)
+        if set(codes) & set(fault.codes) or allowed == BY_DESIGN:  # other programs may hide a fault of time
+            break
     assert set(codes) & set(fault.codes), codes

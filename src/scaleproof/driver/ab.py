@@ -16,7 +16,9 @@ from scaleproof.conclude.analysis.stopping import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.errors import UserError, damaged, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -228,7 +230,9 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     runs = [read_run(place).metrics for place in loaded.runs(results) if (place / METRICS).is_file()]
     failures = {run.cell: f"{run.failure.failure_class}: {run.failure.reason}" for run in runs if run.failure}
     report, findings = read_scaling_report(folder / "scaling_report.json"), read_findings(folder / "findings.json")
-    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences)
+    repeats = loaded.campaign.repeats
+    level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
+    verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
     if counted := next((r.unit for r in runs if isinstance(r, Printed) and _is_only_counted(r)), None):
         verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
     printed = [run for run in runs if isinstance(run, Printed)]

@@ -61,7 +61,7 @@ def show(loaded: LoadedCampaign) -> str:
     tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
-        f"{tokens_text} timed tokens; {_limits(campaign, runs + in_pairs)}"
+        f"{tokens_text} timed tokens; {_limits(campaign, runs, in_pairs)}"
         f"{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
         f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
         f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
@@ -88,10 +88,12 @@ def _show_commands(loaded: LoadedCampaign) -> str:
     )
 
 
-def _limits(campaign: Campaign, runs: int) -> str:
-    """What so many `runs` take at most, by the time limit of each."""
+def _limits(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
+    """What so many `runs`, and those of A/B pairs, take at most by the time limit of each."""
     minutes = campaign.resources.time_limit
-    return f"time limit {_amount(minutes, 'minute')} per run, so at most {_amount(runs * minutes / 60, 'hour')} in all"
+    hours = _amount((runs + in_pairs) * minutes / 60, "hour")
+    with_pairs = f" with the {in_pairs} of A/B pairs" if in_pairs else " in all"
+    return f"time limit {_amount(minutes, 'minute')} per run, so at most {hours}{with_pairs}"
 
 
 def _amount(number: float, noun: str) -> str:

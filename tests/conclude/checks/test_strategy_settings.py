@@ -50,6 +50,10 @@ def prefetch(blocks):
     )
 
 
+def ddp(**options):
+    return lambda data: data.update(engine_config={"ddp": options})
+
+
 def _of_fsdp(data):
     size = 4 * data["model"]["parameters"]
     return {
@@ -108,6 +112,14 @@ SETTINGS = {
     "torch's own order, which is one ahead": ({"strategy": "fsdp"}, prefetch(1), {}),
     "torch's own order": ({"strategy": "fsdp"}, prefetch(0), {}),
     "prefetch ignored": ({"strategy": "fsdp", "fsdp_prefetch": 2}, prefetch(0), {"settings-differ": "invalid"}),
+    "ddp's options": ({}, ddp(find_unused_parameters=False, gradient_as_bucket_view=True), {}),
+    "a walk for unused parameters": ({}, ddp(find_unused_parameters=True), {"settings-differ": "invalid"}),
+    "gradients copied": ({}, ddp(gradient_as_bucket_view=False), {"settings-differ": "invalid"}),
+    "an engine that times its steps": (
+        {"strategy": "zero2"},
+        lambda data: (engine()(data), data["engine_config"].update(wall_clock_breakdown=True)),
+        {"settings-differ": "invalid"},
+    ),
     "small buckets": ({"bucket_elements": 100_000}, buckets(5), {}),
     "small buckets ignored": ({"bucket_elements": 100_000}, buckets(1), {"settings-differ": "invalid"}),
     "small buckets though auto": ({}, buckets(9), {"settings-differ": "invalid"}),

@@ -117,7 +117,10 @@ def test_the_engines_configuration_is_that_of_the_cell(worlds):
     assert config["gradient_clipping"] == 1.0
     assert not config["wall_clock_breakdown"]
     assert config["timers"]["throughput"] == {"enabled": False, "synchronized": False}
-    assert of(worlds, 2, "ddp").metrics.engine_config is None
+    assert of(worlds, 2, "ddp").metrics.engine_config == {
+        "ddp": {"find_unused_parameters": False, "gradient_as_bucket_view": True, "broadcast_buffers": False}
+    }
+    assert of(worlds, 1, "single").metrics.engine_config is None
     assert (
         of(worlds, 2, "zero2-offload").metrics.engine_config["zero_optimization"]["offload_optimizer"]["device"]
         == "cpu"

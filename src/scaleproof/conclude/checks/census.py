@@ -263,7 +263,7 @@ SETTINGS_DIFFER = Code(
     detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
     "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
     "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
-    "offload, prefetch, backend.",
+    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed.",
     seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
     repair="Find out who overrides the setting; run the cell again.",
 )

@@ -178,7 +178,7 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     wall = run.metrics.window.wall_time_s
     if lost > PERIODIC_SHARE * wall:
         yield Flag(
-            f"every {period}th step is slower ({int(slow.sum())} of {len(times)}): {seconds(lost)} of "
+            f"one step in {period} is slower ({int(slow.sum())} of {len(times)}): {seconds(lost)} of "
             f"{seconds(wall)} lost"
         )
 

@@ -15,12 +15,21 @@ DDP_BUCKET = 25 * 2**20 // 4  # elements of fp32: torch's default
 SMALL_BUCKETS = 3  # beside the full ones: torch's first is smaller, and so is the last
 BACKENDS = {"cpu": "gloo"}  # of the devices' names; every other is a GPU
 OF_GPUS = "nccl"
+# What nobody configures, since it slows every step: DDP walks the graph, or copies all gradients; DeepSpeed waits for
+# the device to print times.
+DDP_USUAL = {"find_unused_parameters": False, "gradient_as_bucket_view": True, "broadcast_buffers": False}
 
 
 @of_run.check(SETTINGS_DIFFER)
 def the_wrapper_has_the_settings(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose strategy's wrapper reports other settings than its cell has, or acted otherwise when probed."""
-    problems = [*_deepspeed_problems(run), *_fsdp_problems(run), *_bucket_problems(run), *_backend_problems(run)]
+    problems = [
+        *_deepspeed_problems(run),
+        *_ddp_problems(run),
+        *_fsdp_problems(run),
+        *_bucket_problems(run),
+        *_backend_problems(run),
+    ]
     if problems:
         yield Flag("; ".join(problems))
 
@@ -31,6 +40,8 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     strategy = execution["strategy"]
     if not strategy.startswith("zero"):
         return
+    if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
+        yield "the engine times its steps (wall_clock_breakdown)"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     offloaded = _offloaded(zero)
     expected = {"offload_optimizer"} if strategy.endswith("-offload") else set()
@@ -67,6 +78,14 @@ def _offloaded(zero: dict[str, Any]) -> set[str]:
     """Return the keys of what ZeRO's settings `zero` keep on the host: optimizer state, parameters or none."""
     names = ("offload_optimizer", "offload_param")
     return {name for name in names if (zero.get(name) or {}).get("device", "none") not in (None, "none")}
+
+
+def _ddp_problems(run: MeasuredRun) -> Iterator[str]:
+    """Yield in words which options of DDP are not those of every run. Older runs do not record them."""
+    options = (run.metrics.engine_config or {}).get("ddp", {})
+    for name, value in DDP_USUAL.items():
+        if options.get(name, value) != value:
+            yield f"DDP has {name} {options[name]}; it is {value} in every run"
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:

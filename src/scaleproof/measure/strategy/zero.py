@@ -61,7 +61,8 @@ class Zero(Strategy):
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
         if overlap is not None:
             effective["overlap_comm"] = bool(overlap)
-        return self.config | {"zero_optimization": effective}
+        timers = {"wall_clock_breakdown": self.engine.wall_clock_breakdown()}  # as a variable may have put them on
+        return self.config | timers | {"zero_optimization": effective}
 
 
 def make_config(cell: Cell, parameters: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.ratios import runs_text
 from scaleproof.conclude.report.sentences.verdict import percent
-from scaleproof.ground.confidence import of_interval, ratio
+from scaleproof.ground.confidence import CONFIDENCE, of_interval, ratio
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.number_format import interval_text, number
 from scaleproof.ground.records.comparison_report import AbComparison
@@ -52,11 +52,13 @@ def ab_verdict(
     failures: Mapping[str, str],
     difference: float,
     accept_differences: bool = False,
+    confidence: float = CONFIDENCE,
 ) -> AbVerdict:
     """Return the verdict of a campaign whose question is whether B is faster than A.
 
     `failures`: cell -> why a run of it has no numbers. `difference`: the smallest that matters, as a part (0.02).
-    `accept_differences`: whether watched programs that do other work are compared all the same.
+    `accept_differences`: whether watched programs that do other work are compared all the same. `confidence`: of the
+    interval over all looks, which is higher in a series.
     """
     question = report.question
     assert question is not None  # of every such campaign
@@ -78,7 +80,7 @@ def ab_verdict(
             cells_of.setdefault(reason, []).append(cell)
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
-    verdict = _on_ratio(report, question, difference)
+    verdict = _on_ratio(report, question, difference, confidence)
     doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN][:1]
     return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
 
@@ -100,12 +102,13 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
     return math.ceil(verdict.n * (half / max(apart, math.log1p(difference) - apart)) ** 2)
 
 
-def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float) -> AbVerdict:
-    """Return the verdict where both commands have rates. `difference`: as of `ab_verdict`."""
+def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
+    """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
     stated = ratio.inverse if question.status == "no" else ratio  # what is decided, by a ratio above 1
-    bounds = "no interval" if stated.low is None else f"95 % CI {number(stated.low, 4)}-{number(stated.high, 4)}"
+    interval = f"{100 * confidence:.6g} % CI {number(stated.low, 4)}-{number(stated.high, 4)}"
+    bounds = "no interval" if stated.low is None else interval
     basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"
     word: Word = "undecided"
     text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"

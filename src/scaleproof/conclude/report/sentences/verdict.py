@@ -140,6 +140,8 @@ def devices(n: int) -> str:
     return f"{n} device{'s' if n > 1 else ''}"
 
 
+# One-sided: that it is the fastest is another, two-sided question.
+NO_SLOWER = "no slower than any other, though not yet to be faster"
 MOST_LISTED = 5  # cells that are named; of more, their number
 
 
@@ -173,7 +175,7 @@ def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tup
     else:
         loss = claim.estimate.value if claim.estimate else 0.0
         within = f"within {percent(advice.margin)} of the fastest: at most {_worst(claim)} slower"
-        text = f"{claim.subject}{_simplest(group)} shown to be {within if loss else 'no slower than any other'}"
+        text = f"{claim.subject}{_simplest(group)} shown to be {within if loss else NO_SLOWER}"
         basis = _simplest_first(group)
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"

@@ -141,8 +141,9 @@ def plan(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.forecast.ledger import now_utc
     from scaleproof.conclude.forecast.plan import make_plan
-    from scaleproof.conclude.forecast.planner import PLANS, Price, record_plan, spent
+    from scaleproof.conclude.forecast.planner import Price
     from scaleproof.conclude.forecast.requirements import run_times
+    from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work
 

@@ -14,8 +14,9 @@ from scaleproof.conclude.forecast.law import FROM_ONE, TABLES, series_key
 from scaleproof.conclude.forecast.ledger import MODEL_VERSION, Score, scored, write_forecasts
 from scaleproof.conclude.forecast.memory import Tracked, held_of
 from scaleproof.conclude.forecast.plan import make_plan
-from scaleproof.conclude.forecast.planner import Price, record_plan, spent
+from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.report_data import report_of
+from scaleproof.conclude.forecast.spent import record_plan, spent
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
 from scaleproof.conclude.report.tables.forecast import forecast_human

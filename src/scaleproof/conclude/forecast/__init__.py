@@ -10,6 +10,7 @@ __all__ = [
     "planner",
     "report_data",
     "requirements",
+    "spent",
     "sweep",
     "sweep_file",
     "table_forecast",

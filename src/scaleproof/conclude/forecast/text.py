@@ -13,7 +13,8 @@ from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
-from scaleproof.conclude.forecast.planner import CellPlan, Spent
+from scaleproof.conclude.forecast.planner import CellPlan
+from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural

@@ -5,7 +5,16 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
+from scaleproof.conclude.report.charts.style import (
+    ALARM,
+    COLOURS,
+    LINES,
+    MARKERS,
+    MOST_LINES,
+    SMALL,
+    tip,
+    write_chart,
+)
 from scaleproof.ground.number_format import fixed, number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
@@ -20,34 +29,34 @@ def draw_history(
     `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `steps`: series -> sessions before which its
     rate changed.
     """
-    style.write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, steps))
+    write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, steps))
 
 
 def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps: Mapping[str, Sequence[int]]) -> None:
     """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
-    for nth, (cell, track) in enumerate(list(tracks.items())[: style.MOST_LINES]):
+    for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
         rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}
         first_session = min(rates)
         first_rate = rates[first_session]
         changes = {session: 100 * (rate / first_rate - 1) for session, rate in rates.items()}
-        shade = style.COLOURS[nth % len(style.COLOURS)]
-        line = style.LINES[nth // len(style.COLOURS) % len(style.LINES)]
+        shade = COLOURS[nth % len(COLOURS)]
+        line = LINES[nth // len(COLOURS) % len(LINES)]
         axes.plot(list(changes), list(changes.values()), ls=line, color=shade, lw=1.2)
         for session, change in changes.items():
             rate, low, high = track[session]
             if low is not None and high is not None:
                 bounds = [100 * (bound / first_rate - 1) for bound in (low, high)]
                 axes.plot([session, session], bounds, color=shade, lw=1, alpha=0.5)
-            marker = style.MARKERS[nth % len(style.MARKERS)]
+            marker = MARKERS[nth % len(MARKERS)]
             (mark,) = axes.plot([session], [change], marker, color=shade, ms=6, mec="white", mew=0.6)
             mark.set_label(cell if session == first_session else None)  # one entry of the legend
-            style.tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
+            tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
     for session in sorted({session for sessions in steps.values() for session in sessions}):
-        axes.axvline(session - 0.5, color=style.ALARM, lw=1.2, ls="--")
+        axes.axvline(session - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)
     crowded = len(labels) > 4
     axes.set_xticks(range(len(labels)), labels, rotation=60 if crowded else 0, ha="right" if crowded else "center")
-    axes.tick_params(axis="x", labelsize=style.SMALL)
+    axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_ylabel("change since the first (%)")
-    more = f", the first {style.MOST_LINES} of {len(tracks)} cells" if len(tracks) > style.MOST_LINES else ""
+    more = f", the first {MOST_LINES} of {len(tracks)} cells" if len(tracks) > MOST_LINES else ""
     axes.set_title(f"tokens/s over {len(labels)} results; dashed: a step{more}")

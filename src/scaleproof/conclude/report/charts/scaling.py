@@ -5,8 +5,21 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
 from scaleproof.conclude.report.charts.forecast import Band, bands_of, draw_bands
+from scaleproof.conclude.report.charts.style import (
+    DOT,
+    device_axis,
+    devices_of,
+    empty,
+    fastest_series,
+    headroom,
+    ideal,
+    line,
+    mark_clipped,
+    of_each_cell,
+    places,
+    series_styles,
+)
 from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
@@ -25,31 +38,31 @@ def throughput(
     Forecasts stand as bands beside them. `runs`, `cells`: runs.csv and cells.csv.
     """
     if not report.series:
-        style.empty(axes, "no measured runs")
+        empty(axes, "no measured runs")
         return
-    every, title = style.fastest_series(report.series, cells)
-    rates = style.of_each_cell(runs, "tokens_per_s")
+    every, title = fastest_series(report.series, cells)
+    rates = of_each_cell(runs, "tokens_per_s")
     drawn = []  # of each series: where its points stand, the points, its colour
-    for series, look, place in zip(every, style.series_styles(every), style.places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = [(point, point.tokens_per_sec_global) for point in series.points]
-        at = style.line(axes, place, look, series.name, points, "tokens/s")
+        at = line(axes, place, look, series.name, points, "tokens/s")
         drawn.append((at, points, look["color"]))
         for (point, _), x in zip(points, at, strict=True):
             values = rates.get(point.cell, [])
-            axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **style.DOT | {"ms": 4, "mew": 0.5})
+            axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
     bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     baselines = [series.points[0] for series in every]
     start = max(baselines, key=lambda point: point.tokens_per_sec_global.value / point.devices)
     best = start.tokens_per_sec_global.value / start.devices  # tokens/s of one device
-    devices = sorted({*style.devices_of(every), *(band.devices for band in bands)})
+    devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     larger = [number for number in devices if number >= start.devices]  # the line starts at what was measured
-    style.ideal(axes, larger, [best * number for number in larger])
+    ideal(axes, larger, [best * number for number in larger])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
-    style.device_axis(axes, devices)
-    style.headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
+    device_axis(axes, devices)
+    headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
     for at, points, shade in drawn:
-        style.mark_clipped(axes, at, points, shade)
+        mark_clipped(axes, at, points, shade)
 
 
 def speedup(
@@ -90,7 +103,7 @@ def _bands(
     `base`: the rate of a series that is 1 on the value axis, which is in `unit`.
     """
     drawn = []
-    for series, look, place in zip(every, style.series_styles(every), style.places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         bands = bands_of(series, forecasts)
         draw_bands(axes, place, look["color"], bands, unit, base(series))
         drawn += bands
@@ -113,20 +126,20 @@ def _against_baseline(
     """
     scaled = [series for series in report.series if series.kind]
     if not scaled:
-        style.empty(axes, "no series with more than one size")
+        empty(axes, "no series with more than one size")
         return
-    every, count = style.fastest_series(scaled, cells)
+    every, count = fastest_series(scaled, cells)
     base = Estimated(value=1.0, low=None, high=None, n=0)
     drawn = []  # of each series: where its points stand, the points, its colour
-    for series, look, place in zip(every, style.series_styles(every), style.places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
         points = [(point, figure(point) or base) for point in series.points if not point.incomparable]
-        at = style.line(axes, place, look, series.name, points)
+        at = line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
     bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
-    devices = sorted({*style.devices_of(every), *(band.devices for band in bands)})
-    style.ideal(axes, devices, [best(number) for number in devices])
+    devices = sorted({*devices_of(every), *(band.devices for band in bands)})
+    ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")
-    style.device_axis(axes, devices)
-    style.headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
+    device_axis(axes, devices)
+    headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
     for at, points, shade in drawn:
-        style.mark_clipped(axes, at, points, shade)
+        mark_clipped(axes, at, points, shade)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.audit import Audit
-from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.catalog import what_of
 from scaleproof.ground.findings.finding import Finding
 
 
@@ -22,17 +22,18 @@ class Location:
 def located(place: str, paths: Sequence[Path]) -> Location:
     """Return where `place` of a finding is, such as "results.md:7".
 
-    An audit names files by what stands below the path that it was given; `paths`: what these were. A place that is no
-    file below any of them, such as the name of a run, is taken to be in the first.
+    An audit names files by what stands below the path that it was given, after that path's own name where it was given
+    several; `paths`: what these were. A place that is no file below any of them, such as the name of a run, is taken to
+    be in the first.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
     name = name if line is not None else place
     for path in paths:
-        if path.is_file() and path.name == name:
-            return Location(path, line)
-        if path.is_dir() and (path / name).exists():
-            return Location(path / name, line)
+        for above in (path, *path.parents):
+            file = above / name
+            if file.exists() and file.is_relative_to(path):
+                return Location(file, line)
     return Location(paths[0], None)
 
 
@@ -44,9 +45,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def sarif(audit: Audit, paths: Sequence[Path], version: str) -> str:
     """Return the findings as a SARIF log. `paths`: what was audited; `version`: of this program."""
     codes = list(dict.fromkeys(finding.code for finding in audit.findings))
-    rules = [
-        {"id": code, "shortDescription": {"text": pages()[code].what if code in pages() else code}} for code in codes
-    ]
+    rules = [{"id": code, "shortDescription": {"text": what_of(code) or code}} for code in codes]
     driver = {"name": "scaleproof", "version": version, "rules": rules}
     results = [_result(finding, codes.index(finding.code), paths) for finding in audit.findings]
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}

@@ -133,10 +133,9 @@ def _count_figures(tables: list[ReportedTable]) -> FigureCount:
     """Count the figures of tables that are understood, and by heading the cells with digits that are not."""
     unknown: Counter[str] = Counter()
     for table in tables:
-        headings = set(table.not_understood)
         for row in table.rows:
-            with_digits = {name for name in headings if any(c.isdigit() for c in row.texts.get(name, ""))}
-            unknown.update(with_digits | row.not_understood.keys())
+            with_digits = [name for name in table.not_understood if any(c.isdigit() for c in row.texts.get(name, ""))]
+            unknown.update(dict.fromkeys([*with_digits, *row.not_understood], 1))  # in the order of the table
     return FigureCount(
         read=sum(len(row.figures) for table in tables for row in table.rows),
         not_understood=unknown.total(),

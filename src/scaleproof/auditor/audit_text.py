@@ -11,7 +11,7 @@ from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.catalog import anybodys, own_only, pages
+from scaleproof.ground.findings.catalog import anybodys, own_only, pages, what_of
 from scaleproof.ground.findings.finding import Finding, counted
 from scaleproof.ground.number_format import integer, significant
 
@@ -89,8 +89,8 @@ def _of_one_kind(severity: str, code: str, findings: list[Finding], width: int) 
             yield from _labelled("corrected", str(finding.corrected), 4, width)
     if len(findings) > EACH:
         yield f"    and {len(findings) - EACH:,} more like these"
-    if code in pages():
-        yield from _labelled("why", pages()[code].what, 2, width)
+    if what := what_of(code):
+        yield from _labelled("why", what, 2, width)
     yield from _labelled("do", findings[0].advice, 2, width)
 
 
@@ -99,7 +99,7 @@ def audit_markdown(audit: Audit) -> str:
     sentences = (f"**{verdict(audit)}**", "", reading_sentence(audit))
     lines = [f"## Audit of `{one_line(audit.source)}`", "", *sentences, ""]
     for (severity, code), findings in grouped(audit.findings).items():
-        why = one_line(pages()[code].what) if code in pages() else ""
+        why = one_line(what_of(code))
         lines += [f"### {severity}: `{code}`", "", why, ""]
         for finding in findings[:EACH]:
             corrected = f" **Corrected: {one_line(finding.corrected)}.**" if finding.corrected else ""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from scaleproof.auditor.audit import audit_gathered, audit_paths
-from scaleproof.auditor.checks.rows import PrintedInterval
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import StatedFigure
+from scaleproof.auditor.read.reported_tables import PrintedInterval
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
 

@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.rows import ABOUT
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
-from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
+from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.units import unit_of
 
 MOST_COLUMNS = 24

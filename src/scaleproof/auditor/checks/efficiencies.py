@@ -15,17 +15,7 @@ from scaleproof.auditor.checks.ratios import (
     one_figure,
     unequal_work,
 )
-from scaleproof.auditor.checks.rows import (
-    Ratio,
-    RowSeries,
-    describe,
-    figure,
-    interval,
-    place,
-    places,
-    printed,
-    series_of,
-)
+from scaleproof.auditor.checks.rows import Ratio, RowSeries, places, series_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
@@ -85,46 +75,46 @@ class _Efficiency:
     @property
     def follows(self) -> bool:
         """Whether it is the printed speed-up over the devices, else a measured ratio over them."""
-        stated = interval(self.stated) * self.devices
+        stated = self.stated.interval * self.devices
         if self.speedup is not None:
-            return stated.meets(interval(self.speedup))
+            return stated.meets(self.speedup.interval)
         return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
 
     @property
     def is_near(self) -> bool:
         """Whether it is of the size of what the measured figures give: otherwise it may be of something else."""
-        stated = interval(self.stated) * self.devices
+        stated = self.stated.interval * self.devices
         return any(ratio.gives(stated, NEAR) for ratio in self.measured)
 
     @property
     def by_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
-        speedup = interval(self.speedup) if self.speedup else ONE
-        return interval(self.stated).meets(speedup / (self.row.devices or 1))
+        speedup = self.speedup.interval if self.speedup else ONE
+        return self.stated.interval.meets(speedup / (self.row.devices or 1))
 
     @property
     def corrected(self) -> Correction | None:
         """The efficiency by the printed speed-up, else by the measured ratios where these agree."""
         if self.speedup is None:
             return one_figure(self.measured, f"against {base_of(self.series)}, / {self.devices:g}", self.devices, "%")
-        value = PERCENT * interval(self.speedup).middle / self.devices
-        derivation = f"{printed(self.speedup)} / {self.devices:g}"
+        value = PERCENT * self.speedup.interval.middle / self.devices
+        derivation = f"{self.speedup.printed} / {self.devices:g}"
         return Correction(value=round(value, 1), unit="%", derivation=derivation)
 
 
 def _efficiencies(series: RowSeries) -> list[_Efficiency]:
     """The printed efficiencies of a series that can be held against something; [] where its baseline is not 100 %."""
     by_speedup = is_over_fewest(series, "speedup")
-    unmarked = not any(figure(base, kind) for base in series.bases for kind in ("speedup", "efficiency"))
+    unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
     if not (by_speedup or unmarked or is_over_fewest(series, "efficiency")):
         return []
     rows = [(base, 1.0) for base in series.bases] + list(series.larger())
     efficiencies = []
     for row, devices in rows:
-        stated = figure(row, "efficiency")
+        stated = row.usable("efficiency")
         measured = [] if unequal_work(series.rows) else series.ratios(row, devices)
-        speedup = figure(row, "speedup") if by_speedup else None
-        if speedup is not None and measured and not any(r.gives(interval(speedup), APART) for r in measured):
+        speedup = row.usable("speedup") if by_speedup else None
+        if speedup is not None and measured and not any(r.gives(speedup.interval, APART) for r in measured):
             speedup = None  # it is wrong itself
         if stated is not None and (speedup is not None or measured):
             one = _Efficiency(row, series, stated, devices, speedup, measured)
@@ -144,7 +134,7 @@ def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
     below_one = [row for row in stated if row.devices == 1 and row.by_all_devices]
     if below_one:
         return Flag(
-            f"{base_of(series)}: speed-up 1 and efficiency {printed(below_one[0].stated)}; the speed-ups are divided "
+            f"{base_of(series)}: speed-up 1 and efficiency {below_one[0].stated.printed}; the speed-ups are divided "
             f"by all devices, the baseline has {size}",
             places(row.row for row in stated),
             "baseline-below-one",
@@ -167,20 +157,18 @@ def _below_one(series: RowSeries) -> Flag | None:
     A rounded 50 % on two devices may be one over a single device that the table leaves out.
     """
     size = series.bases[0].devices or 1
-    own = [figure(base, "efficiency") for base in series.bases]
-    if size == 1 or any(
-        one is None or one.resolution > EXACT or not interval(one).contains(1 / size, 0) for one in own
-    ):
+    own = [base.usable("efficiency") for base in series.bases]
+    if size == 1 or any(one is None or one.resolution > EXACT or not one.interval.contains(1 / size, 0) for one in own):
         return None
-    stated = [(row, one, devices) for row, devices in series.larger() if (one := figure(row, "efficiency")) is not None]
+    stated = [(row, one, devices) for row, devices in series.larger() if (one := row.usable("efficiency")) is not None]
     follows = [
-        any(ratio.gives(interval(one) * (devices * size), BEYOND - 1) for ratio in series.ratios(row, devices))
+        any(ratio.gives(one.interval * (devices * size), BEYOND - 1) for ratio in series.ratios(row, devices))
         for row, one, devices in stated
     ]
     if not stated or not all(follows) or unequal_work(series.rows):
         return None
     row, one, _ = stated[-1]
-    derivation = f"{describe(row)}: {printed(one)} x {size}"
+    derivation = f"{row.description}: {one.printed} x {size}"
     return Flag(
         f"{base_of(series)}: an efficiency of 1 / {size} over itself; all are divided by all devices",
         places([*series.bases, *(row for row, _, _ in stated)]),
@@ -192,9 +180,9 @@ def _below_one(series: RowSeries) -> Flag | None:
 def _wrong_efficiency(wrong: _Efficiency) -> Flag:
     """The finding on an efficiency that does not follow."""
     if wrong.speedup is not None:
-        follows = f"its speed-up is {printed(wrong.speedup)}"
+        follows = f"its speed-up is {wrong.speedup.printed}"
     else:
         follows = "the table gives " + ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in wrong.measured)
-    name, stated = describe(wrong.row), printed(wrong.stated)
+    name, stated = wrong.row.description, wrong.stated.printed
     evidence = f"{name}: efficiency {stated}, but {follows} with {wrong.devices:g} times the devices"
-    return Flag(evidence, [place(wrong.row)], "efficiency-not-in-table", corrected=wrong.corrected)
+    return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from scaleproof.auditor.checks.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE, has_tf32
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE
-from scaleproof.auditor.checks.rows import MEASURED, RATES, describe, interval, place, places, printed
+from scaleproof.auditor.checks.rows import MEASURED, RATES, places
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING
@@ -49,9 +49,9 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     """No share of a whole, as an MFU or a share of communication, is above the whole, whatever its rounding."""
     for row in (row for table in context.tables for row in table.rows if row.measured):
         for quantity in row.figures:
-            if _is_share(quantity) and interval(quantity).low > WHOLE:
+            if _is_share(quantity) and quantity.interval.low > WHOLE:
                 code = MFU_IMPOSSIBLE.name if quantity.kind == "mfu" else FIGURE_IMPOSSIBLE.name
-                yield Flag(f"{describe(row)}: {quantity.heading} is {printed(quantity)}", [place(row)], code)
+                yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place], code)
 
 
 @of_evidence.check(FIGURE_IMPOSSIBLE)
@@ -67,9 +67,9 @@ def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
             for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
                 present = [statistics[name] for name in order if name in statistics]
                 for low, high in pairwise(present):
-                    if interval(low).low > interval(high).high * WHOLE:
-                        evidence = f"{low.heading} {printed(low)} is above {high.heading} {printed(high)}"
-                        yield Flag(f"{describe(row)}: {evidence}", [place(row)], severity="suspect")
+                    if low.interval.low > high.interval.high * WHOLE:
+                        evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
+                        yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
 
 
 @of_evidence.check(FIGURE_IMPOSSIBLE)
@@ -81,9 +81,9 @@ def memory_is_there(context: AuditContext) -> Iterator[Flag]:
             size = next((size for name, size in LARGEST_MEMORY.items() if name in device.replace("-", " ").split()), 0)
             for used in row.all_of("memory_bytes"):
                 of_one = used.per_device or (row.devices == 1 and used.per_device is None)
-                if size and of_one and OF_DEVICE.search(used.heading) and interval(used).low > size * GIGA:
-                    evidence = f"{used.heading} {printed(used)}; {device} has at most {size} GB"
-                    yield Flag(f"{describe(row)}: {evidence}", [place(row)])
+                if size and of_one and OF_DEVICE.search(used.heading) and used.interval.low > size * GIGA:
+                    evidence = f"{used.heading} {used.printed}; {device} has at most {size} GB"
+                    yield Flag(f"{row.description}: {evidence}", [row.place])
 
 
 def _is_share(quantity: Quantity) -> bool:
@@ -157,8 +157,8 @@ def _copied(
     rows: Sequence[ReportedRow], shared: Iterable[Quantity], where: str = "", severity: Severity = "suspect"
 ) -> Flag:
     """The finding that `rows` have the figures `shared` in common; `where` says in which tables."""
-    same = listed(f"{quantity.heading} {printed(quantity)}" for quantity in shared)
-    names = ", ".join(dict.fromkeys(map(describe, rows)))
+    same = listed(f"{quantity.heading} {quantity.printed}" for quantity in shared)
+    names = ", ".join(dict.fromkeys(row.description for row in rows))
     return Flag(f"{names}{where}: the same {same}", places(rows), severity=severity)
 
 
@@ -197,7 +197,7 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         marked = [row for row in table.rows if row.remarks & marks]
         if marked and len(marked) < len(table.rows):
-            names = listed(f"{describe(row)} ({', '.join(sorted(row.remarks & marks))})" for row in marked)
+            names = listed(f"{row.description} ({', '.join(sorted(row.remarks & marks))})" for row in marked)
             yield Flag(f"beside {plural(len(table.rows) - len(marked), 'measured row')}: {names}", places(marked))
 
 
@@ -234,7 +234,7 @@ def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
     for table in context.tables:
         alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
         if alone:
-            evidence = f"one device: {listed(describe(row) for row in alone)}"
+            evidence = f"one device: {listed(row.description for row in alone)}"
             yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
         precisions = {row.words.get("precision") for row in table.rows}
         in_fp32 = [row for row in table.rows if row.words.get("precision") == "fp32" and _tf32_matters(row, table)]

@@ -9,20 +9,16 @@ from typing import Literal
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
-from scaleproof.auditor.checks.rows import (
-    RATE_UNITS,
+from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
+from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
+from scaleproof.auditor.read.reported_tables import (
     TOLERANCE,
     PrintedInterval,
-    describe,
+    Quantity,
+    ReportedRow,
+    ReportedTable,
     exact,
-    interval,
-    known,
-    multiplies,
-    place,
-    printed,
 )
-from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.peaks import DEVICES, TERA
 from scaleproof.ground.findings.finding import Correction
@@ -64,8 +60,8 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         wrong += _perplexities(rows)
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
-            wrong += [(p.row, f"{describe(p.row)}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
-        first = {place(row): evidence for row, evidence in reversed(wrong)}
+            wrong += [(p.row, f"{p.row.description}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
+        first = {row.place: evidence for row, evidence in reversed(wrong)}
         yield from (Flag(evidence, [where]) for where, evidence in first.items())
 
 
@@ -83,7 +79,7 @@ def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]
             continue
         if whole[0].bound or each[0].bound or whole[0].item != each[0].item:
             continue
-        if (interval(each[0]) * row.devices).meets_but_for_thousands(interval(whole[0])):
+        if (each[0].interval * row.devices).meets_but_for_thousands(whole[0].interval):
             fits[row.devices > 1] += 1
         else:
             wrong.append((row, whole[0], each[0]))
@@ -91,21 +87,21 @@ def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]
         devices = row.devices or 1
         if total.per_device is False or fits[True] >= MOST * len(wrong):
             yield Flag(
-                f"{describe(row)}: {printed(one)} per device x {devices} = {number(one.value * devices, 4)}, the total "
-                f"is given as {printed(total)}",
-                [place(row)],
+                f"{row.description}: {one.printed} per device x {devices} = {number(one.value * devices, 4)}, the "
+                f"total is given as {total.printed}",
+                [row.place],
             )
 
 
 def _steps_per_s(row: ReportedRow) -> str:
     """A sentence where steps/s x step time is not 1; else ""."""
-    rate, time = known(row, "steps_per_s"), known(row, "step_time_s")
+    rate, time = row.known("steps_per_s"), row.known("step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
-    steps = interval(rate) * interval(time)
+    steps = rate.interval * time.interval
     if steps.contains(1.0, 0.05):
         return ""
-    return f"{describe(row)}: {printed(rate)} x {printed(time)} = {steps.middle:.3g} steps, not 1"
+    return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
 @of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
@@ -116,24 +112,24 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
         for row in table.rows:
             named = row.words.get("device") or table.words.get("device")
             peaks = known_peaks(named) if named else common_peaks
-            share, flops = known(row, "mfu"), known(row, "flops_per_s")
+            share, flops = row.known("mfu"), row.known("flops_per_s")
             if not (row.measured and peaks and share and flops and multiplies(share, flops)):
                 continue
             readings = _flops_of_one(flops, row.devices or 1)
-            pairs = [(interval(share) * peak, reading) for peak in peaks for reading in readings]
+            pairs = [(share.interval * peak, reading) for peak in peaks for reading in readings]
             if any(one.meets(flop, OTHER_PEAK) or (one * RECOMPUTED).meets(flop, CONSTANT) for one, flop in pairs):
                 continue
             highest = max(peaks)
             right_share = readings[0].middle / highest
             device = named or "the device of the other rows"
             corrected = Correction(
-                value=round(100 * right_share, 1), unit="%", derivation=f"{printed(flops)} / {highest / TERA:g} TFLOP/s"
+                value=round(100 * right_share, 1), unit="%", derivation=f"{flops.printed} / {highest / TERA:g} TFLOP/s"
             )
             yield Flag(
-                f"{describe(row)}: MFU {printed(share)} of {printed(flops)} is relative to "
+                f"{row.description}: MFU {share.printed} of {flops.printed} is relative to "
                 f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
                 f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
-                [place(row)],
+                [row.place],
                 severity="suspect",
                 corrected=corrected if len(readings) == 1 else None,
             )
@@ -141,9 +137,9 @@ def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
 
 def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
     """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
-    pairs = [(known(row, "mfu"), known(row, "flops_per_s"), row) for row in rows if row.measured]
+    pairs = [(row.known("mfu"), row.known("flops_per_s"), row) for row in rows if row.measured]
     implied = [
-        _flops_of_one(flops, row.devices or 1)[0] / interval(share) for share, flops, row in pairs if share and flops
+        _flops_of_one(flops, row.devices or 1)[0] / share.interval for share, flops, row in pairs if share and flops
     ]
     if any("device" in row.words for row in rows):
         return set()
@@ -154,7 +150,7 @@ def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
 
 def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
     """FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
-    stated = interval(flops)
+    stated = flops.interval
     if flops.per_device or devices == 1:
         return [stated]
     if flops.per_device is False:
@@ -269,14 +265,14 @@ class Product:
     def sentence(self, whole: bool, others: int) -> str:
         """What follows from the factors, what is stated, and how many rows of the table show that it is meant."""
         by_devices = [str(self.devices)] if whole and self.devices not in (None, 1) else []
-        terms = " x ".join([*map(printed, self.factors), *by_devices])
+        terms = " x ".join([*(q.printed for q in self.factors), *by_devices])
         if self.over:
-            terms += f" / {printed(self.over)}"
+            terms += f" / {self.over.printed}"
         stated, unit = _number_and_unit(self.result)
         right = number(stated * self.value(whole) / self.result.value, 4)
         fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
         verb = "are" if self.result.kind in COUNTED else "is"
-        return f"{terms} = {right}{unit}, given {verb} {printed(self.result)}{fits}"
+        return f"{terms} = {right}{unit}, given {verb} {self.result.printed}{fits}"
 
 
 def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
@@ -338,15 +334,15 @@ def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) 
 
 def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
     """The rows whose perplexity is not e to the loss, where it is in as many others or more."""
-    pairs = [(row, known(row, "perplexity"), known(row, "val_loss") or known(row, "loss")) for row in rows]
+    pairs = [(row, row.known("perplexity"), row.known("val_loss") or row.known("loss")) for row in rows]
     stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
     right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
     odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
     for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
         if not _interval(ppl).contains(e, ODD + loss.resolution):
             others = plural(sum(right), "other row")
-            evidence = f"e to the {loss.heading} {printed(loss)} is {number(e, 4)}, {ppl.heading} is {printed(ppl)}"
-            yield row, f"{describe(row)}: {evidence}; {others} of the table follow"
+            evidence = f"e to the {loss.heading} {loss.printed} is {number(e, 4)}, {ppl.heading} is {ppl.printed}"
+            yield row, f"{row.description}: {evidence}; {others} of the table follow"
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
@@ -385,8 +381,8 @@ def _interval(quantity: Quantity) -> PrintedInterval:
     if quantity.kind in EXACT and quantity.resolution <= 1:
         return exact(quantity.value)
     if quantity.resolution > COARSE * quantity.value:
-        return interval(replace(quantity, resolution=quantity.resolution / 2))
-    return interval(quantity)
+        return replace(quantity, resolution=quantity.resolution / 2).interval
+    return quantity.interval
 
 
 def _is_misread(ratio: PrintedInterval) -> bool:

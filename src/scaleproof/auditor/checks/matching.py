@@ -11,21 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from scaleproof.auditor.checks.baselines import epoch_seconds, speed
-from scaleproof.auditor.checks.rows import (
-    TIMES,
-    PrintedInterval,
-    RowSeries,
-    describe,
-    exact,
-    figure,
-    interval,
-    place,
-    printed,
-    ratios_of,
-    series_of,
-)
+from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable, exact
 
 PRECISE = 2e-3  # relative width of a printed figure above which its value says too little to find a run by
 CLOSE = 1e-3
@@ -100,9 +88,9 @@ def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
     """The name of the one run that has a precise figure of the row; None where no run has, or several have."""
     names: set[str] = set()
     for kind in RUN_KINDS:
-        quantity = figure(row, kind)
-        if quantity is not None and interval(quantity).precision <= PRECISE:
-            names |= {source.name for source in index.find(kind, interval(quantity), CLOSE / 4)}
+        quantity = row.usable(kind)
+        if quantity is not None and quantity.interval.precision <= PRECISE:
+            names |= {source.name for source in index.find(kind, quantity.interval, CLOSE / 4)}
     return names.pop() if len(names) == 1 else None
 
 
@@ -131,10 +119,10 @@ def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[Pub
     """
     base_name = run_names.get(id(series.baseline))  # None, too, where the series has several baselines
     for row, _ in series.larger():
-        stated, name = figure(row, "speedup"), run_names.get(id(row))
+        stated, name = row.usable("speedup"), run_names.get(id(row))
         if stated is None or name is None or base_name is None or name == base_name:
             continue
-        yield PublishedClaim("speedup", {"value": stated.value, "of": name, "over": base_name}, place(row))
+        yield PublishedClaim("speedup", {"value": stated.value, "of": name, "over": base_name}, row.place)
 
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
@@ -198,12 +186,12 @@ def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Figur
         for row in table.rows:
             for quantity in row.figures:
                 if quantity.kind in kinds:
-                    name = f"{place(row)} {quantity.heading} {printed(quantity)}"
-                    yield kinds[quantity.kind], FigureSource(interval(quantity), name, row.devices)
+                    name = f"{row.place} {quantity.heading} {quantity.printed}"
+                    yield kinds[quantity.kind], FigureSource(quantity.interval, name, row.devices)
         rows = [row for row in table.rows if row.measured][:MOST_ROWS]
         for a, b in permutations(rows, 2):
             for ratio in ratios_of(a, [b], (a.devices or 1) / (b.devices or 1)):
-                name = f"{place(a)} over {describe(b)} by {ratio.heading}"
+                name = f"{a.place} over {b.description} by {ratio.heading}"
                 for reading in ratio.readings:
                     yield from _ratio(reading, name, a.devices)
 

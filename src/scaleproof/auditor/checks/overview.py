@@ -9,18 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, speed
 from scaleproof.auditor.checks.context import AuditContext
-from scaleproof.auditor.checks.rows import (
-    MEASURED,
-    STEADY,
-    RowSeries,
-    describe,
-    figure,
-    interval,
-    name_of,
-    place,
-    printed,
-    series_of,
-)
+from scaleproof.auditor.checks.rows import MEASURED, STEADY, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
@@ -131,9 +120,9 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
         names: dict[str, list[str]] = defaultdict(list)  # place -> its rows: columns may be configurations
         for row in table.rows:
-            names[place(row)].append(describe(row))
+            names[row.place].append(row.description)
         for row in table.rows[:PER_TABLE]:
-            findings = [finding for finding in about[place(row)] if _is_about(finding, row, names[place(row)])]
+            findings = [finding for finding in about[row.place] if _is_about(finding, row, names[row.place])]
             yield _row_line(table, row, series_of_row.get(id(row)), findings)
 
 
@@ -143,7 +132,7 @@ def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
     Its evidence begins with the name of the row that it is about. `names`: those of all rows of the line.
     """
     named = [name for name in names if finding.evidence.startswith(f"{name}: ")]
-    return not named or describe(row) == max(named, key=len)
+    return not named or row.description == max(named, key=len)
 
 
 def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
@@ -166,30 +155,30 @@ def _row_line(
     table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]
 ) -> OverviewLine:
     """The line of a row; `series`: the sizes of its configuration, if there are several; `findings`: those on it."""
-    ratios = [figure(row, kind) for kind in ("speedup", "efficiency")]
+    ratios = [row.usable(kind) for kind in ("speedup", "efficiency")]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
     batch = row.value("global_batch") or row.value("batch")
     length = row.value("seq_len")
     sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
     return OverviewLine(
-        name=name_of(row),
-        place=place(row),
+        name=row.name,
+        place=row.place,
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),
-        rate=next((_measured(row, kind) for kind in MEASURED if figure(row, kind)), ""),
-        published=", ".join(printed(q) for q in ratios if q is not None),
+        rate=next((_measured(row, kind) for kind in MEASURED if row.usable(kind)), ""),
+        published=", ".join(q.printed for q in ratios if q is not None),
         recomputed=_recomputed(row, series),
-        corrected=_corrected(findings, place(row)),
+        corrected=_corrected(findings, row.place),
         mark=mark_of(findings),
     )
 
 
 def _measured(row: ReportedRow, kind: str) -> str:
     """A figure of a row as it is printed, with its heading; "" where the row has none of this kind."""
-    quantity = figure(row, kind)
+    quantity = row.usable(kind)
     if quantity is None:
         return ""
-    return f"{printed(quantity)} ({quantity.heading})"[:60] if quantity.heading else printed(quantity)
+    return f"{quantity.printed} ({quantity.heading})"[:60] if quantity.heading else quantity.printed
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
@@ -201,9 +190,9 @@ def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
         return ""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
     ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
-    stated = figure(row, "speedup")
+    stated = row.usable("speedup")
     readings = [reading for ratio in ratios for reading in ratio.readings]
-    confirmed = [reading for reading in readings if stated is not None and interval(stated).meets(reading)]
+    confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
     middles = sorted(reading.middle for reading in confirmed or readings)
     return _span(middles[0], middles[-1]) if middles else ""
 
@@ -282,20 +271,20 @@ def _configuration(series: RowSeries) -> str:
 def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
     """The line of a row; `name` is its configuration's. No speed-up where its figures leave open which one it is."""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    rate = next((q for kind in MEASURED if (q := figure(row, kind)) is not None), None)
-    line = ScalingLine(configuration=name, place=place(row), devices=row.devices or 1)
+    rate = next((q for kind in MEASURED if (q := row.usable(kind)) is not None), None)
+    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1)
     if rate is not None:
-        line.rate = f"{printed(rate)} ({rate.heading})"[:LABEL] if rate.heading else printed(rate)
-    line.beside = ", ".join(f"{q.heading} {printed(q)}" for kind in BESIDE if (q := figure(row, kind)) is not None)
+        line.rate = f"{rate.printed} ({rate.heading})"[:LABEL] if rate.heading else rate.printed
+    line.beside = ", ".join(f"{q.heading} {q.printed}" for kind in BESIDE if (q := row.usable(kind)) is not None)
     ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
     if row in series.bases or not ratios:
         return line
-    stated = figure(row, "speedup")
+    stated = row.usable("speedup")
     readings = ratios[0].readings
-    ratio = next((r for r in readings if stated is not None and interval(stated).meets(r)), readings[0])
+    ratio = next((r for r in readings if stated is not None and stated.interval.meets(r)), readings[0])
     if len(readings) == 1 or stated is not None:
         line.speedup, line.efficiency = times(ratio.middle), percent(ratio.middle / devices)
-        line.baseline = name_of(series.bases[0])
+        line.baseline = series.bases[0].name
     return line
 
 

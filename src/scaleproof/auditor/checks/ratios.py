@@ -4,25 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import (
-    MEASURED,
-    RATES,
-    STEADY,
-    PrintedInterval,
-    Ratio,
-    RowSeries,
-    comparable,
-    describe,
-    figure,
-    hull,
-    interval,
-    place,
-    printed,
-    series_of,
-)
+from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, series_of
 from scaleproof.auditor.checks.scaling import rate_of_one_rank
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
@@ -59,7 +44,7 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
     A second speed-up of 1 means that each number of devices has a baseline of its own, another strategy.
     """
-    marked = [figure(base, kind) for base in series.bases]
+    marked = [base.usable(kind) for base in series.bases]
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
         return False
     return kind != "speedup" or all((row.value(kind) or 0) != 1 for row, _ in series.larger())
@@ -68,17 +53,17 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 def _speedups(series: RowSeries) -> Iterator[Flag]:
     """Printed speed-ups of a series that no rate and no time of its rows gives."""
     for row, devices in series.larger():
-        stated = figure(row, "speedup")
+        stated = row.usable("speedup")
         ratios = series.ratios(row, devices)
-        if stated is None or not ratios or any(ratio.gives(interval(stated), APART) for ratio in ratios):
+        if stated is None or not ratios or any(ratio.gives(stated.interval, APART) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
-        in_percent = interval(stated) / PERCENT
+        in_percent = stated.interval / PERCENT
         if any(ratio.gives(in_percent, APART) or ratio.gives(in_percent + 1, APART) for ratio in ratios):
             follows += "; the figure is in percent"
         yield Flag(
-            f"{describe(row)}: speed-up {printed(stated)} over {base_of(series)}, but the table gives {follows}",
-            [place(row)],
+            f"{row.description}: speed-up {stated.printed} over {base_of(series)}, but the table gives {follows}",
+            [row.place],
             corrected=_speedup_of(row, series, devices),
         )
 
@@ -106,7 +91,7 @@ def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit:
 def base_of(series: RowSeries) -> str:
     """The baseline of a series, for people."""
     more = len(series.bases) - 1
-    return describe(series.bases[0]) + (f" and {more} more of its size" if more else "")
+    return series.bases[0].description + (f" and {more} more of its size" if more else "")
 
 
 def in_words(ratio: Ratio) -> str:
@@ -134,13 +119,13 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     for table in context.tables:
         for series in series_of(table):
             by_speedup = is_over_fewest(series, "speedup")
-            if not by_speedup and any(figure(base, "speedup") for base in series.bases):
+            if not by_speedup and any(base.usable("speedup") for base in series.bases):
                 continue  # they are over another baseline
             for row, devices in series.larger():
-                stated = figure(row, "speedup") if by_speedup else None
+                stated = row.usable("speedup") if by_speedup else None
                 ratios = series.ratios(row, devices)
-                if stated is not None and (not ratios or any(r.gives(interval(stated), APART) for r in ratios)):
-                    ratio = interval(stated)
+                if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
+                    ratio = stated.interval
                     slower, text = ratio.high < SLOWER, _with_sign(stated)
                 elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                     ratio = hull(r.hull for r in ratios)
@@ -148,13 +133,13 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                     text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
                 else:
                     continue
-                evidence = f"{describe(row)}: {text} over {base_of(series)} with {devices:g} times the devices"
-                yield _Speedup(ratio, devices, slower, evidence, [place(row)])
+                evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
+                yield _Speedup(ratio, devices, slower, evidence, [row.place])
 
 
 def _with_sign(stated: Quantity) -> str:
     """A speed-up as it is printed, with an "x" where it has none."""
-    return printed(stated) if printed(stated).endswith(("x", "×", "X", "%")) else f"{printed(stated)}x"
+    return stated.printed if stated.printed.endswith(("x", "×", "X", "%")) else f"{stated.printed}x"
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
@@ -237,21 +222,21 @@ def _unequal(series: RowSeries) -> Iterator[Flag]:
             share = _work_share(row, base, kind)
             if share is not None and abs(share - 1) <= 0.02:
                 continue
-            work = f"{describe(base)}: {there:g} {kind}, {describe(row)}: {here:g}"
-            stated, ratio = figure(row, "speedup"), _ratio_of_times(row, base)
-            if share and stated and ratio and interval(stated).meets(ratio):
+            work = f"{base.description}: {there:g} {kind}, {row.description}: {here:g}"
+            stated, ratio = row.usable("speedup"), _ratio_of_times(row, base)
+            if share and stated and ratio and stated.interval.meets(ratio):
                 derivation = f"{ratio.middle:.4g}x of the times, {share:.4g} of the work"
                 corrected = Correction(value=round((ratio * share).middle, 3), unit="x", derivation=derivation)
-                evidence = f"{work}; the printed speed-up {printed(stated)} is the ratio of their total times"
-                yield Flag(evidence, [place(row)], severity="invalid", corrected=corrected)
+                evidence = f"{work}; the printed speed-up {stated.printed} is the ratio of their total times"
+                yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
             elif not (row.value("steps") and row.value("epochs")):
-                yield Flag(work, [place(row)])
+                yield Flag(work, [row.place])
 
 
 def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
     """How many times as long as `row` the baseline took, by their total times; None where one has none."""
     for kind in ("total_time_s", "time_s"):
-        base_time, time = figure(base, kind), figure(row, kind)
+        base_time, time = base.usable(kind), row.usable(kind)
         if base_time and time:
-            return interval(base_time) / interval(time)
+            return base_time.interval / time.interval
     return None

@@ -12,71 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from scaleproof.auditor.read.kinds import KINDS
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
-from scaleproof.ground.errors import plural
-
-# Means of ratios are not ratios of means, and figures of one row may be of different repeats.
-TOLERANCE = 0.02
-ABOUT = 0.08  # relative difference that "~" allows
-
-
-@dataclass(frozen=True)
-class PrintedInterval:
-    """Every value that a positive figure may have had, both ends included."""
-
-    low: float
-    high: float
-
-    def __mul__(self, other: "PrintedInterval | float") -> "PrintedInterval":
-        if isinstance(other, PrintedInterval):
-            return PrintedInterval(self.low * other.low, self.high * other.high)
-        return PrintedInterval(self.low * other, self.high * other)
-
-    def __add__(self, other: float) -> "PrintedInterval":
-        return PrintedInterval(self.low + other, self.high + other)
-
-    def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
-        if isinstance(other, PrintedInterval):
-            return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
-        return PrintedInterval(self.low / other, self.high / other)
-
-    def widened(self, relative: float) -> "PrintedInterval":
-        """Both ends moved outwards by a share of their own value."""
-        return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
-
-    def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """Whether one value, give or take a relative difference, can be in both."""
-        wide = self.widened(relative)
-        return wide.low <= other.high and other.low <= wide.high
-
-    def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """Whether they meet, or would if a mark of thousands was taken for a decimal point in one or two figures."""
-        return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
-
-    def contains(self, value: float, relative: float = TOLERANCE) -> bool:
-        wide = self.widened(relative)
-        return wide.low <= value <= wide.high
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    @property
-    def precision(self) -> float:
-        """Half the width, relative to the middle."""
-        return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0
-
-
-def interval(quantity: Quantity) -> PrintedInterval:
-    """What a printed figure may have been: one unit of its last digit either way, or ABOUT. Never below zero."""
-    value, unit = abs(quantity.value), quantity.resolution
-    if quantity.bound == "~":
-        unit = max(unit, ABOUT * value)
-    return PrintedInterval(max(0.0, value - unit), value + unit)
-
-
-def exact(value: float) -> PrintedInterval:
-    return PrintedInterval(value, value)
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 
 
 def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
@@ -144,12 +80,12 @@ class RowSeries:
         """Kinds of figures that the printed speed-ups of most rows take for those of weak scaling, or of one device."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
-            stated = figure(row, "speedup")
+            stated = row.usable("speedup")
             if stated is None:
                 continue
             for ratio in ratios_of(row, self.bases, devices):
                 if not ratio.certain:
-                    as_strong, as_weak = (interval(stated).meets(reading) for reading in ratio.readings)
+                    as_strong, as_weak = (stated.interval.meets(reading) for reading in ratio.readings)
                     votes[ratio.kind] += as_weak - as_strong
         return frozenset(kind for kind, vote in votes.items() if vote > 0)
 
@@ -198,30 +134,9 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
     return frozenset(word for word in words if word and word not in device and not SIZE_WORD.fullmatch(word))
 
 
-def figure(row: ReportedRow, kind: str) -> Quantity | None:
-    """A positive figure of a kind that can be compared: measured, with its unit, without a bound, and, of a ratio,
-    over fewer devices and not over another configuration.
-    """
-    quantity = row.figure(kind)
-    if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
-        return None
-    return quantity
-
-
-def known(row: ReportedRow, kind: str) -> Quantity | None:
-    """A figure that can be compared, in a stated unit: its value can be multiplied with others, not only its ratios."""
-    quantity = figure(row, kind)
-    return quantity if quantity is not None and quantity.unit_stated else None
-
-
 def multiplies(*factors: Quantity) -> bool:
     """Whether a product of figures is one of the same run: of means it is, of medians and percentiles it is not."""
     return all(factor.statistic in (None, "mean") for factor in factors)
-
-
-def same_kind(a: Quantity, b: Quantity) -> bool:
-    """Whether two figures are of one column in all but the row."""
-    return (a.statistic, a.per_device, a.item, a.unit_stated) == (b.statistic, b.per_device, b.item, b.unit_stated)
 
 
 @dataclass(frozen=True)
@@ -278,10 +193,10 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
 
     `devices`: over the baseline's; `weak`: whether the kind is known to be of weak scaling, or of one device.
     """
-    here, there = figure(row, kind), figure(base, kind)
-    if here is None or there is None or not same_kind(here, there):
+    here, there = row.usable(kind), base.usable(kind)
+    if here is None or there is None or not here.is_like(there):
         return None
-    plain = interval(here) / interval(there) if kind in RATES else interval(there) / interval(here)
+    plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
     work = _work_of_times(row, base, kind, devices)
     counts_work = kind in RATES and kind != "steps_per_s"  # steps and times are compared by the work in them
     if counts_work and here.per_device is not None:
@@ -330,28 +245,5 @@ def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
     return not any(here != there and SETTING.search(here + there) for here, there in cells)
 
 
-def place(row: ReportedRow) -> str:
-    """Where it stands, as findings name a row."""
-    return row.place
-
-
-def name_of(row: ReportedRow) -> str:
-    """What a row is called beside a column of its devices."""
-    label = " ".join(row.label.split())[:60]
-    return label or (plural(row.devices, "device") if row.devices else place(row))
-
-
-def describe(row: ReportedRow) -> str:
-    """What a row is called in a sentence: its name, with the devices where that does not have them."""
-    name = name_of(row)
-    if not row.devices or re.search(rf"(?<![\d.]){row.devices}(?![\d.])", name.replace(",", "")):
-        return name
-    return f"{name}, {plural(row.devices, 'device')}"
-
-
-def printed(quantity: Quantity) -> str:
-    return " ".join(quantity.text.split())[:40] or f"{quantity.value:g}"
-
-
 def places(rows: Iterable[ReportedRow]) -> list[str]:
-    return list(dict.fromkeys(place(row) for row in rows))
+    return list(dict.fromkeys(row.place for row in rows))

@@ -11,18 +11,7 @@ from itertools import combinations
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
 from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
-from scaleproof.auditor.checks.rows import (
-    MEASURED,
-    RowSeries,
-    describe,
-    hull,
-    interval,
-    known,
-    place,
-    printed,
-    same_kind,
-    series_of,
-)
+from scaleproof.auditor.checks.rows import MEASURED, RowSeries, hull, series_of
 from scaleproof.auditor.checks.work import FILES_DISAGREE
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
@@ -101,16 +90,16 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         right = speedup / devices if is_efficiency else speedup
         if stated_interval(stated).meets(right, APART):
             continue
-        base = describe(series.bases[0])
+        base = series.bases[0].description
         corrected = Correction(
             value=round(right.middle * (100 if is_efficiency else 1), 3),
             unit="%" if is_efficiency else "x",
-            derivation=f"{place(row)} over {base}",
+            derivation=f"{row.place} over {base}",
         )
         given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
         yield Flag(
-            f"“{stated.printed}” on {stated.devices} devices; {place(row)} gives {given} over {base}",
-            [stated.source, place(row)],
+            f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}",
+            [stated.source, row.place],
             corrected=corrected if right.precision < APART else None,
         )
 
@@ -190,20 +179,20 @@ def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterato
             continue
         other_row = matching[0].row
         for here, there in _common(one.row, other_row):
-            if interval(here).meets(interval(there), EQUAL):
-                equal += min(interval(here).precision, interval(there).precision) <= PRECISE
-            elif not interval(here).meets(interval(there), APART):
+            if here.interval.meets(there.interval, EQUAL):
+                equal += min(here.interval.precision, there.interval.precision) <= PRECISE
+            elif not here.interval.meets(there.interval, APART):
                 different.append((one.row, here, other_row, there))
     if equal < AGREE * len(different):
         return
     for row, here, other_row, there in different:
-        figures = f"{printed(here)} in {place(row)}, {printed(there)} in {place(other_row)}"
+        figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
         equal_figures = f"{plural(equal, 'other figure')} of the two places {'is' if equal == 1 else 'are'} equal"
-        evidence = f"{describe(row)}: {here.heading} {figures}; {equal_figures}"
-        yield Flag(evidence, [place(row), place(other_row)])
+        evidence = f"{row.description}: {here.heading} {figures}; {equal_figures}"
+        yield Flag(evidence, [row.place, other_row.place])
 
 
 def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Quantity]]:
     """Pairs of figures of one kind, statistic and scope that both rows print."""
-    pairs = ((known(row, kind), known(other, kind)) for kind in MEASURED)
-    return [(here, there) for here, there in pairs if here and there and same_kind(here, there)]
+    pairs = ((row.known(kind), other.known(kind)) for kind in MEASURED)
+    return [(here, there) for here, there in pairs if here and there and here.is_like(there)]

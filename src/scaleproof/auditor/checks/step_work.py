@@ -7,20 +7,9 @@ from functools import cached_property
 from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.rows import (
-    RATE_UNITS,
-    PrintedInterval,
-    describe,
-    exact,
-    interval,
-    known,
-    multiplies,
-    place,
-    places,
-    printed,
-)
+from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies, places
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -46,7 +35,7 @@ class _Product:
 
     @cached_property
     def work(self) -> PrintedInterval:
-        return interval(self.rate) * interval(self.time)
+        return self.rate.interval * self.time.interval
 
     @cached_property
     def devices(self) -> int:
@@ -59,7 +48,7 @@ class _Product:
 
     @property
     def sentence(self) -> str:
-        return f"{describe(self.row)}: {printed(self.rate)} x {printed(self.time)} = {integer(self.work.middle)}"
+        return f"{self.row.description}: {self.rate.printed} x {self.time.printed} = {integer(self.work.middle)}"
 
     @cached_property
     def batches(self) -> dict[str, float]:
@@ -164,7 +153,7 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
     """A product for each usable rate of the row, of all devices and of one, with its step time; none without a time."""
-    time = known(row, "step_time_s")
+    time = row.known("step_time_s")
     if time is None:
         return
     for kind in RATE_UNITS:
@@ -198,13 +187,13 @@ def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
     work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * micro_steps
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
     corrected = Correction(
-        value=round(work / interval(p.time).middle, 2),
+        value=round(work / p.time.interval.middle, 2),
         unit=RATE_UNITS[p.rate.kind],
         derivation="if time and batch are right",
     )
     return Flag(
         f"{p.sentence}, but {name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}",
-        [place(p.row)],
+        [p.row.place],
         RATE_TIMES_TIME.name,
         severity="suspect",
         corrected=corrected if work else None,
@@ -219,10 +208,10 @@ def _wrong_scope(p: _Product) -> Flag | None:
     unit = RATE_UNITS[p.rate.kind]
     if p.rate.per_device is False and (p.work * p.devices).meets(p.stated, APART):
         correction = Correction(value=p.rate.value * p.devices, unit=unit, derivation=f"the printed rate x {p.devices}")
-        return Flag(f"{sentence}: 1/{p.devices} of it", [place(p.row)], RATE_OF_ONE_RANK.name, corrected=correction)
+        return Flag(f"{sentence}: 1/{p.devices} of it", [p.row.place], RATE_OF_ONE_RANK.name, corrected=correction)
     if p.rate.per_device is not True and p.work.meets(p.stated * p.devices, APART):
         correction = Correction(value=p.rate.value / p.devices, unit=unit, derivation=f"the printed rate / {p.devices}")
-        return Flag(f"{sentence}: {p.devices} times of it", [place(p.row)], RATE_MULTIPLIED.name, corrected=correction)
+        return Flag(f"{sentence}: {p.devices} times of it", [p.row.place], RATE_MULTIPLIED.name, corrected=correction)
     return None
 
 
@@ -250,12 +239,12 @@ def _single_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
     for p in wrong:
         correction = None
         if some_are_right and p.rate.per_device is False:
-            rate = p.stated / interval(p.time)
-            derivation = f"{p.certain} {integer(p.stated.middle)} / {printed(p.time)}, if the time is right"
+            rate = p.stated / p.time.interval
+            derivation = f"{p.certain} {integer(p.stated.middle)} / {p.time.printed}, if the time is right"
             correction = Correction(value=round(rate.middle, 2), unit=RATE_UNITS[p.rate.kind], derivation=derivation)
         yield Flag(
             f"{p.sentence}, but {p.certain} is {integer(p.stated.middle)}",
-            [place(p.row)],
+            [p.row.place],
             RATE_TIMES_TIME.name,
             severity="suspect",
             corrected=correction,

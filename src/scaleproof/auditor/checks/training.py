@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import describe, interval, known, printed
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
@@ -68,15 +67,15 @@ def rows_trained(context: AuditContext) -> Iterator[Flag]:
     """No training loss of a table is above that of random guessing, where other rows of it are far below."""
     for table in context.tables:
         words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
-        losses = [(row, q) for row in table.rows if row.measured and (q := known(row, "loss"))]
+        losses = [(row, q) for row in table.rows if row.measured and (q := row.known("loss"))]
         if not words or "step" in table.kinds() | {c.kind for c in table.columns}:
             continue  # in the first steps every loss is that of guessing
         guessing = math.log(words)
-        high = [(row, loss) for row, loss in losses if interval(loss).low > GUESSING * guessing]
-        if any(interval(loss).high < LEARNED * guessing for _, loss in losses):
+        high = [(row, loss) for row, loss in losses if loss.interval.low > GUESSING * guessing]
+        if any(loss.interval.high < LEARNED * guessing for _, loss in losses):
             for row, loss in high:
                 yield Flag(
-                    f"{describe(row)}: {loss.heading} {printed(loss)}; random guessing among {words:,} tokens has "
+                    f"{row.description}: {loss.heading} {loss.printed}; random guessing among {words:,} tokens has "
                     f"{guessing:.2f}",
                     [row.place],
                 )

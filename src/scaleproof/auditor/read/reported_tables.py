@@ -5,11 +5,13 @@ guessed.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from scaleproof.auditor.read.grids import Grid
+from scaleproof.ground.errors import plural
 
 # Kinds whose value is a word.
 WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status")
@@ -17,6 +19,60 @@ WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run"
 Statistic = Literal["mean", "median", "p50", "p90", "p95", "p99", "min", "max", "std", "sum", "last", "first"]
 # What a cell or a row says about itself: it was not measured, or could not be.
 Remark = Literal["projected", "theoretical", "estimated", "out of memory", "failed", "not run", "reference"]
+# Means of ratios are not ratios of means, and figures of one row may be of different repeats.
+TOLERANCE = 0.02
+ABOUT = 0.08  # relative difference that "~" allows
+
+
+@dataclass(frozen=True)
+class PrintedInterval:
+    """Every value that a positive figure may have had, both ends included."""
+
+    low: float
+    high: float
+
+    def __mul__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low * other.low, self.high * other.high)
+        return PrintedInterval(self.low * other, self.high * other)
+
+    def __add__(self, other: float) -> "PrintedInterval":
+        return PrintedInterval(self.low + other, self.high + other)
+
+    def __truediv__(self, other: "PrintedInterval | float") -> "PrintedInterval":
+        if isinstance(other, PrintedInterval):
+            return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
+        return PrintedInterval(self.low / other, self.high / other)
+
+    def widened(self, relative: float) -> "PrintedInterval":
+        """Both ends moved outwards by a share of their own value."""
+        return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
+
+    def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
+        """Whether one value, give or take a relative difference, can be in both."""
+        wide = self.widened(relative)
+        return wide.low <= other.high and other.low <= wide.high
+
+    def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
+        """Whether they meet, or would if a mark of thousands was taken for a decimal point in one or two figures."""
+        return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
+
+    def contains(self, value: float, relative: float = TOLERANCE) -> bool:
+        wide = self.widened(relative)
+        return wide.low <= value <= wide.high
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def precision(self) -> float:
+        """Half the width, relative to the middle."""
+        return (self.high - self.low) / (self.high + self.low) if self.high + self.low > 0 else 1.0
+
+
+def exact(value: float) -> PrintedInterval:
+    return PrintedInterval(value, value)
 
 
 @dataclass(slots=True)
@@ -41,6 +97,23 @@ class Quantity:
     over: str = ""  # of ratios: another configuration that its heading names ("vs GPipe"), on as many devices
     unit_stated: bool = True  # False: neither heading nor cell has a unit; ratios hold, the value itself does not
 
+    @property
+    def interval(self) -> PrintedInterval:
+        """What the figure may have been: one unit of its last digit either way, or ABOUT. Never below zero."""
+        value, unit = abs(self.value), self.resolution
+        if self.bound == "~":
+            unit = max(unit, ABOUT * value)
+        return PrintedInterval(max(0.0, value - unit), value + unit)
+
+    @property
+    def printed(self) -> str:
+        return " ".join(self.text.split())[:40] or f"{self.value:g}"
+
+    def is_like(self, other: "Quantity") -> bool:
+        """Whether two figures are of one column in all but the row."""
+        column = (self.statistic, self.per_device, self.item, self.unit_stated)
+        return column == (other.statistic, other.per_device, other.item, other.unit_stated)
+
 
 @dataclass(slots=True)
 class ReportedRow:
@@ -61,6 +134,19 @@ class ReportedRow:
         """file:line, or the part of a JSON file."""
         return f"{self.file}#{self.part}" if self.part else f"{self.file}:{self.line}"
 
+    @property
+    def name(self) -> str:
+        """What the row is called beside a column of its devices."""
+        label = " ".join(self.label.split())[:60]
+        return label or (plural(self.devices, "device") if self.devices else self.place)
+
+    @property
+    def description(self) -> str:
+        """What the row is called in a sentence: its name, with the devices where that does not have them."""
+        if not self.devices or re.search(rf"(?<![\d.]){self.devices}(?![\d.])", self.name.replace(",", "")):
+            return self.name
+        return f"{self.name}, {plural(self.devices, 'device')}"
+
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
         of_kind = [q for q in self.figures if q.kind == kind]
@@ -79,6 +165,20 @@ class ReportedRow:
     def all_of(self, kind: str) -> list[Quantity]:
         """All figures of a kind: several statistics, or two columns that say the same."""
         return [q for q in self.figures if q.kind == kind]
+
+    def usable(self, kind: str) -> Quantity | None:
+        """A positive figure of a kind that can be compared: measured, without a bound, and, of a ratio, over fewer
+        devices and not over another configuration.
+        """
+        quantity = self.figure(kind)
+        if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
+            return None
+        return quantity
+
+    def known(self, kind: str) -> Quantity | None:
+        """A usable figure in a stated unit: its value can be multiplied with others, not only its ratios."""
+        quantity = self.usable(kind)
+        return quantity if quantity is not None and quantity.unit_stated else None
 
     @property
     def devices(self) -> int | None:

@@ -14,22 +14,30 @@ ANYBODYS = "auditor"  # the entry whose codes stand for anybody's results
 
 
 @cache
-def _codes_of_houses() -> dict[str, dict[str, Code]]:
-    """Name of an entry point -> its codes, each with its page."""
-    return {entry.name: entry.load() for entry in entry_points(group=GROUP)}
+def _codes_of(house: str) -> dict[str, Code]:
+    """The codes of the house with this entry point, each with its page."""
+    (entry,) = entry_points(group=GROUP, name=house)
+    codes: dict[str, Code] = entry.load()
+    return codes
 
 
 @cache
 def pages() -> dict[str, Code]:
     """Code -> its page, of all houses; where two have one, that of anybody's results."""
-    houses = _codes_of_houses()
-    order = sorted(houses, key=lambda name: name == ANYBODYS)  # ANYBODYS last, so that its pages stand
-    return {code: page for name in order for code, page in houses[name].items()}
+    # ANYBODYS last, so that its pages stand
+    houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
+    return {code: page for house in houses for code, page in _codes_of(house).items()}
+
+
+def what_of(code: str) -> str:
+    """What a code means; "" where no house has a page for it. Checks of own runs are imported only for their codes."""
+    page = _codes_of(ANYBODYS).get(code) or pages().get(code)
+    return page.what if page else ""
 
 
 def anybodys() -> list[str]:
     """Codes that may be found in anybody's results."""
-    return sorted(_codes_of_houses()[ANYBODYS])
+    return sorted(_codes_of(ANYBODYS))
 
 
 def own_only() -> list[str]:

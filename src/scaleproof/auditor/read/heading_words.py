@@ -21,7 +21,7 @@ PHRASES = {
         "gpus per node|num gpus per node|gpu per node|devices per node|nproc per node|gpus node|ngpus per node|gpu node"
     ),
     "global_batch": (
-        "global batch|global batch size|gbs|effective batch|effective batch size|total batch|"
+        "global batch|global batch size|gbs|glob bs|glob batch|effective batch|effective batch size|total batch|"
         "total batch size|total train batch size|global bs|batch size global|batch size total|"
         "overall batch size|global train batch size|eff batch|eff batch size|eff bs"
     ),
@@ -31,7 +31,7 @@ PHRASES = {
     ),
     "micro_batch": (
         "micro batch|micro batch size|mbs|local batch|local batch size|microbatch size|microbatch|"
-        "device batch size|microbs|micro bs|train micro batch size|device train microbatch size|"
+        "device batch size|microbs|micro bs|mic bs|mic batch|train micro batch size|device train microbatch size|"
         "batch size local|device train batch size|local bs|train micro batch size per gpu"
     ),
     "batch": (
@@ -41,7 +41,7 @@ PHRASES = {
     "accumulation": (
         "grad accum|grad accumulation|gradient accumulation|gradient accumulation steps|accumulation|"
         "accumulation steps|accum|accum steps|grad accum steps|ga|gas|grad acc|grad acc steps|"
-        "gradacc|acc steps|grad accumulation steps|ga steps"
+        "gradacc|acc steps|grad accumulation steps|ga steps|pp chunks|micro batches|microbatches|num microbatches"
     ),
     "seq_len": (
         "seq len|seqlen|sequence length|seq length|context length|context|ctx|ctx len|context size|"

@@ -147,6 +147,16 @@ def column_of(heading: str) -> TableColumn:
     return _typed(column, kind, unit)
 
 
+def columns_of(header: list[str]) -> list[TableColumn]:
+    """Return what the headings of one table mean. "DP" is a number of replicas beside "TP" or "PP", else a strategy."""
+    columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
+    if any(column.kind in ("tensor_parallel", "pipeline_parallel") for column in columns):
+        for column in columns:
+            if column.heading.strip().lower() == "dp":
+                column.kind = "data_parallel"
+    return columns
+
+
 def _by_part(printed: str) -> TableColumn | None:
     """Return what a part of a heading means, where the rest may say of which configuration it is; else None."""
     if m := TRAILING_PRECISION.fullmatch(printed):

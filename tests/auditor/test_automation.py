@@ -85,6 +85,13 @@ def test_annotations_of_github_stand_at_file_and_line(project):
     assert scaleproof("audit", "docs", "--format", "github", cwd=project).stdout == ""
 
 
+@pytest.mark.parametrize("paths", [("README.md", "docs"), ("docs", "README.md"), ("./docs", "README.md")])
+def test_a_finding_stands_at_its_file_whatever_else_was_audited(project, paths):
+    (project / "README.md").write_text(SOUND)
+    done = scaleproof("audit", *paths, "--format", "github", cwd=project)
+    assert "::warning file=docs/results.md,line=6,title=efficiency-not-in-table::" in done.stdout.splitlines()[0]
+
+
 def test_sarif_names_rule_level_file_and_line(project):
     log = json.loads(scaleproof("audit", "docs/results.md", "--format", "sarif", cwd=project).stdout)
     (run,) = log["runs"]

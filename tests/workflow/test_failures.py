@@ -96,6 +96,8 @@ def test_failed_runs_are_repeated_on_request(built):
     assert done.returncode == 0
     assert "removed results/again/runs/ddp-n2x1/rep1" in done.stdout
     assert "1 run will be repeated" in done.stdout
+    computed = next(line for line in done.stdout.splitlines() if line.startswith("removed what was computed"))
+    assert "report.html" in computed
     assert built.planned(report)["train"] == 1
     built.command("scaleproof", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
     assert built.planned(report)["train"] == 2

@@ -22,17 +22,18 @@ class Location:
 def located(place: str, paths: Sequence[Path]) -> Location:
     """Return where `place` of a finding is, such as "results.md:7".
 
-    An audit names files by what stands below the path that it was given; `paths`: what these were. A place that is no
-    file below any of them, such as the name of a run, is taken to be in the first.
+    An audit names files by what stands below the path that it was given, after that path's own name where it was given
+    several; `paths`: what these were. A place that is no file below any of them, such as the name of a run, is taken to
+    be in the first.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
     name = name if line is not None else place
     for path in paths:
-        if path.is_file() and path.name == name:
-            return Location(path, line)
-        if path.is_dir() and (path / name).exists():
-            return Location(path / name, line)
+        for above in (path, *path.parents):
+            file = above / name
+            if file.exists() and file.is_relative_to(path):
+                return Location(file, line)
     return Location(paths[0], None)
 
 

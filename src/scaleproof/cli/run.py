@@ -197,11 +197,17 @@ def retry(args: argparse.Namespace) -> None:
         )
     runs = [place for place in loaded.runs(args.results) if not args.cell or place.parent.name in args.cell]
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
+    before = sorted(folder.iterdir())
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
+    if (folder / "report.pdf").exists():
+        again += f" {folder / 'report.pdf'}"
     removed = forget(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
     if removed:
+        computed = ", ".join(place.name for place in before if not place.exists())
+        if computed:
+            print(f"removed what was computed with them, which is made again: {computed}")
         amount = plural(len(removed), "run")  # a traced one is a run too
         print(f"{amount} will be repeated by: {again}")
     else:

@@ -119,6 +119,18 @@ def test_one_configuration_has_other_names_in_two_campaigns(tmp_path):
     assert (found.why, found.suspect) == (None, [])
 
 
+@pytest.mark.parametrize("name", ["work.optimizer.eps", "eps", "work.optimizer", "work"])
+def test_a_key_of_a_section_in_a_section_is_meant_by_each_of_its_names(tmp_path, name):
+    for side, eps in (("a", 1e-8), ("b", 1e-7)):
+        (cell,) = cells(work={"optimizer": {"eps": eps}}, vary={"geometry": ["1x2"]})
+        for k in (1, 2, 3):
+            write_run(tmp_path / side / "runs", cell, k, 0.1, seed=ord(side))
+    (refused,), _ = compare_results(tmp_path / "a", tmp_path / "b", ["strategy"])
+    assert "(if this is meant to differ: --vary strategy work.optimizer.eps)" in refused.why
+    (found,), _ = compare_results(tmp_path / "a", tmp_path / "b", [name])
+    assert (found.why, found.intended) == (None, ["work.optimizer.eps"])
+
+
 def test_one_run_a_side_claims_nothing(two):
     (found,), _ = compare_results(two[0] / "rep1", two[1] / "rep1/training_metrics.json", ["fused_optimizer"])
     assert found.low is None

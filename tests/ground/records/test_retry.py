@@ -18,3 +18,12 @@ def test_the_record_of_a_shared_job_goes_with_its_failed_run(tmp_path):
     (records / "rep3-3.json").write_text("{ damaged")
     assert forget(tmp_path, [failed.folder, sound.folder]) == [failed.folder]
     assert [path.name for path in records.iterdir()] == ["rep2-2.json"]
+
+
+def test_what_no_rule_makes_again_is_kept(tmp_path):
+    failed = write_failure(tmp_path / "runs", cells()[0])
+    for name in ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "report.html", "tables/scaling.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    forget(tmp_path, [failed.folder])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.jsonl", "logs", "plans", "runs"]

@@ -3,6 +3,7 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import differences
@@ -92,8 +93,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     configured = list(differences(first_a.config, first_b.config))
     provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
-    # "execution.strategy" is meant by its whole name or by "strategy".
-    unexpected = [field for field in differing if not vary & {field, field.rpartition(".")[2]}]
+    unexpected = [field for field in differing if not vary & _names_of(field)]
     findings = audit("compare", [*runs_a, *runs_b]).findings
     expected = _expected_codes(configured)
     serious = [finding for finding in findings if finding.code not in expected]
@@ -142,15 +142,24 @@ def _expected_codes(configured: list[str]) -> set[str]:
 
 
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
-    """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance.
-
-    A key may be given with or without its section.
-    """
+    """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     first = runs[0]  # its configuration has the keys of all
-    sections = {name: keys for name, keys in first.metrics.config.items() if isinstance(keys, dict)}
-    keys = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
-    known = keys | {key.rpartition(".")[2] for key in keys} | set(cell_provenance(runs))
+    known = set(cell_provenance(runs)).union(*map(_names_of, _fields(first.metrics.config)))
     for name in vary:
-        is_section = any(key.startswith(f"{name}.") for key in keys)
-        if name not in known and not is_section:
+        if name not in known:
             raise field_error(name, known, first.folder / METRICS)
+
+
+def _fields(section: Mapping[str, object], at: str = "") -> Iterator[str]:
+    """Yield the whole names of the keys of a configuration. `at`: prefix of the keys, "section." within a section."""
+    for name, value in section.items():
+        if isinstance(value, dict) and value:
+            yield from _fields(value, f"{at}{name}.")
+        else:
+            yield f"{at}{name}"
+
+
+def _names_of(field: str) -> set[str]:
+    """By which names --vary may mean a field: of work.optimizer.betas its own, "betas", and its sections' names."""
+    *sections, key = field.split(".")
+    return {field, key} | {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}

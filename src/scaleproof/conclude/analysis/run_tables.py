@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.columns import COLUMNS, combined
 from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
@@ -118,14 +119,19 @@ def configuration(run: Run) -> dict:
     """The columns that say what was run: name -> value, with the number of `nodes` and of `devices` (world size)."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
-    if isinstance(values["model"], dict):  # a shape of its own, not a name
-        shape = values["model"]
-        width = shape.get("width", shape.get("d_model"))
-        values["model"] = f"{shape['layers']} layers, {width} wide, {shape['heads']} heads"
+    if isinstance(values["model"], dict):
+        values["model"] = _model_in_words(values["model"])
     if values["vocab_size"] == "derive" and run.metrics.data:
         values["vocab_size"] = run.metrics.data["vocab_size"]
     nodes, per_node = (int(number) for number in values["geometry"].split("x"))  # as "2x4"
     return values | {"nodes": nodes, "devices": nodes * per_node}
+
+
+def _model_in_words(model: Mapping[str, Any]) -> str:
+    """What a table calls a model without a name: its shape, or the file or hub's name of a model of transformers."""
+    if "layers" not in model:
+        return TransformersModel.model_validate(model).slug()
+    return f"{model['layers']} layers, {model.get('width', model.get('d_model'))} wide, {model['heads']} heads"
 
 
 def throughput(runs: Sequence[TimedRun]) -> Estimate:

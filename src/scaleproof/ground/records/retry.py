@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.jobs import FILE as JOBS
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
-# Folders of a campaign that cannot be recomputed.
-MEASURED = ("runs", "together", "compare", "traces", "reference", "logs")
+# What of a campaign's results cannot be recomputed.
+MEASURED = ("runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS)
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:

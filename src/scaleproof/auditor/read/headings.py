@@ -1,8 +1,7 @@
 """What a heading of a table (or a key of a JSON file) means: its kind, unit, statistic and scope.
 
 A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is
-left; the phrase
-must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
+left; the phrase must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
 """
 
 import re
@@ -62,17 +61,8 @@ IN_ALL = re.compile(
     r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
 )
 # The scope is part of these phrases, and not taken off them.
-SCOPED_KINDS = (
-    "total_time_s",
-    "global_batch",
-    "steps",
-    "epochs",
-    "tokens",
-    "samples",
-    "parameters",
-    "devices",
-    "energy_j",
-    "cost",
+SCOPED_KINDS = frozenset(
+    "total_time_s global_batch steps epochs tokens samples parameters devices energy_j cost".split()
 )
 OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")

@@ -61,8 +61,9 @@ IN_ALL = re.compile(
     r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
 )
 # The scope is part of these phrases, and not taken off them.
-SCOPED_KINDS = frozenset(
-    "total_time_s global_batch steps epochs tokens samples parameters devices energy_j cost".split()
+SCOPED_KINDS = (
+    *("total_time_s", "global_batch", "steps", "epochs", "tokens", "samples", "parameters"),
+    *("devices", "energy_j", "cost"),
 )
 OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")

@@ -32,8 +32,8 @@ from published_series import (
 from simulated_memory import random_device
 from simulated_networks import node_pairs
 
+from scaleproof.conclude.forecast.collective import judge
 from scaleproof.conclude.forecast.frontier import MOST_TRIALS
-from scaleproof.conclude.forecast.node_pairs import judge
 
 DEVICES = 2000
 LAWS = (("a line", 0.0, 0.0), ("bent by 2 %", 0.02, 0.0), ("bent, runs differ by 0.3 %", 0.02, 0.003))

@@ -174,7 +174,7 @@ class Pages:
 
     def of_stages(self, edits: Sequence[Edit], *_: object) -> tuple[list[str], list[str]]:
         """What verify names, and what is published otherwise. Raises RuntimeError where a stage fails."""
-        from scaleproof.conclude.publication.audited import verify_and_audit
+        from scaleproof.conclude.publication.gate import verify_and_audit
 
         self._runs += 1
         copy = self.root / f"copy{self._runs}"

@@ -91,8 +91,9 @@ def _entry(path: Path, tests: set[str], texts: dict[str, str]) -> str:
 
 
 def codes_raised(tree: ast.AST) -> list[str]:
-    """The codes of the findings that a file describes: the first argument of each `Code(...)`."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Code"]
+    """The codes of the findings that a file describes: the first argument of each `Code(...)` and `finds(...)`."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in ("Code", "finds")]
     return [ast.literal_eval(call.args[0]) for call in calls if call.args and isinstance(call.args[0], ast.Constant)]
 
 

@@ -15,9 +15,16 @@ import numpy as np
 
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import HalfWidths, conformal
-from scaleproof.conclude.forecast.law import MeasuredStep, Target, Unsupported, check_support, expected_rate, sizes_for
+from scaleproof.conclude.forecast.law import (
+    MeasuredStep,
+    Target,
+    Unsupported,
+    check_support,
+    expected_rate,
+    half_widths,
+    sizes_for,
+)
 from scaleproof.conclude.forecast.memory import Held, Peak, fit_memory
-from scaleproof.conclude.forecast.public_series import half_widths
 from scaleproof.conclude.forecast.table_forecast import group_of_size
 
 SERIES = Path(__file__).parent / "conclude/forecast/series"

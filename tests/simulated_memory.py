@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, search
-from scaleproof.conclude.forecast.frontier_runs import sizes_to_try
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, search, sizes_to_try
 
 SIZES = sizes_to_try(3000)
 

@@ -6,12 +6,18 @@ from itertools import combinations
 
 import numpy as np
 
-from scaleproof.conclude.forecast.node_pairs import PairRow
+from scaleproof.ground.findings.forecast_report import NodePair
 
 BANDWIDTH = 10e9  # bytes per second of a sound pair
 NBYTES = 2**26
 LAUNCHES = 3
 BETWEEN_LAUNCHES = 0.03  # relative standard deviation
+
+
+def node_pair(first: int, second: int, seconds: float, speed: float, best: float) -> NodePair:
+    """The row of two nodes, with its bus bandwidths: of `seconds`, and of the fastest launch."""
+    names = {"first": f"n{first}", "second": f"n{second}"}
+    return NodePair(**names, nbytes=NBYTES, seconds=seconds, bus_bytes_per_s=speed, best_bus_bytes_per_s=best)
 
 
 def node_pairs(
@@ -20,7 +26,7 @@ def node_pairs(
     spread: float,
     slow: Collection[int | tuple[int, int]] = (),
     factor: float = 0.5,
-) -> list[PairRow]:
+) -> list[NodePair]:
     """All pairs of `n` nodes, which differ by `spread`; those in `slow`, nodes or pairs, are at `factor`."""
     rows = []
     for pair in combinations(range(n), 2):
@@ -28,5 +34,5 @@ def node_pairs(
         speed = BANDWIDTH * (factor if is_slow else 1) * math.exp(spread * random.standard_normal())
         launches = speed * np.exp(BETWEEN_LAUNCHES * random.standard_normal(LAUNCHES))
         middle, best = float(np.median(launches)), float(launches.max())
-        rows.append(PairRow(f"n{pair[0]}", f"n{pair[1]}", NBYTES, NBYTES / middle, middle, best))
+        rows.append(node_pair(pair[0], pair[1], NBYTES / middle, middle, best))
     return rows

@@ -44,7 +44,7 @@ def test_the_keys_of_a_claims_file_are_documented(repository):
 
 def test_every_code_of_our_own_checks_has_a_page(repository):
     package = repository / "src/scaleproof"
-    places = ("ground/findings/*.py", "conclude/checks/*.py", "conclude/forecast/codes.py")
+    places = ("ground/findings/*.py", "conclude/checks/*.py", "conclude/forecast/findings.py")
     files = [path for place in places for path in package.glob(place)]
     codes = {c for f in files for c in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', f.read_text()) if f.name != "pages.py"}
     assert {"losses-differ", "super-linear", "device-throttled"} <= codes

@@ -7,8 +7,8 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof import to_frame
-from scaleproof.conclude.report.prometheus import prometheus
 from scaleproof.conclude.report.read_results import read_inputs
+from scaleproof.conclude.report.trackers import prometheus
 
 LINE = re.compile(r'scaleproof_[a-z0-9_]+\{campaign="[^"\\]*",cell="[^"\\]*"\} [-+0-9.e]+')
 

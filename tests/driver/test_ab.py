@@ -10,7 +10,7 @@ import pytest
 
 from scaleproof.cli import main
 from scaleproof.cli.ab import split
-from scaleproof.conclude.analysis.comparability import unintended_differences
+from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign

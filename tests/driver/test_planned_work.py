@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic import write_run
 
-from scaleproof.conclude.forecast.requirements import counts_of
-from scaleproof.conclude.forecast.run_times import RunTimes, run_times
+from scaleproof.conclude.forecast.requirements import RunTimes, counts_of, run_times
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import duration, planned_work
 from scaleproof.ground.campaign.cells import Cell
@@ -93,7 +92,7 @@ def test_a_replay_takes_what_its_steps_take(tmp_path, repository, monkeypatch):
     monkeypatch.chdir(repository)
     speed = LoadedCampaign(Path("config/campaigns/h100_speed.yaml"))
     demo = LoadedCampaign(Path("config/campaigns/demo.yaml"))
-    monkeypatch.setattr("scaleproof.conclude.forecast.run_times.available_cores", lambda: 16)
+    monkeypatch.setattr("scaleproof.conclude.forecast.requirements.available_cores", lambda: 16)
 
     def seconds(loaded: LoadedCampaign, device: str) -> float:
         cell = loaded.cells[0]

@@ -13,7 +13,7 @@ from verify.test_any_answer import SIZES, Times, finished
 from scaleproof.conclude.analysis import scaling, scaling_laws
 from scaleproof.conclude.analysis.scaling_laws import fit
 from scaleproof.conclude.report import claims_report
-from scaleproof.conclude.report.sentences.drift import drift_sentences
+from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.confidence import mean_rate
 from scaleproof.ground.records.result_file import Estimated

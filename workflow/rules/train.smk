@@ -50,7 +50,7 @@ rule frontier:
         **resources_of(job_of_run),
     params:
         code=code_sha256(
-            "conclude/forecast/frontier_runs.py",
+            "conclude/forecast/frontier.py",
             "conclude/forecast/frontier_program.py",
             "conclude/forecast/text.py",
             "measure/launch/torchrun.py",

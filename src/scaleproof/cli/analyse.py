@@ -13,7 +13,7 @@ from scaleproof.cli.values import count, file_to_read, folder, page_to_write, pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scaleproof.conclude.report.page_inputs import PageInputs
+    from scaleproof.conclude.report.page_facts import PageInputs
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.comparison import Compared
@@ -151,7 +151,7 @@ def waterfall(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.waterfall import waterfall_report
     from scaleproof.conclude.report.charts import draw_waterfall
     from scaleproof.conclude.report.read_results import read_inputs, read_profiles
-    from scaleproof.conclude.report.tables.waterfall import write_waterfall
+    from scaleproof.conclude.report.tables.scaling import write_waterfall
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
 
@@ -222,8 +222,7 @@ def pdf(args: argparse.Namespace) -> None:
 def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "PlannedRuns") -> "PageInputs":
     """Read all that the report of a campaign is made from."""
     from scaleproof.conclude.report.chart_catalog import charts_of
-    from scaleproof.conclude.report.page_facts import facts_of
-    from scaleproof.conclude.report.page_inputs import PageInputs
+    from scaleproof.conclude.report.page_facts import PageInputs, facts_of
     from scaleproof.conclude.report.read_results import read_inputs, read_traces
     from scaleproof.ground.records.comparison_report import read_comparison
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile

@@ -19,8 +19,8 @@ LOOK = {
 
 def prometheus(args: argparse.Namespace) -> None:
     """Write the cells of a campaign for Prometheus. Raises UserError for a file that its exporter would not read."""
-    from scaleproof.conclude.report.prometheus import prometheus
     from scaleproof.conclude.report.read_results import read_inputs
+    from scaleproof.conclude.report.trackers import prometheus
     from scaleproof.ground.files import write_atomic
 
     if args.out.suffix != SUFFIX:

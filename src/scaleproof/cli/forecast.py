@@ -12,9 +12,10 @@ from scaleproof.ground.errors import UserError
 
 if TYPE_CHECKING:
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
-    from scaleproof.conclude.forecast.sweep_file import Link, Sweep
+    from scaleproof.conclude.forecast.sweep_file import Sweep
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.findings.forecast_report import SweepLink
 
 # Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
@@ -75,7 +76,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
     from scaleproof.conclude.forecast.plan import pilots
-    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
     evidence = evidence_of(args.campaign, args.results)
@@ -141,7 +142,7 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.ledger import now_utc
     from scaleproof.conclude.forecast.plan import make_plan
     from scaleproof.conclude.forecast.planner import Price
-    from scaleproof.conclude.forecast.run_times import run_times
+    from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work
@@ -185,7 +186,7 @@ def frontier(args: argparse.Namespace) -> None:
 
     A cell that cannot run here gets the smallest one: its run then ends as a row that says why.
     """
-    from scaleproof.conclude.forecast.frontier_runs import NoTrial, limit_of, micro_batches
+    from scaleproof.conclude.forecast.frontier import NoTrial, limit_of, micro_batches
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
     from scaleproof.measure.machine.gpus import cuda_devices
@@ -211,7 +212,7 @@ def _find_frontier(
     """
     from dataclasses import asdict
 
-    from scaleproof.conclude.forecast.frontier_runs import find_frontier, micro_batches
+    from scaleproof.conclude.forecast.frontier import find_frontier, micro_batches
     from scaleproof.conclude.forecast.text import frontier_text
     from scaleproof.ground.files import write_json
 
@@ -260,11 +261,11 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
         print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
 
 
-def _link(args: argparse.Namespace) -> "Link | None":
+def _link(args: argparse.Namespace) -> "SweepLink | None":
     """Return what the link is said to carry, and by whom; None where no option says so."""
-    from scaleproof.conclude.forecast.sweep_file import Link
+    from scaleproof.ground.findings.forecast_report import SweepLink
 
-    return Link(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
+    return SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
 
 
 def _publish_sweep(made: "Sweep", folder: Path) -> None:

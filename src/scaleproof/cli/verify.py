@@ -27,7 +27,7 @@ def verify(args: argparse.Namespace) -> None:
     from scaleproof.verify.signature import signer_of
 
     try:
-        from scaleproof.conclude.publication.audited import left_out, other_rules, verify_and_audit
+        from scaleproof.conclude.publication.gate import left_out, other_rules, verify_and_audit
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
         differences, runs, figures = verify(args.results)
@@ -149,7 +149,7 @@ def _draw_history(series: "History", out: Path) -> None:
 
 def index(args: argparse.Namespace) -> None:
     """Write index.html of all campaigns in a folder of results. Raises UserError where it has no report."""
-    from scaleproof.conclude.report.index_page import write_index
+    from scaleproof.conclude.report.compare_page import write_index
     from scaleproof.ground.errors import UserError, nearest_path, path_fault
 
     if not args.results.is_dir():

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from scaleproof.conclude.analysis.error_budget import next_level
+from scaleproof.conclude.analysis.stopping import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaleproof.conclude.forecast.requirements import counts_of
-from scaleproof.conclude.forecast.run_times import RunTimes, kind_of, run_times
+from scaleproof.conclude.forecast.requirements import RunTimes, counts_of, kind_of, run_times
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores

@@ -125,8 +125,9 @@ def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Fun
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree, changed in place, less the docstrings of its module, classes and functions."""
+    """The tree, changed in place, less its docstrings, but for those that are pages of findings: results quote them."""
     for node in documented(tree):
-        if ast.get_docstring(node, clean=False) is not None:
+        is_page = any(".finds(" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
+        if not is_page and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
     return tree

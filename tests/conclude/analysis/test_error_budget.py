@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from scaleproof.conclude.analysis.error_budget import ALPHA, next_level
-from scaleproof.conclude.analysis.stopping import confidence_at
+from scaleproof.conclude.analysis.stopping import ALPHA, confidence_at, next_level
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import paired_ratio
 

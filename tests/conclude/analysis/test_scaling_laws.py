@@ -5,7 +5,7 @@ import pytest
 from result_models import estimated, scaling, series
 
 from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
-from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
+from scaleproof.conclude.report.sentences.scaling import law_sentences
 
 
 def amdahl(fraction, sizes, repeats=1, noise=0.0, seed=0):

@@ -9,7 +9,7 @@ from sound_records import GRADIENT_NORM, begin_at, census_of, sealed, write_comp
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.checks.window import period_of
+from scaleproof.conclude.checks.step_series import period_of
 from scaleproof.ground.records.run import BENCHMARK, METRICS, MeasuredRun
 from scaleproof.ground.records.steps import loss_series
 from scaleproof.measure.reference.schema import FOLDER

@@ -6,8 +6,7 @@ from sound_records import GRADIENT_NORM, VALIDATION_LOSS, sealed, write_referenc
 from synthetic import as_rows
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.checks.replayed import reference_for
-from scaleproof.conclude.checks.rounding import QUIET, QUIET_NORM, amplification, comparable
+from scaleproof.conclude.checks.replayed import QUIET, QUIET_NORM, amplification, comparable, reference_for
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import loss_series, window_steps
 from scaleproof.measure.reference.schema import FOLDER, Reference, Repetition

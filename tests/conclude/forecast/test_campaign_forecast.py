@@ -10,16 +10,15 @@ from synthetic import rewrite
 
 from scaleproof.cli import main
 from scaleproof.conclude.forecast.campaign_forecast import make_forecasts, outcomes
+from scaleproof.conclude.forecast.law import FROM_ONE, TABLES, series_key
 from scaleproof.conclude.forecast.ledger import MODEL_VERSION, Score, scored, write_forecasts
+from scaleproof.conclude.forecast.memory import Tracked, held_of
 from scaleproof.conclude.forecast.plan import make_plan
 from scaleproof.conclude.forecast.planner import Price
-from scaleproof.conclude.forecast.public_series import FROM_ONE, TABLES
 from scaleproof.conclude.forecast.report_data import report_of
-from scaleproof.conclude.forecast.settings import held_of, series_key
 from scaleproof.conclude.forecast.spent import record_plan, spent
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
-from scaleproof.conclude.forecast.tracked_memory import Tracked
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir

@@ -6,7 +6,7 @@ import pytest
 import torch
 from synthetic import cells
 
-from scaleproof.conclude.forecast import frontier_runs, sweep, sweep_program
+from scaleproof.conclude.forecast import frontier, sweep, sweep_program
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.trainer.world import WrongWorld
@@ -40,11 +40,11 @@ def test_a_run_waits_for_a_sweep(tmp_path, repository, monkeypatch, capsys):
 
 
 def test_a_run_waits_for_a_frontier(tmp_path, tokens, monkeypatch, capsys):
-    monkeypatch.setattr(frontier_runs, "cuda_devices", list)
-    monkeypatch.setattr(frontier_runs, "_trial", meanwhile)
+    monkeypatch.setattr(frontier, "cuda_devices", list)
+    monkeypatch.setattr(frontier, "_trial", meanwhile)
     (cell,) = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, execution={"device": "cpu"}, vary={})
     with pytest.raises(Taken):
-        frontier_runs.find_frontier(cell, "demo", tokens, tmp_path, 1e9, 60, compare_speed=False)
+        frontier.find_frontier(cell, "demo", tokens, tmp_path, 1e9, 60, compare_speed=False)
     assert f"waiting for the frontier of demo {cell.slug} (process" in capsys.readouterr().err
 
 

@@ -11,7 +11,8 @@ from scaleproof.conclude.forecast.findings import (
     sweeps_reach_their_link,
 )
 from scaleproof.conclude.forecast.ledger import Score
-from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Link, Sweep
+from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
+from scaleproof.ground.findings.forecast_report import SweepLink
 
 
 def score(measured: float) -> Score:
@@ -49,7 +50,7 @@ def sweep(second: float = 1.0, link: float | None = None, torch: str = "2.13.0")
         device="cpu",
         launches=launches,
         versions={"torch_version": torch},
-        link=Link(bytes_per_s=link, source="datasheet") if link else None,
+        link=SweepLink(bytes_per_s=link, source="datasheet") if link else None,
     )
 
 

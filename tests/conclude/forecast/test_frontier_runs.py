@@ -5,8 +5,8 @@ import json
 import pytest
 
 from scaleproof.cli.commands import parser
-from scaleproof.conclude.forecast import frontier_runs
-from scaleproof.conclude.forecast.frontier_runs import TrialFailed
+from scaleproof.conclude.forecast import frontier
+from scaleproof.conclude.forecast.frontier import TrialFailed
 
 CAMPAIGN = """\
 title: trials
@@ -32,7 +32,7 @@ def stage(monkeypatch, tmp_path, tokens):
                 raise TrialFailed("the trial failed (node_fail: a node was lost)")
             return {"nbytes": 1e6 * cell.batch.micro, "base": 1e5, "seconds": 1.0, "retries": 0}
 
-        monkeypatch.setattr(frontier_runs, "_trial", trial)
+        monkeypatch.setattr(frontier, "_trial", trial)
         words = ["stage", "frontier", str(tmp_path / "trials.yaml"), "ddp-n1x1", "--tokens", str(tokens)]
         args = parser().parse_args([*words, "--out", str(out)])
         args.run(args)

@@ -7,16 +7,18 @@ import pytest
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.law import (
     FIRST_LOSS,
+    FROM_ONE,
     MeasuredStep,
     Target,
     Unsupported,
     check_support,
     doublings,
     expected_rate,
+    half_widths,
     held_out,
     sizes_for,
+    stretch,
 )
-from scaleproof.conclude.forecast.public_series import FROM_ONE, half_widths, stretch
 
 
 def step(devices: int, rate: float, micro: int = 8, accumulation: int = 1, per_node: int = 8) -> MeasuredStep:

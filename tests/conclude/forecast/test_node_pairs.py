@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from patience import HANGS
-from simulated_networks import node_pairs
+from simulated_networks import node_pair, node_pairs
 
+from scaleproof.conclude.forecast.collective import exclusion_list, judge, rounds
 from scaleproof.conclude.forecast.findings import links_between_nodes_are_equal, nodes_reach_each_other_equally
-from scaleproof.conclude.forecast.node_pairs import PairRow, exclusion_list, judge, rounds
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, PairCalls, Sweep, pair_rows, write_node_pairs
 from scaleproof.conclude.forecast.text import sweep_text
 from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
+from scaleproof.ground.findings.forecast_report import NodePair
 
 GB = 1e9
 
@@ -30,7 +31,7 @@ def test_every_pair_runs_once_and_no_node_twice_in_a_round(n):
     assert len([pairs for pairs in schedule if pairs]) == (0 if n < 2 else n - 1 + n % 2), "no more rounds than needed"
 
 
-def network(n: int, slow: tuple = (), factor: float = 0.5, spread: float = 0.02, seed: int = 0) -> list[PairRow]:
+def network(n: int, slow: tuple = (), factor: float = 0.5, spread: float = 0.02, seed: int = 0) -> list[NodePair]:
     return node_pairs(np.random.default_rng(seed), n, spread, slow, factor)
 
 
@@ -92,11 +93,11 @@ def test_pairs_across_two_switches_are_neither_a_node_nor_a_link():
 def test_a_pair_that_was_fast_in_one_launch_is_not_accused():
     rows = network(8, slow=((0, 2),))
     assert judge(rows).slow_links
-    once = [r if (r.first, r.second) != ("n0", "n2") else PairRow("n0", "n2", 1, 1.0, 5 * GB, 10 * GB) for r in rows]
+    once = [r if (r.first, r.second) != ("n0", "n2") else node_pair(0, 2, 1.0, 5 * GB, 10 * GB) for r in rows]
     assert judge(once).slow_links == ()
 
 
-def swept(rows: list[PairRow], launches: int = 2) -> Sweep:
+def swept(rows: list[NodePair], launches: int = 2) -> Sweep:
     pairs = [PairCalls(nodes=(row.second, row.first), nbytes=row.nbytes, seconds=[row.seconds] * 3) for row in rows]
     one = Launch(
         made_utc="", ranks=[], calls=[Calls(collective="all_reduce", nbytes=4096, seconds=[1e-4])], pairs=pairs

@@ -13,7 +13,7 @@ from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
 from scaleproof.conclude.forecast.plan import make_plan, pilots
 from scaleproof.conclude.forecast.planner import Price
-from scaleproof.conclude.forecast.run_times import RunTimes
+from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import pilots_text, plan_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign

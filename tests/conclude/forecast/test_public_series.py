@@ -14,7 +14,7 @@ from published_series import (
     weighted_quantile,
 )
 
-from scaleproof.conclude.forecast.public_series import A_DOUBLING, FROM_ONE, TABLES
+from scaleproof.conclude.forecast.law import A_DOUBLING, FROM_ONE, TABLES
 
 FORECASTS = public_forecasts()
 LEVELS = ("node", "network")

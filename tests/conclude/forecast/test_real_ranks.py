@@ -5,8 +5,7 @@ from itertools import pairwise
 from synthetic import cells
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
-from scaleproof.conclude.forecast.frontier import MOST_TRIALS
-from scaleproof.conclude.forecast.frontier_runs import find_frontier, sizes_to_try
+from scaleproof.conclude.forecast.frontier import MOST_TRIALS, find_frontier, sizes_to_try
 from scaleproof.conclude.forecast.sweep import groups_of, measure
 from scaleproof.conclude.forecast.sweep_file import sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign

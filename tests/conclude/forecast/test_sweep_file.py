@@ -9,7 +9,6 @@ from scaleproof.conclude.forecast.sweep import sizes_up_to
 from scaleproof.conclude.forecast.sweep_file import (
     Calls,
     Launch,
-    Link,
     Sweep,
     from_nccl_tests,
     merged,
@@ -20,6 +19,7 @@ from scaleproof.conclude.forecast.sweep_file import (
 )
 from scaleproof.conclude.forecast.text import sweep_text
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.forecast_report import SweepLink
 
 SIZES = (65536, 2**20, 2**24)
 
@@ -34,7 +34,7 @@ def sweep(factors: tuple = (1.0, 1.02), link: float | None = None, **keys) -> Sw
         for f in factors
     ]
     data = {"nodes": 1, "devices_per_node": 2, "backend": "gloo", "device": "cpu", "launches": launches}
-    return Sweep(**data, link=Link(bytes_per_s=link, source="datasheet") if link else None, **keys)
+    return Sweep(**data, link=SweepLink(bytes_per_s=link, source="datasheet") if link else None, **keys)
 
 
 def test_a_row_is_the_median_of_launches_beside_its_bus_bandwidth():

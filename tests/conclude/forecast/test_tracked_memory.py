@@ -5,9 +5,7 @@ import json
 import pytest
 from synthetic import cells
 
-from scaleproof.conclude.forecast.memory import Peak, buffer_bytes, fit_memory
-from scaleproof.conclude.forecast.settings import held_of
-from scaleproof.conclude.forecast.tracked_memory import sharded, tracked_memory
+from scaleproof.conclude.forecast.memory import Peak, buffer_bytes, fit_memory, held_of, sharded, tracked_memory
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.facts.memory import state_bytes
 

@@ -10,8 +10,8 @@ import pytest
 from verify.test_verify import finished
 
 from scaleproof.cli.verify import verify as verify_command
-from scaleproof.conclude.publication import audited
-from scaleproof.conclude.publication.audited import left_out, other_rules, verify_and_audit
+from scaleproof.conclude.publication import gate
+from scaleproof.conclude.publication.gate import left_out, other_rules, verify_and_audit
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -67,17 +67,17 @@ def test_a_finding_that_a_stage_dropped_is_named(
     copy = tmp_path / "synthetic"
     shutil.copytree(folder, copy)
     assert left_out(copy) == []
-    stated = audited.read_findings(copy / "findings.json")
+    stated = gate.read_findings(copy / "findings.json")
     serious = Finding(
         code="clock-differs", severity="invalid", cells=["ddp-n1x2"], runs=["ddp-n1x2/rep1"], evidence="e", advice=""
     )
     more = stated.model_copy(update={"findings": [*stated.findings, serious]})
-    monkeypatch.setattr(audited, "campaign_findings", lambda name, runs: more)
+    monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
     assert other_rules(copy) == ""
     of_other_rules = stated.model_copy(update={"rules_version": "2-00000000"})
-    monkeypatch.setattr(audited, "read_findings", lambda path: of_other_rules)
+    monkeypatch.setattr(gate, "read_findings", lambda path: of_other_rules)
     assert verify_and_audit(copy)[0] == []
     reason = other_rules(copy)
     assert reason.startswith("findings.json is of rules 2-00000000, this version has 2-")

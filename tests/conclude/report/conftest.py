@@ -15,10 +15,9 @@ from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.waterfall import waterfall_report
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
-from scaleproof.conclude.report.charts.losses import AGAINST
+from scaleproof.conclude.report.charts.sweeps import AGAINST
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_facts import facts_of
-from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_facts import PageInputs, facts_of
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.ground.files import write_json

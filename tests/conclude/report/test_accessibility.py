@@ -9,7 +9,7 @@ from conclude.report.test_compare_page import results as result_of
 from playwright.sync_api import sync_playwright
 from synthetic import cells, rewrite, write_failure, write_run
 
-from scaleproof.conclude.report.index_page import write_index
+from scaleproof.conclude.report.compare_page import write_index
 
 # Rules of axe for what one cannot read, reach or name; hints on style ("moderate", "minor") are not among them.
 GRAVE = ("serious", "critical")

@@ -9,8 +9,7 @@ from result_models import forecast_row
 
 from scaleproof.conclude.analysis.campaign_findings import with_forecasts
 from scaleproof.conclude.report.charts import CHARTS, draw
-from scaleproof.conclude.report.charts.bands import LABEL, bands_of
-from scaleproof.conclude.report.charts.forecast import draw_forecast
+from scaleproof.conclude.report.charts.forecast import LABEL, bands_of, draw_forecast
 from scaleproof.conclude.report.charts.style import style
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs

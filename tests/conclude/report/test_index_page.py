@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scaleproof.conclude.report.index_page import write_index
+from scaleproof.conclude.report.compare_page import write_index
 from scaleproof.ground.findings.finding import Finding
 
 

@@ -7,8 +7,7 @@ import pytest
 from synthetic import rewrite
 
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_facts import facts_of, machine_check
-from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_facts import PageInputs, facts_of, machine_check
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 

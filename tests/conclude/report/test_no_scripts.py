@@ -10,7 +10,7 @@ from conclude.report.test_compare_page import results as result_of
 
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
-from scaleproof.conclude.report.index_page import write_index
+from scaleproof.conclude.report.compare_page import write_index
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page import write_page
 from scaleproof.ground.errors import UserError

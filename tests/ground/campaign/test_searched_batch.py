@@ -5,8 +5,7 @@ import json
 import pytest
 
 from scaleproof.cli import main
-from scaleproof.conclude.forecast.frontier import FrontierResult, Trial
-from scaleproof.conclude.forecast.frontier_runs import NoTrial
+from scaleproof.conclude.forecast.frontier import FrontierResult, NoTrial, Trial
 from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.batch import candidates
 from scaleproof.ground.campaign.cells import arms, expand
@@ -114,7 +113,7 @@ def test_searches_are_part_of_what_runs(path, tmp_path):
 
 
 def stage(path, out, monkeypatch, find) -> dict:
-    monkeypatch.setattr("scaleproof.conclude.forecast.frontier_runs.find_frontier", find)
+    monkeypatch.setattr("scaleproof.conclude.forecast.frontier.find_frontier", find)
     words = ["frontier", str(path), "ddp-n1x2", "--tokens", str(out.parent), "--out", str(out)]
     monkeypatch.setattr("sys.argv", ["scaleproof", "stage", *words])
     main()

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from scaleproof.conclude.analysis.recommend import SIMPLICITY
+from scaleproof.conclude.analysis.ranking import SIMPLICITY
 from scaleproof.conclude.report.charts.style import colour
 from scaleproof.ground.campaign.execution import StrategyName
 from scaleproof.ground.facts.memory import state_bytes

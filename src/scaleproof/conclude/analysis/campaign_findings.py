@@ -1,8 +1,4 @@
-"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs.
-
-A command is a run of anybody's program, of which only what its log prints is known. A pair are two runs side by side,
-of A and B or of A twice (`null`).
-"""
+"""findings.json: every check on a campaign, of its runs, scaling series, traces and A/B pairs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,7 +7,7 @@ from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
-from scaleproof.conclude.checks.arms import Arms
+from scaleproof.conclude.checks.campaign_parts import Arms
 from scaleproof.conclude.checks.traces import traced_cells
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport

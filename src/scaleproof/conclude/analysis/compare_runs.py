@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import differences
-from scaleproof.conclude.analysis.comparability import cell_provenance, unintended_differences
+from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
 from scaleproof.conclude.analysis.run_tables import by_cell, throughput
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import Compared, at_once, field_error, incomparable

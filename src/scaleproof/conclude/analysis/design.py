@@ -1,8 +1,4 @@
-"""How to spend the time of a campaign or of an A/B comparison: more short runs, or fewer long ones.
-
-A cell is a configuration, run in several repeats; its window are the steps of a run that are timed. An A/B comparison
-is of pairs of runs side by side; its A/A pairs, of one program twice, show the noise.
-"""
+"""How to spend the time of a campaign or of an A/B comparison: more short runs, or fewer long ones."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

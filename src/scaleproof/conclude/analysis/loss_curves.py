@@ -1,7 +1,4 @@
-"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach.
-
-A run has warm-up steps and then its window, the steps that are timed. A cell is a configuration with its runs.
-"""
+"""Loss against step and against seconds: losses.csv, and the time to a loss that all runs reach."""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved.
-
-A pair are two runs side by side, of A and B; or of A twice (A/A, a null pair), whose ratio is noise about 1.
-"""
+"""A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
 
 import math
 from functools import lru_cache

@@ -1,8 +1,4 @@
-"""runs.csv and cells.csv: one row a run, one row a cell.
-
-A cell is one configuration of a campaign, run in several repeats. The window of a run are its steps that are timed. A
-run is of the trainer (Measured) or of a command, anybody's program of which only a printed log is known (Printed).
-"""
+"""runs.csv and cells.csv: one row a run, one row a cell."""
 
 import os
 import statistics

@@ -1,16 +1,11 @@
-"""Speed-up, efficiency and ranking: scaling_report.json.
-
-A cell is one configuration of a campaign, measured in several repeats; a series, its cells that differ in nothing but
-their devices, of which the smallest is the baseline; a family, comparisons whose intervals hold together.
-"""
+"""Speed-up, efficiency and ranking: scaling_report.json."""
 
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scaleproof.conclude.analysis.comparability import unintended_differences
-from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells
+from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
 from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank
 from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
@@ -120,7 +115,7 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """The series of a campaign with their figures; findings are made from these (conclude/checks/scaling.py).
+    """The series of a campaign with their figures; findings are made from these (conclude/checks/campaign_parts.py).
 
     Intervals against the best single device are single ones. `effect`: the difference that further repeats are planned
     for.

@@ -1,7 +1,4 @@
-"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json.
-
-A cell is one configuration; its profile, what a profiler saw of a few of its steps, on some of its ranks.
-"""
+"""What the traces of a campaign say, beside the timed runs of the same cells: traces.json."""
 
 from pathlib import Path
 from statistics import geometric_mean
@@ -9,18 +6,19 @@ from statistics import geometric_mean
 from scaleproof.conclude.checks.traces import timed_ms
 from scaleproof.ground.confidence import one_against
 from scaleproof.ground.records.profile_schema import Profile, mean
+from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import Run, measured
 from scaleproof.ground.records.traces_report import CellTrace, RankParts, TraceOverhead, TracesReport
 
 PARTS = (
-    "wall_ms",
-    "compute_ms",
-    "communication_ms",
-    "exposed_ms",
-    "overlapped_ms",
-    "wait_ms",
-    "exposed_wait_ms",
-    "idle_ms",
+    *("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms"),
+    *("wait_ms", "exposed_wait_ms", "idle_ms"),
+)
+
+# Fields that an entry has as its profile has them.
+OF_PROFILE = (
+    *("strategy", "world_size", "n_devices", "status", "reason", "tool", "tool_reason", "device", "steps", "ranks"),
+    *("classes_ms", "collectives", "kernels_top", "slowest", "unknown"),
 )
 
 
@@ -33,26 +31,12 @@ def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run])
 def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
     """A traced cell: its profile with means and its overhead. `path`: the profile's file; `runs`: of the campaign."""
     return CellTrace(
+        **{name: getattr(profile, name) for name in OF_PROFILE},
         cell=profile.cell or "",
-        strategy=profile.strategy,
-        world_size=profile.world_size,
-        n_devices=profile.n_devices,
-        status=profile.status,
-        reason=profile.reason,
-        tool=profile.tool,
-        tool_reason=profile.tool_reason,
-        device=profile.device,
-        steps=profile.steps,
-        ranks=profile.ranks,
         **{name: mean(profile, name) for name in PARTS},
         per_rank=_per_rank(profile),
         phases_ms=_phases(profile),
-        classes_ms=profile.classes_ms,
-        collectives=profile.collectives,
-        kernels_top=profile.kernels_top,
-        slowest=profile.slowest,
         classified_share=profile.coverage.classified_share if profile.coverage else None,
-        unknown=profile.unknown,
         overhead=_overhead(profile, runs),
         file="/".join(path.parts[-3:]),  # as the campaign's folder has it
     )
@@ -64,14 +48,8 @@ def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     if not timed_steps_ms or not profile.step_time_ms:
         return None
     profiled_step_ms = sum(profile.step_time_ms) / len(profile.step_time_ms)
-    overhead = one_against(profiled_step_ms, timed_steps_ms)
-    return TraceOverhead(
-        value=overhead.value,
-        low=overhead.low,
-        high=overhead.high,
-        n=overhead.n,
-        timed_step_ms=geometric_mean(timed_steps_ms),
-    )
+    overhead = Estimated.of(one_against(profiled_step_ms, timed_steps_ms))
+    return TraceOverhead(**overhead.model_dump(), timed_step_ms=geometric_mean(timed_steps_ms))
 
 
 def _per_rank(profile: Profile) -> list[RankParts]:

@@ -1,7 +1,4 @@
-"""Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained.
-
-A cell is one configuration of a campaign; the ideal is what the smallest cell of its series, the baseline, stands for.
-"""
+"""Loss of scaling: from the ideal time of a step to the measured one, part by part, and what remains unexplained."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

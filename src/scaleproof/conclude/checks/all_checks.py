@@ -9,29 +9,21 @@ from scaleproof.conclude.checks import (  # noqa: F401
     clock,
     comparability,
     control,
-    convergence,
-    corpus,
     cpu_time,
-    energy,
     execution,
-    knobs,
     memory,
     printed,
     published,
     repeats,
     replayed,
-    replicas,
     step_series,
     strategy_settings,
     timing,
-    window,
     witnessed,
     work,
 )
-from scaleproof.conclude.checks.arms import Arms, of_arms
+from scaleproof.conclude.checks.campaign_parts import Arms, ScalingSeries, of_arms, of_excluded_node, of_series
 from scaleproof.conclude.checks.copies import of_all_runs
-from scaleproof.conclude.checks.excluded_nodes import of_excluded_node
-from scaleproof.conclude.checks.scaling import ScalingSeries, of_series
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched
 from scaleproof.ground.errors import UserError, first_fault
@@ -112,19 +104,14 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         findings += of_all_runs.noting([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _checked_together(check, any_level)]
-    used_registers: list[Iterable] = []
-    if with_numbers:
-        used_registers += [of_run, of_runs, of_all_runs]
-    if commands:
-        used_registers.append(of_printed)
-    if watched:
-        used_registers.append(of_watched)
-    if any_level:
-        used_registers.append(of_timed)
+    subjects: list[tuple[Iterable, Sequence]] = [
+        *((register, with_numbers) for register in (of_run, of_runs, of_all_runs)),
+        *((of_printed, commands), (of_watched, watched), (of_timed, any_level)),
+    ]
     return Findings(
         campaign=campaign,
         rules_version=rules_version(CODES),
-        checks=check_names(*used_registers) if used_registers else [],
+        checks=[name for register, runs_of_kind in subjects if runs_of_kind for name in check_names(register)],
         findings=by_severity(_causes_first(_once(findings))),
     )
 
@@ -270,24 +257,14 @@ def audit_campaign(
         for finding in audit(own.campaign, pair_runs).findings
         if finding.code != "single-run"  # both arms of a pair run once by design
     ]
+    parts: list[tuple[Register, Sequence]] = [
+        *((of_series, series), (of_trace, traces), (of_arms, arms), (of_excluded_node, excluded)),
+    ]
+    checks = [name for register, subjects in parts if subjects for name in check_names(register)]
+    findings = [finding for register, subjects in parts for finding in register.noting(subjects)]
     return own.model_copy(
         update={
-            "checks": [
-                *own.checks,
-                *(check_names(of_series) if series else ()),
-                *(check_names(of_trace) if traces else ()),
-                *(check_names(of_arms) if arms else ()),
-                *(check_names(of_excluded_node) if excluded else ()),
-            ],
-            "findings": by_severity(
-                [
-                    *own.findings,
-                    *of_series.noting(series),
-                    *of_trace.noting(traces),
-                    *of_arms.noting(arms),
-                    *of_pairs,
-                    *of_excluded_node.noting(excluded),
-                ]
-            ),
+            "checks": [*own.checks, *checks],
+            "findings": by_severity([*own.findings, *findings, *of_pairs]),
         }
     )

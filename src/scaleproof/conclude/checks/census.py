@@ -57,18 +57,14 @@ def parameters_of(run: MeasuredRun) -> int:
     return inventory_of_run(run).parameters
 
 
-@of_run.check(
-    Code(
-        "model-differs",
-        "invalid",
-        what="The model that was trained is not the configured one: other layers, tables that are not tied, "
-        "frozen parts.",
-        detected="Parameters and trainable parameters, counted on every rank, against the formula of the shape.",
-        seen="Benchmarks whose model is one layer short of its name.",
-        repair="Quote the figures of no run of this model; correct what builds it.",
-    )
-)
+@of_run.finds("model-differs", "invalid")
 def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
+    """The model that was trained is not the configured one: other layers, tables that are not tied, frozen parts.
+
+    Detected: Parameters and trainable parameters, counted on every rank, against the formula of the shape.
+    Seen: Benchmarks whose model is one layer short of its name.
+    Repair: Quote the figures of no run of this model; correct what builds it.
+    """
     expected = parameters_of(run)
     counted = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
@@ -83,22 +79,16 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
             return
 
 
-@of_run.check(
-    Code(
-        "operations-differ",
-        "invalid",
-        what="A step did more or less arithmetic than its configuration needs, or did it with other kernels.",
-        detected="FLOPs of all products with weights, attention kernels and recomputation in a probed "
-        "step of every rank, before and after the window, against the formula; autograd nodes made in "
-        "the window, against the probed steps, and collectives, against the step before it; profilers, "
-        "tracers and checks that were on in the window.",
-        seen="Half of each sequence trained and counted whole; a frozen block; checkpointing that one "
-        "strategy turned on.",
-        repair="The rate is that of another program. Look at what the strategy changes in the model or in a "
-        "micro-step.",
-    )
-)
+@of_run.finds("operations-differ", "invalid")
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
+    """A step did more or less arithmetic than its configuration needs, or did it with other kernels.
+
+    Detected: FLOPs of all products with weights, attention kernels and recomputation in a probed step of every rank,
+    before and after the window, against the formula; autograd nodes made in the window, against the probed steps, and
+    collectives, against the step before it; profilers, tracers and checks that were on in the window.
+    Seen: Half of each sequence trained and counted whole; a frozen block; checkpointing that one strategy turned on.
+    Repair: The rate is that of another program. Look at what the strategy changes in the model or in a micro-step.
+    """
     if run.metrics.training_config.strategy == "dp":  # its replicas run in threads of their own
         return
     for rank, census in enumerate(run.metrics.census or []):

@@ -176,17 +176,14 @@ def window_of_budget(run: MeasuredRun) -> float | None:
     return metrics.total_wall_time_s - others - validation
 
 
-@of_run.check(
-    Code(
-        "clock-stepped",
-        "suspect",
-        what="The time of day was set during the window, or one of the machine's clocks runs wrong.",
-        detected="Length of the window by the time of day and by the monotonic clock of each rank (2 % + 0.05 s).",
-        seen="Machines that come up without a network and set their clock later; virtual machines that were moved.",
-        repair="Let the clock be adjusted slowly (chrony without makestep), and run the cell again.",
-    )
-)
+@of_run.finds("clock-stepped", "suspect")
 def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
+    """The time of day was set during the window, or one of the machine's clocks runs wrong.
+
+    Detected: Length of the window by the time of day and by the monotonic clock of each rank (2 % + 0.05 s).
+    Seen: Machines that come up without a network and set their clock later; virtual machines that were moved.
+    Repair: Let the clock be adjusted slowly (chrony without makestep), and run the cell again.
+    """
     for rank in run.metrics.ranks:
         if "window_start_monotonic_s" in rank:
             length = rank["window_end_monotonic_s"] - rank["window_start_monotonic_s"]
@@ -199,17 +196,14 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
                 return
 
 
-@of_run.check(
-    Code(
-        "ranks-start-apart",
-        "suspect",
-        what="A rank began the window later than another: what it did meanwhile is in the time of those that waited.",
-        detected="Time of day at the first timed step of each rank of a node, 2 % of the window + 0.02 s.",
-        seen="A barrier that is missing; monitors that take different times to start.",
-        repair="Let all ranks meet right before the window; run the cell again on a quiet machine.",
-    )
-)
+@of_run.finds("ranks-start-apart", "suspect")
 def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
+    """A rank began the window later than another: what it did meanwhile is in the time of those that waited.
+
+    Detected: Time of day at the first timed step of each rank of a node, 2 % of the window + 0.02 s.
+    Seen: A barrier that is missing; monitors that take different times to start.
+    Repair: Let all ranks meet right before the window; run the cell again on a quiet machine.
+    """
     starts: dict[str, list[float]] = defaultdict(list)
     for rank in run.metrics.ranks:
         if "window_start_epoch_s" in rank:

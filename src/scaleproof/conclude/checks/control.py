@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.conclude.checks.execution import moved_bytes
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -20,21 +20,18 @@ PAGE = 4096  # bytes a step
 STEPS = 4  # that make a habit
 
 
-@of_run.check(
-    Code(
-        "step-unexplained",
-        "suspect",
-        what="Something beside training takes time in each step: the rate is that of the program around it as well.",
-        detected="Full collections of garbage and bytes written to files in the window: one in two steps, a page in "
-        "each. Under single and ddp, threads beside the main one of a CPU device with one thread: half of its time "
-        "+ 1 ms and 4 ns for each byte that is exchanged; and the step against a bare loop that shares no code with "
-        "the trainer (docs/audit.md): on a CPU the processor time of each rank, with as much more; on one GPU the "
-        "median step, a `note`. Under fsdp, zero1 and zero2 on CPUs the same, with 3 ms more for each collective.",
-        seen="gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.",
-        repair="Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.",
-    )
-)
+@of_run.finds("step-unexplained", "suspect")
 def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
+    """Something beside training takes time in each step: the rate is that of the program around it as well.
+
+    Detected: Full collections of garbage and bytes written to files in the window: one in two steps, a page in each.
+    Under single and ddp, threads beside the main one of a CPU device with one thread: half of its time + 1 ms and 4 ns
+    for each byte that is exchanged; and the step against a bare loop that shares no code with the trainer
+    (docs/audit.md): on a CPU the processor time of each rank, with as much more; on one GPU the median step, a `note`.
+    Under fsdp, zero1 and zero2 on CPUs the same, with 3 ms more for each collective.
+    Seen: gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.
+    Repair: Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.
+    """
     habit = _habit(run)
     if habit:
         yield Flag(f"{habit}{_beside_the_bare_loop(run)}")

@@ -109,18 +109,15 @@ def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
                 yield first, of_length[place + 1 + index]
 
 
-@of_runs.check(
-    Code(
-        "runs-overlap",
-        "invalid",
-        what="Two runs used the same devices at the same time: each measured the other.",
-        detected="Time of day, and time since the machine's start, of both windows (in older files start and total) on "
-        "the same host and devices.",
-        seen="Two Snakemakes, two folders, one machine.",
-        repair="Run them again, one after the other; a lock now keeps runs of one machine apart.",
-    )
-)
+@of_runs.finds("runs-overlap", "invalid")
 def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Two runs used the same devices at the same time: each measured the other.
+
+    Detected: Time of day, and time since the machine's start, of both windows (in older files start and total) on the
+    same host and devices.
+    Seen: Two Snakemakes, two folders, one machine.
+    Repair: Run them again, one after the other; a lock now keeps runs of one machine apart.
+    """
     spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
     for place, (start, end, first) in enumerate(spans):
         for later_start, _, second in islice(spans, place + 1, None):
@@ -178,19 +175,15 @@ def _devices(run: MeasuredRun) -> set[tuple[str, str]]:
     return {(rank["host"], device) for rank in run.metrics.ranks for device in rank["devices"]}
 
 
-@of_runs.check(
-    Code(
-        "cells-alike",
-        "suspect",
-        what="Two cells have different names and one configuration: what differs between their figures is noise, and "
-        "the key that their names differ in was not tried.",
-        detected="Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.",
-        seen="Options that a launcher drops on the way to the program.",
-        repair="Find out where the key is lost; run the cells again.",
-    ),
-)
+@of_runs.finds("cells-alike", "suspect")
 def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag cells that have one configuration."""
+    """Two cells have different names and one configuration: what differs between their figures is noise, and the key
+    that their names differ in was not tried.
+
+    Detected: Fingerprints of the configurations of all cells; cells whose micro-batch was searched are left out.
+    Seen: Options that a launcher drops on the way to the program.
+    Repair: Find out where the key is lost; run the cells again.
+    """
     by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
     for run in runs:
         if not any(word in run.metrics.cell for word in SEARCHED):
@@ -201,18 +194,14 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
             yield Flag(evidence, about=list(alike.values()))
 
 
-@of_runs.check(
-    Code(
-        "measured-apart",
-        "note",
-        what="Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in "
-        "the comparison.",
-        detected="Two hours between the last run of one cell and the first of another.",
-        seen="Baselines of another day.",
-        repair="Run all cells again in one session, repeat by repeat.",
-    )
-)
+@of_runs.finds("measured-apart", "note")
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in the comparison.
+
+    Detected: Two hours between the last run of one cell and the first of another.
+    Seen: Baselines of another day.
+    Repair: Run all cells again in one session, repeat by repeat.
+    """
     times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
     for run in runs:
         times[run.metrics.cell].append(started(run))
@@ -229,18 +218,15 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
             return
 
 
-@of_run.check(
-    Code(
-        "record-edited",
-        "invalid",
-        what="The record was changed after the run: nothing in it can be relied on.",
-        detected="sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number "
-        "of the repeat, and the figures that RUN_COMPLETE.txt repeats.",
-        seen="Figures corrected by hand.",
-        repair="Restore the file, or run the cell again.",
-    )
-)
+@of_run.finds("record-edited", "invalid")
 def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
+    """The record was changed after the run: nothing in it can be relied on.
+
+    Detected: sha256 of the metrics as the launcher wrote them, the fingerprint of the configuration, the number of the
+    repeat, and the figures that RUN_COMPLETE.txt repeats.
+    Seen: Figures corrected by hand.
+    Repair: Restore the file, or run the cell again.
+    """
     metrics, problems = run.metrics, []
     launcher = run.folder / LAUNCHER
     seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none

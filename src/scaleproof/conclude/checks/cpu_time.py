@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from scaleproof.conclude.checks.clock import window_length
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
@@ -32,19 +32,15 @@ def sampling_error(cpu_s: float) -> float:
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
 
-@of_run.check(
-    Code(
-        "machine-busy",
-        "suspect",
-        what="Other programs took CPU time during the window, and so from the run.",
-        detected="CPU time of the whole machine during the window, less that of the "
-        "ranks: more than a quarter; a `note` where the ranks are bound to cores "
-        "that nobody else used. In files without that count: just before the run.",
-        seen="Laptops; pollers of earlier runs; two runs at once.",
-        repair="Close them and run the cell again: they take time from some runs and not from others.",
-    )
-)
+@of_run.finds("machine-busy", "suspect")
 def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
+    """Other programs took CPU time during the window, and so from the run.
+
+    Detected: CPU time of the whole machine during the window, less that of the ranks: more than a quarter; a `note`
+    where the ranks are bound to cores that nobody else used. In files without that count: just before the run.
+    Seen: Laptops; pollers of earlier runs; two runs at once.
+    Repair: Close them and run the cell again: they take time from some runs and not from others.
+    """
     if all("machine_busy_s" in rank for rank in run.metrics.ranks):
         yield from _busy_in_window(run)
         return
@@ -75,18 +71,15 @@ def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:
             )
 
 
-@of_run.check(
-    Code(
-        "process-starved",
-        "suspect",
-        what="A rank had to share its cores with other programs, or the host of a virtual machine took them away.",
-        detected="CPU time of others on the cores that a rank is bound to, but no more than the rank's threads "
-        "waited for a core, and stolen time: 15 % of the window beyond what the kernel's sampling can be off.",
-        seen="Two runs on the same cores; oversold virtual machines.",
-        repair="Keep other programs off these cores and run the cell again.",
-    )
-)
+@of_run.finds("process-starved", "suspect")
 def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
+    """A rank had to share its cores with other programs, or the host of a virtual machine took them away.
+
+    Detected: CPU time of others on the cores that a rank is bound to, but no more than the rank's threads waited for a
+    core, and stolen time: 15 % of the window beyond what the kernel's sampling can be off.
+    Seen: Two runs on the same cores; oversold virtual machines.
+    Repair: Keep other programs off these cores and run the cell again.
+    """
     ranks = _on_cores(run)
     if _shared(ranks):
         return
@@ -100,18 +93,15 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
             return
 
 
-@of_run.check(
-    Code(
-        "process-idle",
-        "suspect",
-        what="Nobody used the ranks' cores for much of the window: what was timed is largely waiting.",
-        detected="Time in which the cores of every rank, all on one machine, did nothing and nobody stole them: 40 %, "
-        "of one rank with one thread 30 %, in windows of 1 s or more.",
-        seen="A sleep in one rank's step that all others wait for; slow disks.",
-        repair="Take a trace: it shows what the ranks wait for.",
-    )
-)
+@of_run.finds("process-idle", "suspect")
 def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
+    """Nobody used the ranks' cores for much of the window: what was timed is largely waiting.
+
+    Detected: Time in which the cores of every rank, all on one machine, did nothing and nobody stole them: 40 %, of one
+    rank with one thread 30 %, in windows of 1 s or more.
+    Seen: A sleep in one rank's step that all others wait for; slow disks.
+    Repair: Take a trace: it shows what the ranks wait for.
+    """
     ranks = _on_cores(run)
     is_one_host = len({rank["host"] for rank in ranks}) == 1
     all_watched = len(ranks) == len(run.metrics.ranks)
@@ -127,20 +117,18 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(f"the cores of the ranks stood idle for {shares} of the window")
 
 
-@of_run.check(
-    Code(
-        "step-idle",
-        "suspect",
-        what="A rank sleeps in its steps: it neither computes, nor communicates, nor waits for a core. The other ranks "
-        "wait for it.",
-        detected="Time of a rank's thread outside of collectives, less processor time and time without a core, in the "
-        "probed steps before and after the window: 20 % of a mean step in both, and more than the host of a virtual "
-        "machine took from a step. On CPU devices with one thread.",
-        seen="A sleep or a retry left in one strategy's step; files read in the step.",
-        repair="Take a trace of this rank, remove what it waits for, and run the cell again.",
-    )
-)
+@of_run.finds("step-idle", "suspect")
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
+    """A rank sleeps in its steps: it neither computes, nor communicates, nor waits for a core.
+
+    The other ranks wait for it.
+
+    Detected: Time of a rank's thread outside of collectives, less processor time and time without a core, in the probed
+    steps before and after the window: 20 % of a mean step in both, and more than the host of a virtual machine took
+    from a step. On CPU devices with one thread.
+    Seen: A sleep or a retry left in one strategy's step; files read in the step.
+    Repair: Take a trace of this rank, remove what it waits for, and run the cell again.
+    """
     if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
@@ -158,18 +146,15 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
             return
 
 
-@of_run.check(
-    Code(
-        "ranks-uneven",
-        "suspect",
-        what="One rank needs more processor time than the others for an equal share of the work, and they wait for it.",
-        detected="Processor time of a rank over the median of the others: 1.25 in the window, and in both probed "
-        "steps, for 5 % of the window or more.",
-        seen="Work that one rank does beside its steps; cores of two kinds in one machine.",
-        repair="Take a trace of the slow rank and of another, and compare them.",
-    )
-)
+@of_run.finds("ranks-uneven", "suspect")
 def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
+    """One rank needs more processor time than the others for an equal share of the work, and they wait for it.
+
+    Detected: Processor time of a rank over the median of the others: 1.25 in the window, and in both probed steps, for
+    5 % of the window or more.
+    Seen: Work that one rank does beside its steps; cores of two kinds in one machine.
+    Repair: Take a trace of the slow rank and of another, and compare them.
+    """
     ranks, window = run.metrics.ranks, run.metrics.window
     all_watched = len(_on_cores(run)) == len(ranks)
     if len(ranks) < 2 or not all_watched or window.wall_time_s < LONG_ENOUGH_S:

@@ -1,29 +1,29 @@
-"""Did the strategy that was asked for run: its collectives, its precision, its updates?"""
+"""Did the strategy that was asked for run: its collectives, its precision, its updates, equal replicas in the end?"""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
 from scaleproof.ground.facts import traffic
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.measure.machine.network import short_host
 
 COARSE = 0.9  # part of the fp32 weights that bf16 holds exactly: they are rounded after each update
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
 
 
-@of_run.check(
-    Code(
-        "traffic-differs",
-        "invalid",
-        what="A step moved more or fewer bytes between ranks than its strategy must: gradients are "
-        "exchanged too often, or not at all. The throughput is that of another program.",
-        detected="Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).",
-        seen="All-reduce in each micro-batch, a forgotten no_sync.",
-        repair="Look at what wraps the model, and at which micro-step gradients are exchanged.",
-    )
-)
+@of_run.finds("traffic-differs", "invalid")
 def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
+    """A step moved more or fewer bytes between ranks than its strategy must: gradients are exchanged too often, or not
+    at all. The throughput is that of another program.
+
+    Detected: Bytes of collectives in a probed step, against the strategy's formula (docs/reference.md).
+    Seen: All-reduce in each micro-batch, a forgotten no_sync.
+    Repair: Look at what wraps the model, and at which micro-step gradients are exchanged.
+    """
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
@@ -61,20 +61,16 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     )
 
 
-@of_run.check(
-    Code(
-        "precision-differs",
-        "invalid",
-        what="Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's "
-        "name says.",
-        detected="Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights "
-        "and optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the "
-        "weights are not, but its optimizer has an fp32 copy), and 90 % of fp32 weights with no digits beyond bf16's.",
-        seen="bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).",
-        repair="Fix the precision; do not compare this cell with any other.",
-    )
-)
+@of_run.finds("precision-differs", "invalid")
 def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
+    """Matrix products ran, or weights and optimizer state are stored, in another precision than the cell's name says.
+
+    Detected: Dtypes seen by the products themselves in a probed step, the TF32 flags, and the dtypes of weights and
+    optimizer state as they are: in low precision too, they are fp32 (with DeepSpeed's stages 1 to 3 the weights are
+    not, but its optimizer has an fp32 copy), and 90 % of fp32 weights with no digits beyond bf16's.
+    Seen: bf16 that falls back on V100; zero_stage and precision keys that are ignored (SimuMax).
+    Repair: Fix the precision; do not compare this cell with any other.
+    """
     precision = run.metrics.training_config.precision
     dtypes = run.metrics.dtypes
     expected = LOW.get(precision, "float32")
@@ -105,18 +101,15 @@ def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     return {"parameters": parameters, "optimizer_state": "float32"}
 
 
-@of_run.check(
-    Code(
-        "updates-differ-from-steps",
-        "invalid",
-        what="The weights were updated more or less often than once a step.",
-        detected="Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, "
-        "whose loss scale may overflow, and `invalid` otherwise.",
-        seen="fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.",
-        repair="Warm up until the loss scale is stable; check accumulation.",
-    )
-)
+@of_run.finds("updates-differ-from-steps", "invalid")
 def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
+    """The weights were updated more or less often than once a step.
+
+    Detected: Updates counted in the optimizer, against the steps of the window; fewer are `suspect` in fp16, whose loss
+    scale may overflow, and `invalid` otherwise.
+    Seen: fp16 overflow that skips steps (DeepSpeed issue 2879); an accumulation that is ignored.
+    Repair: Warm up until the loss scale is stable; check accumulation.
+    """
     window = run.metrics.window
     missing = window.skipped_optimizer_steps
     evidence = f"{window.step_time_n} steps in the window, {window.optimizer_steps} updates"
@@ -129,18 +122,51 @@ def updates_are_the_steps(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(evidence, severity="suspect", advice=advice)
 
 
-@of_run.check(
-    Code(
-        "utilization-impossible",
-        "invalid",
-        what="More arithmetic per second than the device can do.",
-        detected="Model FLOPs utilization above 100 % of the published dense peak.",
-        seen="nanoGPT pull request 464, flame issue 7.",
-        repair="Check time, work and peak; the peak may be that of another device or precision.",
-    )
-)
+@of_run.finds("utilization-impossible", "invalid")
 def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
+    """More arithmetic per second than the device can do.
+
+    Detected: Model FLOPs utilization above 100 % of the published dense peak.
+    Seen: nanoGPT pull request 464, flame issue 7.
+    Repair: Check time, work and peak; the peak may be that of another device or precision.
+    """
     utilization = run.metrics.utilization
     if utilization.mfu is not None and utilization.peak_flops_per_s and utilization.mfu > 1:
         tera = utilization.peak_flops_per_s / 1e12
         yield Flag(f"MFU is {percent(utilization.mfu)} of {significant(tera, 6)} TFLOP/s ({utilization.peak_source})")
+
+
+@of_run.finds("replicas-differ", "invalid")
+def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks that hold the whole model have different weights after the last step: they did not train one model
+    together.
+
+    Detected: A checksum of the bits of all weights on each rank, at the end of the run, between ranks with one kind of
+    device, of CPUs one model. Where weights are sharded (fsdp, zero3) there is nothing to compare.
+    Seen: Parameters that a wrapper leaves out of the reduction; ranks that skip an update; a process group that each
+    rank has to itself.
+    Repair: Look at what one rank does and the others do not: reduction, learning rate, skipped updates.
+    """
+    by_device: dict[str, dict[int, str]] = defaultdict(dict)
+    for rank, census in enumerate(run.metrics.census or []):
+        if census.weights is not None:
+            by_device[_kind_of_device(run, run.metrics.ranks[rank])][rank] = census.weights
+    for checksums in by_device.values():  # of the weights, by rank
+        first, *others = checksums
+        different = [rank for rank in others if checksums[rank] != checksums[first]]
+        if different:
+            ranks = ", ".join(map(str, different))
+            yield Flag(f"after the last step the weights of rank {ranks} are not those of rank {first}")
+            return
+
+
+def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:
+    """Return the name of a rank's GPU, or the model of its CPU; where nodes do not record theirs, the host's name.
+
+    Two models of CPU may round one sum in two ways.
+    """
+    device, host = str(rank["device_name"]), str(rank["host"])
+    if device != "cpu":
+        return device
+    node = run.metrics.hardware.get("nodes", {}).get(short_host(host), {})
+    return str(node.get("cpu_model", host))

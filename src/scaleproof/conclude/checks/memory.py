@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import on_cpu
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -11,20 +11,16 @@ STATE = 1.3  # measured state over the ZeRO paper's formula; a workspace of cuBL
 LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
 NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
 
-NEAR_MEMORY_CLIFF = Code(
-    "near-memory-cliff",
-    "note",
-    what="The allocator holds nearly all of the device, or had to give memory back and ask again: throughput falls "
-    "there, and a slightly longer sample is out of memory.",
-    detected="Reserved memory above 95 % of the device, or retries of the allocator.",
-    seen="OpenTau pull request 273: 7.0 to 4.9 samples/s at 97-98 % reserved; fms-fsdp issue 63.",
-    repair="Take a smaller micro-batch: scaleproof frontier says which is the largest and which the fastest.",
-)
 
-
-@of_run.check(NEAR_MEMORY_CLIFF)
+@of_run.finds("near-memory-cliff", "note")
 def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose allocator retried, or reserved more than 95 % of a device's memory."""
+    """The allocator holds nearly all of the device, or had to give memory back and ask again: throughput falls there,
+    and a slightly longer sample is out of memory.
+
+    Detected: Reserved memory above 95 % of the device, or retries of the allocator.
+    Seen: OpenTau pull request 273: 7.0 to 4.9 samples/s at 97-98 % reserved; fms-fsdp issue 63.
+    Repair: Take a smaller micro-batch: scaleproof frontier says which is the largest and which the fastest.
+    """
     memory = run.metrics.memory
     if memory.cuda_alloc_retries:
         yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
@@ -42,19 +38,15 @@ def device_bytes(text: str) -> float:
     return float(number) * 2**20 if number.isdecimal() and unit == "MiB" else 0.0
 
 
-@of_run.check(
-    Code(
-        "state-differs",
-        "note",
-        what="Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than "
-        "they can.",
-        detected="Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is "
-        "offloaded; on CPUs the memory of the process against its state.",
-        seen="Buckets and buffers of an engine, which are large beside a small model.",
-        repair="Plan memory by the measured figure; smaller buckets help.",
-    )
-)
+@of_run.finds("state-differs", "note")
 def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
+    """Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than they can.
+
+    Detected: Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is offloaded;
+    on CPUs the memory of the process against its state.
+    Seen: Buckets and buffers of an engine, which are large beside a small model.
+    Repair: Plan memory by the measured figure; smaller buckets help.
+    """
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
     is_offloaded = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step

@@ -77,20 +77,17 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     return float(times[1:].sum()), launcher_s  # the first line stands at the end of its step
 
 
-@of_printed.check(
-    Code(
-        "did-not-train",
-        "invalid",
-        what="The loss does not move at all, or is no number: nothing is trained, so that no speed of training was "
-        "measured.",
-        detected=f"One and the same loss, with {FEWEST_DIGITS} digits or more behind the point, in every one of "
-        f"{FEWEST_LOSSES} or more lines of the window; or NaN or infinity in {FEWEST_LOST} lines or more, up to the "
-        "last one.",
-        seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
-        repair="See that gradients reach the weights and that the optimizer steps; then run the cell again.",
-    )
+@of_printed.finds(
+    "did-not-train", "invalid", fewest_digits=FEWEST_DIGITS, fewest_losses=FEWEST_LOSSES, fewest_lost=FEWEST_LOST
 )
 def loss_moves(run: TimedRun) -> Iterator[Flag]:
+    """The loss does not move at all, or is no number: nothing is trained, so that no speed of training was measured.
+
+    Detected: One and the same loss, with {fewest_digits} digits or more behind the point, in every one of
+    {fewest_losses} or more lines of the window; or NaN or infinity in {fewest_lost} lines or more, up to the last one.
+    Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
+    Repair: See that gradients reach the weights and that the optimizer steps; then run the cell again.
+    """
     if isinstance(run.metrics, Printed) and run.metrics.reading.losses_lost >= FEWEST_LOST:
         yield Flag(f"the loss is NaN or infinite in the last {run.metrics.reading.losses_lost} lines")
         return
@@ -104,19 +101,15 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
         yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")
 
 
-@of_timed.check(
-    Code(
-        "clocks-rank-differently",
-        "suspect",
-        what="Two cells leave different parts of their time out of what they print: the one that leaves out more "
-        "seems faster than it is.",
-        detected=f"The median part of the launcher's time that printed times cover, {APART:g} times apart between two "
-        "cells.",
-        seen="A variant that evaluates, or waits for its queued kernels, outside of its own timer.",
-        repair="Compare whole runs (figures: whole), or synchronise before the program reads its clock.",
-    )
-)
+@of_timed.finds("clocks-rank-differently", "suspect", apart=APART)
 def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Two cells leave different parts of their time out of what they print: the one that leaves out more seems faster
+    than it is.
+
+    Detected: The median part of the launcher's time that printed times cover, {apart:g} times apart between two cells.
+    Seen: A variant that evaluates, or waits for its queued kernels, outside of its own timer.
+    Repair: Compare whole runs (figures: whole), or synchronise before the program reads its clock.
+    """
     shares: dict[str, list[float]] = defaultdict(list)  # cell -> part of the launcher's time, of each run
     for run in runs:
         if window_s := _window_by_two_clocks(run):
@@ -135,20 +128,17 @@ def cells_leave_out_as_much(runs: list[TimedRun]) -> Iterator[Flag]:
         )
 
 
-@of_timed.check(
-    Code(
-        "counts-differ",
-        "invalid",
-        what="Two programs count to different numbers, so that a step of one is not known to be as much work as a step "
-        "of the other: with batches twice as large, half as many are counted.",
-        detected="What the lines of programs count to (94 in `step 5/94`), where their steps are timed by the launcher "
-        "and nobody has said how much work one is.",
-        seen="A first try with a larger batch, called slower because it made fewer steps a second.",
-        repair='Say what a step is: workload.per_step, e.g. {samples: "{micro_batch}"}, or {steps: 1} where steps '
-        "are equal work (of ab: --metric steps/s).",
-    )
-)
+@of_timed.finds("counts-differ", "invalid")
 def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Two programs count to different numbers, so that a step of one is not known to be as much work as a step of the
+    other: with batches twice as large, half as many are counted.
+
+    Detected: What the lines of programs count to (94 in `step 5/94`), where their steps are timed by the launcher and
+    nobody has said how much work one is.
+    Seen: A first try with a larger batch, called slower because it made fewer steps a second.
+    Repair: Say what a step is: workload.per_step, e.g. {samples: "{micro_batch}"}, or {steps: 1} where steps are equal
+    work (of ab: --metric steps/s).
+    """
     counts: dict[str, int] = {}  # cell -> what its first run counts to
     for run in runs:
         metrics = run.metrics
@@ -161,17 +151,13 @@ def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag(evidence, cells=list(counts), about=[run for run in runs if run.metrics.cell in counts])
 
 
-@of_printed.check(
-    Code(
-        "start-up-timed",
-        "note",
-        what="A program was timed from start to end, start-up included: a ratio of such times is nearer to 1 than that "
-        "of the training alone.",
-        detected="workload.figures: whole without two lengths of run.",
-        seen="",
-        repair="Give two lengths, work: {steps: [50, 150]}, with {steps} in the command.",
-    )
-)
+@of_printed.finds("start-up-timed", "note")
 def start_up_is_left_out(run: TimedRun) -> Iterator[Flag]:
+    """A program was timed from start to end, start-up included: a ratio of such times is nearer to 1 than that of the
+    training alone.
+
+    Detected: workload.figures: whole without two lengths of run.
+    Repair: Give two lengths, work: {steps: [50, 150]}, with {steps} in the command.
+    """
     if run.metrics.unit == "runs":
         yield Flag(f"the whole run of {seconds(run.metrics.window.wall_time_s)} was timed, its start-up with it")

@@ -12,7 +12,7 @@ from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
-from scaleproof.ground.findings.registry import Code, Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -22,18 +22,15 @@ Figures = Iterator[tuple[str, float | None, float | None]]  # name, recorded val
 MOST_QUOTED = 4  # figures in the evidence of a flag
 
 
-@of_run.check(
-    Code(
-        "figure-not-reproduced",
-        "invalid",
-        what="A published figure is not what its inputs give: it was computed wrongly, or changed.",
-        detected="Rates, step statistics, losses, ledger, start-up, memory, model, utilization, load, energy and "
-        "batch, each computed again from steps.csv, the configuration and the records of the ranks, within 1e-6.",
-        seen="Tables retyped by hand; a percentile of the wrong series.",
-        repair="Quote none of the figures of this run until it is known which of them is right.",
-    )
-)
+@of_run.finds("figure-not-reproduced", "invalid")
 def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
+    """A published figure is not what its inputs give: it was computed wrongly, or changed.
+
+    Detected: Rates, step statistics, losses, ledger, start-up, memory, model, utilization, load, energy and batch, each
+    computed again from steps.csv, the configuration and the records of the ranks, within 1e-6.
+    Seen: Tables retyped by hand; a percentile of the wrong series.
+    Repair: Quote none of the figures of this run until it is known which of them is right.
+    """
     wrong = [
         f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
         for name, recorded, computed in figures(run)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.ground.findings.registry import Code, Flag, of_timed
+from scaleproof.ground.findings.registry import Flag, of_timed
 from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
 from scaleproof.ground.records.run import TimedRun
 
@@ -53,23 +53,18 @@ def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     return deviations
 
 
-@of_timed.check(
-    Code(
-        "drift-over-repeats",
-        "suspect",
-        what="Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile. "
-        "Ratios paired by repeat cancel it, rates and their intervals do not.",
-        detected=f"A line through all rates relative to their cell's mean, by repeat: {percent(DRIFT)} or more from "
-        f"first to last, which chance gives in 6 of 100,000 campaigns without one.",
-        seen="Laptops that warm up; nodes whose neighbours start work.",
-        repair="Compare cells by ratios, or run the campaign again when the machine has settled.",
-    )
-)
+@of_timed.finds("drift-over-repeats", "suspect", drift=percent(DRIFT))
 def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
-    """Flag a campaign whose rates, relative to their cell's mean, rise or fall from repeat to repeat.
+    """Later repeats are faster or slower than earlier ones in all cells: the machine changed meanwhile.
 
-    A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
+    Ratios paired by repeat cancel it, rates and their intervals do not.
+
+    Detected: A line through all rates relative to their cell's mean, by repeat: {drift} or more from first to last,
+    which chance gives in 6 of 100,000 campaigns without one.
+    Seen: Laptops that warm up; nodes whose neighbours start work.
+    Repair: Compare cells by ratios, or run the campaign again when the machine has settled.
     """
+    # A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
     deviations = _deviations(runs)
     # The points of the line: numbers of repeats, and the deviations of their cells' rates.
     repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)
@@ -87,19 +82,16 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
 
-@of_timed.check(
-    Code(
-        "two-clock-states",
-        "suspect",
-        what="Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, "
-        "memory), and a few repeats may all be in one of them. Their interval is then narrow and wrong.",
-        detected=f"Rates relative to the best of their cell, sorted: a gap of {percent(GAP)}, {significant(CLEAR, 6)} "
-        "times the spread on either side of it, with a quarter of the runs or more on each.",
-        seen="Simulated: intervals of three repeats hold the truth in 49 to 74 %.",
-        repair="Fix the clocks (or pin the cores) and run the cells again; else use more repeats.",
-    )
-)
+@of_timed.finds("two-clock-states", "suspect", gap=percent(GAP), clear=significant(CLEAR, 6))
 def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Runs fall into two groups of rates with nothing between: the machine has two states (clocks, placement, memory),
+    and a few repeats may all be in one of them. Their interval is then narrow and wrong.
+
+    Detected: Rates relative to the best of their cell, sorted: a gap of {gap}, {clear} times the spread on either side
+    of it, with a quarter of the runs or more on each.
+    Seen: Simulated: intervals of three repeats hold the truth in 49 to 74 %.
+    Repair: Fix the clocks (or pin the cores) and run the cells again; else use more repeats.
+    """
     cells: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
@@ -120,21 +112,24 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
         yield Flag(f"{len(slow)} of {len(values)} runs are {percent(slower, 1)} slower than the others, none between")
 
 
-@of_timed.check(
-    Code(
-        "repeats-correlated",
-        "suspect",
-        what="Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates. "
-        "Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.",
-        detected="Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a "
-        f"correlation with the repeat before of {significant(CORRELATED, 6)} or more, "
-        f"{significant(CORRELATED_ERRORS, 6)} standard errors (1 / sqrt(repeats)), from {FEWEST_ROUNDS} repeats on. "
-        "Fewer repeats cannot show it.",
-        seen="Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.",
-        repair="Compare cells by ratios; for rates run the campaign again at another time.",
-    )
+@of_timed.finds(
+    "repeats-correlated",
+    "suspect",
+    correlated=significant(CORRELATED, 6),
+    correlated_errors=significant(CORRELATED_ERRORS, 6),
+    fewest_rounds=FEWEST_ROUNDS,
 )
 def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Repeats resemble the repeat before them, in all cells: something that changes slowly moves the rates.
+
+    Such repeats are not independent, so intervals of rates are too short. Ratios paired by repeat cancel it.
+
+    Detected: Rates relative to their cell's mean, averaged over the cells of each repeat, a line taken out: a
+    correlation with the repeat before of {correlated} or more, {correlated_errors} standard errors (1 / sqrt(repeats)),
+    from {fewest_rounds} repeats on. Fewer repeats cannot show it.
+    Seen: Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.
+    Repair: Compare cells by ratios; for rates run the campaign again at another time.
+    """
     deviations = _deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return

@@ -1,22 +1,86 @@
-"""Did the run make the steps that an independent replay of its workload made?
+"""Did the run make the steps that an independent replay of its workload made, where training does not amplify rounding?
 
-A census is what one rank did and was set to, most of it in two probed steps, before and after the window.
+Where the loss is steep, sound runs come apart by more than any constant allows: with a learning rate of 0.01 a tiny
+GPT-2 does so a thousand times within two steps, on one device too. Tolerances grow by as much as replays of the same
+steps that were rounded otherwise come apart. A census is what one rank did and was set to, most of it in two probed
+steps, before and after the window.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER
-from scaleproof.conclude.checks.rounding import MEANINGLESS, MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
 from scaleproof.conclude.checks.updates import gradient_norm
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.reference.schema import Reference, reference_of
+from scaleproof.measure.reference.schema import Reference, Repetition, reference_of
+
+SMALL_LOSS = 1.0  # nats; differences of smaller losses are relative to it
+# How far apart three replays are in which nothing is amplified: losses were within 6e-8 over 29 steps, norms of the
+# gradients, which show it earlier, within 5e-7. One draw of rounding may well be some ten times another: tolerances
+# stand 50 to 100 times above.
+QUIET, QUIET_NORM = 1e-7, 2e-6
+UNSETTLED_NORM = 1e-5  # norms that are so far apart at the end of the replay announce that losses will be
+MEANINGLESS, MEANINGLESS_NORM = 0.1, 0.5  # relative; of a tolerance with which nothing is compared any more
+
+
+@dataclass(frozen=True)
+class Amplification:
+    """Factors by which tolerances are multiplied, 1 where training amplifies no rounding.
+
+    `replayed`: of each replayed step; `later`: of all steps after them; `validation`: of the validation loss.
+    """
+
+    replayed: np.ndarray
+    later: float = 1.0
+    validation: float = 1.0
+
+    def of(self, steps: int) -> np.ndarray:
+        """Return the factors of the first `steps` steps."""
+        known = self.replayed[:steps]
+        return np.concatenate([known, np.full(steps - len(known), self.later)])
+
+
+def amplification(reference: Reference | None) -> Amplification:
+    """Return by how much training amplifies rounding, from how far the repetitions of a replay come apart.
+
+    Repetitions make the steps of the replay with other rounding. Without a replay (`reference`), or without
+    repetitions of it, all factors are 1.
+    """
+    if reference is None or not reference.repetitions or not reference.losses:
+        return Amplification(np.ones(0))
+    replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
+    # Relative spreads, by step: each factor is a spread over that of replays in which nothing is amplified.
+    losses = _apart([replay.losses for replay in replays], SMALL_LOSS)
+    norms = _apart([replay.gradient_norms for replay in replays], 0.0)
+    scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
+    validation = float(_apart(scored, SMALL_LOSS)[0]) if scored else 0.0
+    later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
+    replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
+    return Amplification(replayed, later, max(later, validation / QUIET))
+
+
+def _apart(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
+    """Return for each step how far the `series` have come apart up to it, relative to the first of them.
+
+    Values of the first series that are below `least` count as `least`.
+    """
+    values = np.array(series)  # (series, steps)
+    scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
+    return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
+
+
+def comparable(tolerance: np.ndarray) -> int:
+    """Return how many steps, from the first one on, can be compared: up to the first meaningless `tolerance`."""
+    too_far = np.flatnonzero(tolerance > MEANINGLESS)
+    return int(too_far[0]) if len(too_far) else len(tolerance)
+
 
 # Relative difference from a replay in fp32, where training does not amplify rounding (rounding.py). Sound fp32 runs of
 # ddp, fsdp and zero1 to zero3, of every size and accumulation, were within 1.5e-7 over 30 steps; the smallest of 23
@@ -197,24 +261,17 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 return
 
 
-@of_run.check(
-    Code(
-        "tokens-differ-from-reference",
-        "invalid",
-        what="Other tokens entered the model than the configuration's samples have: text was cut, repeated or "
-        "left out.",
-        detected="A checksum of all tokens that entered the model on all ranks, in the steps of the window, in a "
-        "probed step before and one after it, and in the validation, against the token file read by other code.",
-        seen="Micro-batches that are read but not trained on; validation on the training text.",
-        repair="Look at what is between the reader and the model; run the cell again.",
-    )
-)
+@of_run.finds("tokens-differ-from-reference", "invalid")
 def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run whose model was given other tokens than the token file has: probed steps, window and validation.
+    """Other tokens entered the model than the configuration's samples have: text was cut, repeated or left out.
 
-    Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
-    all of its steps in their order.
+    Detected: A checksum of all tokens that entered the model on all ranks, in the steps of the window, in a probed step
+    before and one after it, and in the validation, against the token file read by other code.
+    Seen: Micro-batches that are read but not trained on; validation on the training text.
+    Repair: Look at what is between the reader and the model; run the cell again.
     """
+    # Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
+    # all of its steps in their order.
     reference = reference_for(run)
     if reference is None:
         return
@@ -242,18 +299,15 @@ def _sum(checksums: list[str]) -> str:
     return f"{total:016x}"
 
 
-@of_run.check(
-    Code(
-        "validation-differs-from-reference",
-        "invalid",
-        what="The validation loss is not that of this training on these samples.",
-        detected="The validation loss after the last step against that of the replay, where it made all "
-        "steps: 1e-5 in fp32, and more where training amplifies rounding.",
-        seen="Validation on the training split.",
-        repair="Do not quote the validation loss of this run.",
-    )
-)
+@of_run.finds("validation-differs-from-reference", "invalid")
 def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
+    """The validation loss is not that of this training on these samples.
+
+    Detected: The validation loss after the last step against that of the replay, where it made all steps: 1e-5 in fp32,
+    and more where training amplifies rounding.
+    Seen: Validation on the training split.
+    Repair: Do not quote the validation loss of this run.
+    """
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
@@ -270,19 +324,16 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_runs.check(
-    Code(
-        "replay-in-part",
-        "note",
-        what="Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.",
-        detected="What the replay says of itself: time or memory did not suffice, or a loss was no number. Or "
-        "training amplifies rounding so much that sound runs come further apart than 0.1 of their loss.",
-        seen="Large models on a CPU; learning rates with which a loss jumps.",
-        repair="Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller "
-        "learning rate is compared in more steps.",
-    )
-)
+@of_runs.finds("replay-in-part", "note")
 def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Fewer steps than usual, or none, are held against a replay; the other checks look at these runs as ever.
+
+    Detected: What the replay says of itself: time or memory did not suffice, or a loss was no number. Or training
+    amplifies rounding so much that sound runs come further apart than 0.1 of their loss.
+    Seen: Large models on a CPU; learning rates with which a loss jumps.
+    Repair: Nothing about the runs. A replay on the device of the runs, a smaller global batch or a smaller learning
+    rate is compared in more steps.
+    """
     runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for reason in _not_compared(run):

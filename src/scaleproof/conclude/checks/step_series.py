@@ -1,12 +1,12 @@
-"""Is the series of steps whole, and is it one run's, at one speed?"""
+"""Is the series of steps whole, and is it one run's, at one speed, without stalls and periods?"""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from scaleproof.conclude.checks.cpu_time import computing_s, cores_used
-from scaleproof.ground.findings.registry import Code, Flag, of_run
-from scaleproof.ground.number_format import fixed, percent, significant
+from scaleproof.ground.findings.registry import Flag, of_run
+from scaleproof.ground.number_format import fixed, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import median
 
@@ -17,18 +17,15 @@ FULL = 0.9  # part of its cores that a rank uses which is never kept waiting
 SEPARATE = 0.05  # part of the steps of either side that may be out of its place
 
 
-@of_run.check(
-    Code(
-        "series-incomplete",
-        "invalid",
-        what="steps.csv does not have every step of every rank once, or the window begins at another step than "
-        "configured: rates and percentiles are those of some of the steps.",
-        detected="Steps and phases of each rank, against the configured warm-up and window.",
-        seen="Slow steps that were removed by hand; a warm-up step that is counted.",
-        repair="Quote no figure of this run; run the cell again.",
-    )
-)
+@of_run.finds("series-incomplete", "invalid")
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
+    """steps.csv does not have every step of every rank once, or the window begins at another step than configured:
+    rates and percentiles are those of some of the steps.
+
+    Detected: Steps and phases of each rank, against the configured warm-up and window.
+    Seen: Slow steps that were removed by hand; a warm-up step that is counted.
+    Repair: Quote no figure of this run; run the cell again.
+    """
     if _is_as_written(run):
         return
     work = run.metrics.config["work"]
@@ -61,18 +58,15 @@ def _is_as_written(run: MeasuredRun) -> bool:
     return bool((rows["step"] == steps).all() and (rows["rank"] == ranks).all() and has_phases.all())
 
 
-@of_run.check(
-    Code(
-        "step-too-short",
-        "invalid",
-        what="A step took hardly any time: it was not timed, or did no work, and still counts in the rate.",
-        detected="A step of a tenth of the median or less; on CPU devices of a tenth of the processor time of a step, "
-        "where that is less: a machine that takes the cores away makes most steps long, not one of them short.",
-        seen="Timers that leave the first or the last step out.",
-        repair="Look at where the step timer starts and stops, and at what the step did.",
-    )
-)
+@of_run.finds("step-too-short", "invalid")
 def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
+    """A step took hardly any time: it was not timed, or did no work, and still counts in the rate.
+
+    Detected: A step of a tenth of the median or less; on CPU devices of a tenth of the processor time of a step, where
+    that is less: a machine that takes the cores away makes most steps long, not one of them short.
+    Seen: Timers that leave the first or the last step out.
+    Repair: Look at where the step timer starts and stops, and at what the step did.
+    """
     times, median_s = run.step_times, run.median_step_s
     shortest_s = float(times.min())
     # What a step cannot do without: on CPUs its processor time, where a busy machine made most steps longer than that.
@@ -84,19 +78,17 @@ def no_step_is_too_short(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "steps-shift",
-        "suspect",
-        what="From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two. "
-        "The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.",
-        detected=f"Medians before and after the step {significant(SHIFT)} times apart, with {SIDE} steps or more and "
-        "95 % of them apart on either side.",
-        seen="Load that begins within the window; devices that change their clocks; work that stops half-way.",
-        repair="Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.",
-    )
-)
+@of_run.finds("steps-shift", "suspect", shift=significant(SHIFT), side=SIDE)
 def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
+    """From one step on, steps take far more or far less time, and stay so: the rate is a mixture of two.
+
+    The work changed, or the machine did: its speed, most likely, where the ranks used their cores all the time.
+
+    Detected: Medians before and after the step {shift} times apart, with {side} steps or more and 95 % of them apart on
+    either side.
+    Seen: Load that begins within the window; devices that change their clocks; work that stops half-way.
+    Repair: Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.
+    """
     times = run.step_times
     place = shift_of(times)
     if place is not None:
@@ -143,3 +135,72 @@ def shift_of(times: np.ndarray) -> int | None:
     # Nearly all of one side is below nearly all of the other: a few odd steps may be out of place.
     are_separate = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
     return place if are_separate else None
+
+
+STALL, STALL_SHARE = 10.0, 0.05  # times the median; of the window
+SLOW = 1.3  # times the median: a step that something was added to
+PERIODIC_SHARE, PERIODIC_STEPS = 0.02, 4  # of the window; slow steps that make a pattern
+
+
+@of_run.finds("step-stalled", "suspect")
+def no_step_stalls(run: MeasuredRun) -> Iterator[Flag]:
+    """One step took many times as long as the others: the rate is that of the disturbance as well.
+
+    Detected: A step above ten times the median that takes 5 % of the window or more.
+    Seen: Checkpoints, evaluation and garbage collection inside the window; network file systems.
+    Repair: Find out what happened at that step (train.log, the machine's log) and run the cell again.
+    """
+    times, median_s = run.step_times, run.median_step_s
+    lost = float(times.max()) - median_s
+    wall = run.metrics.window.wall_time_s
+    if times.max() > STALL * median_s and lost > STALL_SHARE * wall:
+        step = int(run.window["step"][times.argmax()])
+        yield Flag(
+            f"step {step} took {seconds(times.max())}, the median is {seconds(median_s)}: {seconds(lost)} of "
+            f"{seconds(wall)} lost"
+        )
+
+
+@of_run.finds("steps-periodic", "suspect")
+def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
+    """Every n-th step is slower: something that is not training takes part in the window.
+
+    Detected: Steps above 1.3 times the median that stand in one regular pattern, four or more, with 2 % of the window.
+    Seen: Checkpoints, logging, a scheduler or a validation every n steps.
+    Repair: Take what runs every n steps out of the window, or state it.
+    """
+    times = run.step_times
+    period = period_of(times)
+    if period is None:
+        return
+    slow = times > SLOW * run.median_step_s
+    lost = float((times[slow] - run.median_step_s).sum())
+    wall = run.metrics.window.wall_time_s
+    if lost > PERIODIC_SHARE * wall:
+        yield Flag(
+            f"one step in {period} is slower ({int(slow.sum())} of {len(times)}): {seconds(lost)} of "
+            f"{seconds(wall)} lost"
+        )
+
+
+def period_of(times: np.ndarray) -> int | None:
+    """Return the period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
+
+    Slow are steps above SLOW times the median. Where these have no period since other steps are disturbed as well, slow
+    are those alone that are nearer to the slowest step than to the median.
+    """
+    median_s = median(times)
+    slow_s = SLOW * median_s
+    if (times > slow_s).sum() < PERIODIC_STEPS:  # nearly always
+        return None
+    very_slow_s = max(slow_s, (median_s + float(times.max())) / 2)
+    for level_s in (slow_s, very_slow_s):
+        places = np.flatnonzero(times > level_s)
+        if len(places) < PERIODIC_STEPS:
+            continue
+        gaps = np.diff(places)
+        period = int(gaps[0])
+        is_throughout = places[0] < period and len(times) - places[-1] <= period  # from the first step to the last
+        if period > 1 and (gaps == period).all() and is_throughout:
+            return period
+    return None

@@ -1,8 +1,8 @@
-"""Do the times, the rates and the work agree with each other, and was the machine free?"""
+"""Do the times, the rates, the energy and the work agree with each other, and was the machine free?"""
 
 from collections.abc import Iterator
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import fixed, integer, percent, seconds, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -39,17 +39,14 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "steps-do-not-fill-window",
-        "invalid",
-        what="The steps of the window do not add up to its time: the timer leaves time out or counts it twice.",
-        detected="Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s.",
-        seen="ZeRO on one H100, with a timer that restarted every tenth step.",
-        repair="Trust neither step times nor percentiles of this run.",
-    )
-)
+@of_run.finds("steps-do-not-fill-window", "invalid")
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The steps of the window do not add up to its time: the timer leaves time out or counts it twice.
+
+    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s.
+    Seen: ZeRO on one H100, with a timer that restarted every tenth step.
+    Repair: Trust neither step times nor percentiles of this run.
+    """
     wall = run.metrics.window.wall_time_s
     total = float(rank_totals(run.steps).max())
     if not abs(total - wall) <= FILLED * wall + FILLED_S:
@@ -59,50 +56,41 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "ranks-slow-by-turns",
-        "suspect",
-        what="In each step another rank is the slow one, so that maxima over ranks add up to more than the window.",
-        detected="Sum of the steps' maxima against the wall time, 5 % + 0.02 s.",
-        seen="Disturbed machines.",
-        repair="The rate stands; step times overstate. Run on a quiet machine.",
-    )
-)
+@of_run.finds("ranks-slow-by-turns", "suspect")
 def ranks_take_turns(run: MeasuredRun) -> Iterator[Flag]:
+    """In each step another rank is the slow one, so that maxima over ranks add up to more than the window.
+
+    Detected: Sum of the steps' maxima against the wall time, 5 % + 0.02 s.
+    Seen: Disturbed machines.
+    Repair: The rate stands; step times overstate. Run on a quiet machine.
+    """
     wall = run.metrics.window.wall_time_s
     total = float(run.step_times.sum())
     if total > (1 + TURNS) * wall + FILLED_S:
         yield Flag(f"the slowest rank's steps add up to {seconds(total)} in a window of {seconds(wall)}")
 
 
-@of_run.check(
-    Code(
-        "window-short",
-        "suspect",
-        what="A window of a few scheduler ticks measures the machine's mood.",
-        detected=f"Less than {SHORTEST_S:g} seconds.",
-        seen="marin issue 7981: 25-step windows mislead.",
-        repair=f"Raise work.steps until the window takes {significant(SHORTEST_S, 6)} s or more.",
-    )
-)
+@of_run.finds("window-short", "suspect", shortest_s=SHORTEST_S, shortest_s_too=significant(SHORTEST_S, 6))
 def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+    """A window of a few scheduler ticks measures the machine's mood.
+
+    Detected: Less than {shortest_s:g} seconds.
+    Seen: marin issue 7981: 25-step windows mislead.
+    Repair: Raise work.steps until the window takes {shortest_s_too} s or more.
+    """
     wall = run.metrics.window.wall_time_s
     if wall < SHORTEST_S:
         yield Flag(f"the window took {seconds(wall, 2)}")
 
 
-@of_run.check(
-    Code(
-        "data-wait",
-        "suspect",
-        what="Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.",
-        detected="The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.",
-        seen="Four workers on four cores beside four GPUs; image pipelines everywhere.",
-        repair="Put results/corpora on a faster disk, or free a core for the reader.",
-    )
-)
+@of_run.finds("data-wait", "suspect")
 def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks wait for tokens, so that the figures are partly those of a disk or of a reader.
+
+    Detected: The wait for data that every rank measures, as a part of the step: more than 2 %, beside a GPU 5 %.
+    Seen: Four workers on four cores beside four GPUs; image pipelines everywhere.
+    Repair: Put results/corpora on a faster disk, or free a core for the reader.
+    """
     window = run.metrics.window
     share = window.data_wait_mean_s / window.step_time_mean_s
     most = WAITING_BESIDE_GPU if window.clock == "cuda_events" else WAITING
@@ -115,37 +103,28 @@ def data_never_limits(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_run.check(
-    Code(
-        "cores-shared",
-        "suspect",
-        what="Ranks that share a core are not whole devices.",
-        detected="Core numbers that every rank is bound to.",
-        seen="Four ranks with four workers each on four cores.",
-        repair="Ask for fewer ranks, or lower execution.threads_per_device.",
-    ),
-)
+@of_run.finds("cores-shared", "suspect")
 def cores_are_not_shared(run: MeasuredRun) -> Iterator[Flag]:
+    """Ranks that share a core are not whole devices.
+
+    Detected: Core numbers that every rank is bound to.
+    Seen: Four ranks with four workers each on four cores.
+    Repair: Ask for fewer ranks, or lower execution.threads_per_device.
+    """
     cores = [(rank["host"], core) for rank in run.metrics.ranks for core in rank["cores"]]
     if len(cores) != len(set(cores)):
         yield Flag(f"{len(run.metrics.ranks)} ranks share {len(set(cores))} cores")
 
 
-@of_runs.check(
-    Code(
-        "device-throttled",
-        "suspect",
-        what="A GPU slowed itself down because of heat or power, and the figures are those of a slower device.",
-        detected="NVML's reasons over the samples of the window, 5 %; power caps alone are one `note` of a campaign.",
-        seen="Dense nodes.",
-        repair="Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.",
-    )
-)
+@of_runs.finds("device-throttled", "suspect")
 def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """Flag each GPU that heat or its power supply slowed down for more than a moment, and once all power caps.
+    """A GPU slowed itself down because of heat or power, and the figures are those of a slower device.
 
-    At work every GPU of a data centre is at its cap: that is no news of a run.
+    Detected: NVML's reasons over the samples of the window, 5 %; power caps alone are one `note` of a campaign.
+    Seen: Dense nodes.
+    Repair: Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.
     """
+    # At work every GPU of a data centre is at its cap: that is no news of a run.
     capped: dict[str, MeasuredRun] = {}
     for run in runs:
         for rank in run.metrics.ranks:
@@ -168,3 +147,42 @@ def _slowed_down(rank: int, slowed: dict[str, float], clock_mhz: float | None) -
     shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
     clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"
     return f"a device of rank {rank} was slowed down in the window: {shares} of the samples, {clock}"
+
+
+AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
+# Part by which energy and mean power x time may differ. NVML renews its counter every 20 to 100 ms and samples are
+# 0.1 s apart: 0.2 s at the ends, 10 % of the shortest window; the rest is for power that swings between samples.
+OF_MEAN_POWER = 0.25
+ENERGY_LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
+
+
+@of_run.finds("energy-differs", "invalid")
+def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
+    """The energy is not that of the window: joules per token are those of a longer or a shorter time.
+
+    Detected: The energy of each GPU against its mean power x the window's time (25 %, in windows of 2 s or more), and
+    its counter against the integral of its power (10 %).
+    Seen: Counters that are read before the warm-up.
+    Repair: Quote no energy of this run. Look at when the counters are read.
+    """
+    wall = run.metrics.window.wall_time_s
+    for rank in run.metrics.ranks:
+        for gpu in rank.get("gpus") or []:
+            joules = gpu.get("energy_j")
+            power = gpu.get("power_w_mean")
+            integral = gpu.get("energy_integral_j")
+            if joules is None or power is None or integral is None:
+                continue
+            if abs(joules - integral) > AGREEMENT * max(joules, integral):
+                yield Flag(
+                    f"a device of rank {rank['rank']}: {fixed(joules, 0)} J by its counter, {fixed(integral, 0)} J by "
+                    "its power"
+                )
+                return
+            expected = power * wall
+            if wall < ENERGY_LONG_ENOUGH_S or gpu.get("samples", 0) < SAMPLES:
+                continue
+            if abs(joules - expected) > OF_MEAN_POWER * expected:
+                product = f"{fixed(power, 0)} W x {seconds(wall, 2)} are {fixed(expected, 0)} J"
+                yield Flag(f"a device of rank {rank['rank']}: {fixed(joules, 0)} J; {product}")
+                return

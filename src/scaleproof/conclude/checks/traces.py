@@ -43,17 +43,14 @@ def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
     return [1e3 * window.wall_time_s / window.step_time_n for window in windows]
 
 
-@of_trace.check(
-    Code(
-        "trace-missing",
-        "note",
-        what="There is no trace of a cell that should have one. Times are not affected.",
-        detected="The capture's own record.",
-        seen="Profilers that the machine does not allow.",
-        repair="capture.log says why; `scaleproof retry` removes the failed trace.",
-    )
-)
+@of_trace.finds("trace-missing", "note")
 def trace_was_taken(traced: TracedCell) -> Iterator[Flag]:
+    """There is no trace of a cell that should have one. Times are not affected.
+
+    Detected: The capture's own record.
+    Seen: Profilers that the machine does not allow.
+    Repair: capture.log says why; `scaleproof retry` removes the failed trace.
+    """
     if traced.profile.status != "ok":
         yield Flag(f"there is no trace: {traced.profile.reason}")
 
@@ -99,18 +96,15 @@ def trace_is_understood(traced: TracedCell) -> Iterator[Flag]:
         )
 
 
-@of_trace.check(
-    Code(
-        "trace-collectives-differ",
-        "suspect",
-        what="A traced step has more or fewer collectives than a probed step of the same run: communication is missing "
-        "or counted twice.",
-        detected="Calls of collectives in the trace against those that the dispatcher counted.",
-        seen="Kernels with names that nobody looked for.",
-        repair="Do not trust the communication times of this trace.",
-    )
-)
+@of_trace.finds("trace-collectives-differ", "suspect")
 def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
+    """A traced step has more or fewer collectives than a probed step of the same run: communication is missing or
+    counted twice.
+
+    Detected: Calls of collectives in the trace against those that the dispatcher counted.
+    Seen: Kernels with names that nobody looked for.
+    Repair: Do not trust the communication times of this trace.
+    """
     profile = traced.profile
     if profile.status != "ok" or not profile.expected_calls or not profile.steps:
         return
@@ -133,17 +127,14 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
         )
 
 
-@of_trace.check(
-    Code(
-        "trace-steps-differ",
-        "suspect",
-        what="The steps in the trace are not those that the trainer timed.",
-        detected="Number and length of the `step` ranges against the trainer's clock, 5 %.",
-        seen="Captures that end too early.",
-        repair="Trace again; a longer warm-up helps where the profiler starts late.",
-    )
-)
+@of_trace.finds("trace-steps-differ", "suspect")
 def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
+    """The steps in the trace are not those that the trainer timed.
+
+    Detected: Number and length of the `step` ranges against the trainer's clock, 5 %.
+    Seen: Captures that end too early.
+    Repair: Trace again; a longer warm-up helps where the profiler starts late.
+    """
     profile = traced.profile
     if profile.status != "ok" or not profile.per_step or not profile.step_time_ms:
         return
@@ -159,18 +150,15 @@ def trace_has_the_steps(traced: TracedCell) -> Iterator[Flag]:
         )
 
 
-@of_trace.check(
-    Code(
-        "profiler-slows",
-        "suspect",
-        what="A profiler made the traced steps longer, so that their milliseconds are not those of a timed step.",
-        detected=f"Step time under the profiler over that of the timed runs of the cell: a `note` above {SLOWED}, "
-        f"`suspect` above {DISTORTED}.",
-        seen="One published figure of 19,028 tokens/s was taken with a profiler and NCCL's log on.",
-        repair="Trust shares of the step before its times; trace fewer steps.",
-    )
-)
+@of_trace.finds("profiler-slows", "suspect", slowed=SLOWED, distorted=DISTORTED)
 def profiler_was_light(traced: TracedCell) -> Iterator[Flag]:
+    """A profiler made the traced steps longer, so that their milliseconds are not those of a timed step.
+
+    Detected: Step time under the profiler over that of the timed runs of the cell: a `note` above {slowed}, `suspect`
+    above {distorted}.
+    Seen: One published figure of 19,028 tokens/s was taken with a profiler and NCCL's log on.
+    Repair: Trust shares of the step before its times; trace fewer steps.
+    """
     profile = traced.profile
     if profile.status != "ok" or not traced.timed_ms or not profile.step_time_ms:
         return

@@ -54,19 +54,16 @@ class WatchedRun:
 of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: run.cells)
 
 
-@of_watched.check(
-    Code(
-        "weights-not-updated",
-        "invalid",
-        what="The optimizer's steps change no weight, or leave weights that are no numbers: nothing is trained, so "
-        "that no speed of training was measured.",
-        detected="Norms of the gradients before, and of what a step added to the weights, in the steps that "
-        "`scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained.",
-        seen="A publication whose 46,000 tokens/s were of steps with gradients of zero.",
-        repair="See that gradients reach the weights and that the optimizer has the model's own parameters.",
-    )
-)
+@of_watched.finds("weights-not-updated", "invalid")
 def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
+    """The optimizer's steps change no weight, or leave weights that are no numbers: nothing is trained, so that no
+    speed of training was measured.
+
+    Detected: Norms of the gradients before, and of what a step added to the weights, in the steps that
+    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained.
+    Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
+    Repair: See that gradients reach the weights and that the optimizer has the model's own parameters.
+    """
     for rank in run.ranks:
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
@@ -83,42 +80,33 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             return
 
 
-@of_watched.check(
-    Code(
-        "ranks-train-apart",
-        "invalid",
-        what="The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, "
-        "and each rank trained a model of its own.",
-        detected="A checksum over the bits of all weights on every rank after the last step; not of sharded weights.",
-        seen="Models that were called inside of their wrapper; a no_sync that is never left.",
-        repair="Call the wrapped model; see what wraps it.",
-    )
-)
+@of_watched.finds("ranks-train-apart", "invalid")
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
-    """Flag a run whose ranks have different weights after the last step.
+    """The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, and each
+    rank trained a model of its own.
 
-    Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the same
-    batches (tensor parallel), or have other numbers of parameters (pipelines).
+    Detected: A checksum over the bits of all weights on every rank after the last step; not of sharded weights.
+    Seen: Models that were called inside of their wrapper; a no_sync that is never left.
+    Repair: Call the wrapped model; see what wraps it.
     """
+    # Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the
+    # same batches (tensor parallel), or have other numbers of parameters (pipelines).
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
     are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _same_batches(run) is None
     if len(checksums) > 1 and are_replicas:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
 
 
-@of_watched.check(
-    Code(
-        "gradients-not-exchanged",
-        "suspect",
-        what="Ranks with replicas of a model and batches of their own exchanged nothing in a step: they train apart, "
-        "and what an exchange costs is not in the rate.",
-        detected="Collectives of the probed step, counted by the dispatcher on every rank.",
-        seen="A communication hook that does nothing, with the weights made equal after the last step.",
-        repair="Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so "
-        "beside the rate.",
-    )
-)
+@of_watched.finds("gradients-not-exchanged", "suspect")
 def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
+    """Ranks with replicas of a model and batches of their own exchanged nothing in a step: they train apart, and what
+    an exchange costs is not in the rate.
+
+    Detected: Collectives of the probed step, counted by the dispatcher on every rank.
+    Seen: A communication hook that does nothing, with the weights made equal after the last step.
+    Repair: Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so beside
+    the rate.
+    """
     probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
     if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _same_batches(run) is not None:
         return
@@ -127,17 +115,14 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
 
 
-@of_watched.check(
-    Code(
-        "steps-differ-between-ranks",
-        "invalid",
-        what="Ranks made different numbers of optimizer steps, or took different amounts of work in a step.",
-        detected="Optimizer steps counted by hooks on every rank.",
-        seen="Loaders of different lengths.",
-        repair="Give every rank as many batches.",
-    )
-)
+@of_watched.finds("steps-differ-between-ranks", "invalid")
 def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
+    """Ranks made different numbers of optimizer steps, or took different amounts of work in a step.
+
+    Detected: Optimizer steps counted by hooks on every rank.
+    Seen: Loaders of different lengths.
+    Repair: Give every rank as many batches.
+    """
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
         return
@@ -203,18 +188,15 @@ def _longest_repetition(batches: Sequence[list[int]]) -> int:
     return longest
 
 
-@of_watched.check(
-    Code(
-        "ranks-share-batches",
-        "suspect",
-        what="Ranks train on the same samples: an epoch, or a number of tokens, is counted once for each of them.",
-        detected="Checksums of what entered the model, equal on two ranks in all steps.",
-        seen="A DistributedSampler that is missing: DDP seemed to scale while all ranks did the same work.",
-        repair="Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) "
-        "are right to see it twice: count its tokens once.",
-    )
-)
+@of_watched.finds("ranks-share-batches", "suspect")
 def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
+    """Ranks train on the same samples: an epoch, or a number of tokens, is counted once for each of them.
+
+    Detected: Checksums of what entered the model, equal on two ranks in all steps.
+    Seen: A DistributedSampler that is missing: DDP seemed to scale while all ranks did the same work.
+    Repair: Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) are right
+    to see it twice: count its tokens once.
+    """
     if ranks := _same_batches(run):
         first, second = ranks
         steps = len(second.batches)
@@ -233,17 +215,14 @@ def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     return None
 
 
-@of_watched.check(
-    Code(
-        "watched-clocks-differ",
-        "invalid",
-        what="The steps together do not fill the time from the first to the last of them.",
-        detected=f"Times of the steps, added up, against the host's clock ({percent(CLOCKS)}).",
-        seen="Work that is queued and never waited for.",
-        repair="Look at what the loop does between the optimizer's steps.",
-    )
-)
+@of_watched.finds("watched-clocks-differ", "invalid", clocks=percent(CLOCKS))
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
+    """The steps together do not fill the time from the first to the last of them.
+
+    Detected: Times of the steps, added up, against the host's clock ({clocks}).
+    Seen: Work that is queued and never waited for.
+    Repair: Look at what the loop does between the optimizer's steps.
+    """
     for rank in run.ranks:
         total = sum(rank.step_s)
         # What follows the last step, such as an evaluation, is in the host's time alone.
@@ -252,19 +231,16 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
             return
 
 
-@of_timed.check(
-    Code(
-        "watched-work-differs",
-        "suspect",
-        what="Two cells whose rates are compared do different work: another model, fewer steps, another precision. "
-        "What is faster need not train faster.",
-        detected="Parameters, optimizer steps and dtypes, as `scaleproof.watch` counted them in the first run of each "
-        "cell.",
-        seen="A faster variant that ran its products in bfloat16.",
-        repair="Make the work equal, or say beside the figure what differs (of ab: --accept-differences).",
-    )
-)
+@of_timed.finds("watched-work-differs", "suspect")
 def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
+    """Two cells whose rates are compared do different work: another model, fewer steps, another precision.
+
+    What is faster need not train faster.
+
+    Detected: Parameters, optimizer steps and dtypes, as `scaleproof.watch` counted them in the first run of each cell.
+    Seen: A faster variant that ran its products in bfloat16.
+    Repair: Make the work equal, or say beside the figure what differs (of ab: --accept-differences).
+    """
     first_of: dict[str, WatchedRun] = {}  # cell -> its first run
     left_out = ["samples in a step", "tokens in a step"]  # they differ with the number of devices, and are in the rates
     for run in runs:

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from scaleproof.conclude.checks import replayed
 from scaleproof.conclude.checks.comparability import EXACT_STEPS, loss_tolerance
-from scaleproof.conclude.checks.replayed import DIFFER, GROWTH, NORM, OF_CLASSES, TOLERANCE, reference_for
-from scaleproof.conclude.checks.rounding import MEANINGLESS_NORM, SMALL_LOSS, amplification, comparable
 from scaleproof.conclude.checks.updates import norm_of_ranks
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import percent, scientific, significant
 from scaleproof.ground.records.census import WitnessedSteps
 from scaleproof.ground.records.run import MeasuredRun
@@ -21,21 +20,17 @@ from scaleproof.ground.records.run import MeasuredRun
 OF_MEDIAN = 0.2  # of the median norm of a first moment: smaller ones are compared as if they were as large
 
 
-@of_runs.check(
-    Code(
-        "window-differs-from-witness",
-        "invalid",
-        what="The timed steps did not do what the same steps did when every one of them was looked at: what is not "
-        "exchanged, computed, clipped or updated in the window alone makes it fast.",
-        detected="After the first repeat of a cell its ranks set it up anew and make the same steps from the same "
-        "state, each under a probe (docs/audit.md). Compared, step by step: the loss, and the norm of a part of "
-        "AdamW's first moment on each rank, another part in each step. Tolerances are those of the replay, and grow "
-        "after 30 steps.",
-        seen="Gradients that are exchanged while somebody looks, and not in the window.",
-        repair="Do not quote this run. Look at what begins with the window, or stops for a probe.",
-    )
-)
+@of_runs.finds("window-differs-from-witness", "invalid")
 def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The timed steps did not do what the same steps did when every one of them was looked at: what is not exchanged,
+    computed, clipped or updated in the window alone makes it fast.
+
+    Detected: After the first repeat of a cell its ranks set it up anew and make the same steps from the same state,
+    each under a probe (docs/audit.md). Compared, step by step: the loss, and the norm of a part of AdamW's first moment
+    on each rank, another part in each step. Tolerances are those of the replay, and grow after 30 steps.
+    Seen: Gradients that are exchanged while somebody looks, and not in the window.
+    Repair: Do not quote this run. Look at what begins with the window, or stops for a probe.
+    """
     runs_of_cell: dict[str, list[MeasuredRun]] = defaultdict(list)  # by the cell's fingerprint
     for run in runs:
         runs_of_cell[run.metrics.fingerprint].append(run)
@@ -62,7 +57,7 @@ def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
     It grows after EXACT_STEPS steps, and by as much as training amplifies rounding.
     """
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
-    return np.asarray(growth * amplification(reference_for(run)).of(steps))
+    return np.asarray(growth * replayed.amplification(replayed.reference_for(run)).of(steps))
 
 
 def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
@@ -89,8 +84,10 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
             return (
                 f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"
             )
-        tolerance = NORM[precision] * _tolerance_factor(run, steps)[warmup:].repeat(calls)
-        tolerance[tolerance > MEANINGLESS_NORM] = np.inf  # where training amplifies rounding too far to compare
+        tolerance = replayed.NORM[precision] * _tolerance_factor(run, steps)[warmup:].repeat(calls)
+        tolerance[tolerance > replayed.MEANINGLESS_NORM] = (
+            np.inf
+        )  # where training amplifies rounding too far to compare
         # Some gradients are nothing but rounding, as those of the biases of keys: others say how large that may be.
         scale = np.maximum(np.maximum(np.abs(moments), np.abs(expected)), OF_MEDIAN * np.median(np.abs(expected)))
         apart = np.abs(moments - expected) / np.maximum(scale, 1e-30)
@@ -111,15 +108,15 @@ def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
     steps = min(len(run.losses), len(expected))
     if run.metrics.config["workload"]["task"] == "classification":
-        of_rounding = np.full(steps, OF_CLASSES[precision])
+        of_rounding = np.full(steps, replayed.OF_CLASSES[precision])
     else:
-        of_rounding = TOLERANCE[precision] + GROWTH[precision] * np.arange(steps)
+        of_rounding = replayed.TOLERANCE[precision] + replayed.GROWTH[precision] * np.arange(steps)
     # Those of the replay, which grow with the steps, but no looser than between two runs of a campaign.
-    loosest = loss_tolerance(run) * amplification(reference_for(run)).of(steps)
+    loosest = loss_tolerance(run) * replayed.amplification(replayed.reference_for(run)).of(steps)
     tolerance = np.minimum(of_rounding * _tolerance_factor(run, steps), loosest)
-    compared = comparable(tolerance)
+    compared = replayed.comparable(tolerance)
     expected = expected[:compared]
-    apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
+    apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), replayed.SMALL_LOSS)
     wrong = np.flatnonzero(~(apart <= tolerance[:compared]))  # a loss that is no number as well
     if not len(wrong):
         return None
@@ -139,20 +136,20 @@ def _machine(run: MeasuredRun) -> tuple[str, ...]:
     )
 
 
-@of_run.check(DIFFER)
+@of_run.check(replayed.DIFFER)
 def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose witness has other norms of gradients than the replay in a step that was replayed.
 
     Not in fp16, where no norms are recorded, nor of classifiers, whose few samples make norms too noisy for it.
     """
-    reference, witnesses = reference_for(run), witnesses_of(run)
+    reference, witnesses = replayed.reference_for(run), witnesses_of(run)
     if reference is None or not witnesses or run.metrics.training_config.precision == "fp16":
         return
     if run.metrics.config["workload"]["task"] == "classification":
         return
     steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks made as many
-    tolerances = NORM[run.metrics.training_config.precision] * amplification(reference).of(steps)
-    for step in range(comparable(tolerances)):
+    tolerances = replayed.NORM[run.metrics.training_config.precision] * replayed.amplification(reference).of(steps)
+    for step in range(replayed.comparable(tolerances)):
         norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])  # as rank 0 has it
         expected = reference.gradient_norms[step]
         if norm is not None and not abs(norm - expected) <= tolerances[step] * expected:

@@ -1,28 +1,26 @@
-"""Was the work that was planned done, once, by the ranks together?"""
+"""Was the work that was planned done, once, by the ranks together, and on a corpus that has something to learn?"""
 
 import math
 from collections.abc import Iterator
 from functools import lru_cache
 
-from scaleproof.ground.findings.registry import Code, Flag, of_run, of_runs
+from scaleproof.conclude.checks.replayed import reference_for
+from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.corpus.plan import SamplePlan, digest
+from scaleproof.measure.reference.schema import CorpusReading
 
 
-@of_run.check(
-    Code(
-        "ledger-differs-from-plan",
-        "invalid",
-        what="The ranks consumed other samples than planned: some twice, some never, so that throughput counts "
-        "repeated work.",
-        detected="Sample ids that every rank wrote down, against the plan computed again from the configuration.",
-        seen="Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.",
-        repair="Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.",
-    )
-)
+@of_run.finds("ledger-differs-from-plan", "invalid")
 def ledger_equals_plan(run: MeasuredRun) -> Iterator[Flag]:
+    """The ranks consumed other samples than planned: some twice, some never, so that throughput counts repeated work.
+
+    Detected: Sample ids that every rank wrote down, against the plan computed again from the configuration.
+    Seen: Every benchmark without a sampler; openvla issue 125, voxceleb_trainer issue 98.
+    Repair: Give the ranks disjoint shares of each global batch: a sampler is missing or wrong.
+    """
     ledger = run.metrics.ledger
     if ledger.consumed_sha256 == _planned_digest(run):
         return
@@ -98,19 +96,76 @@ def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-@of_runs.check(
-    Code(
-        "text-damaged",
-        "note",
-        what="Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.",
-        detected="Replacements counted when the corpus was read.",
-        seen="Old text collections in Latin-1.",
-        repair="Convert the files before the corpus is built, if the model is to learn from it.",
-    )
-)
+@of_runs.finds("text-damaged", "note")
 def text_was_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Bytes of the corpus that were not UTF-8 stand as U+FFFD in what was trained on. Times are not affected.
+
+    Detected: Replacements counted when the corpus was read.
+    Seen: Old text collections in Latin-1.
+    Repair: Convert the files before the corpus is built, if the model is to learn from it.
+    """
     damaged = [run for run in runs if run.metrics.data["replaced_characters"]]
     if damaged:
         data = damaged[0].metrics.data
         count = data["replaced_characters"]
         yield Flag(f"{integer(count)} places of corpus {data['corpus']} are not UTF-8 and hold U+FFFD", about=damaged)
+
+
+MOST_SHARED = 0.25  # of the validation documents: of the corpora that this package knows, none has as many
+MOST_REPEATED = 0.5  # of the training documents
+LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
+
+
+@of_runs.finds("tokens-differ-from-documents", "invalid")
+def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The token files are not the documents of the corpus as its tokenizer writes them.
+
+    Detected: Documents taken at random are tokenised again by the tokenizer's own library and compared with what stands
+    in their place; ends of text are counted, and ids held against the tokenizer's table.
+    Seen: A validation split of training text; documents written several times; no end-of-text; a table of another size.
+    The replay reads the same token files and sees none of that.
+    Repair: Remove the folder of the tokenizer below results/corpora, and run the workflow again.
+    """
+    for reading, readers in _readings(runs):
+        if reading.differences:
+            first, others = reading.differences[0], len(reading.differences) - 1
+            more = f"; {others} more such differences" if others else ""
+            yield Flag(f"{first}{more}; {reading.read} documents were read again", about=readers)
+
+
+@of_runs.finds("corpus-repeats", "suspect")
+def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """The corpus holds little that is new, so that losses say little about learning. Rates are not concerned.
+
+    Detected: Documents of 64 tokens and more, compared by their length and first tokens: more than half of the training
+    documents stand there twice, or a quarter of the validation documents are training documents. Or the training tokens
+    have less than 1 bit of entropy each.
+    Seen: Files gathered twice; a validation set drawn from the training text.
+    Repair: Remove what is there twice from the source. Do not quote validation losses.
+    """
+    for reading, readers in _readings(runs):
+        shared = reading.validation_in_training or 0.0
+        if shared > MOST_SHARED:
+            yield Flag(f"{percent(shared)} of the validation documents are training documents as well", about=readers)
+        repeated = reading.repeated_documents or 0.0
+        if repeated > MOST_REPEATED:
+            yield Flag(f"{percent(repeated)} of the training documents stand there already", about=readers)
+        if reading.entropy_bits < LEAST_BITS:
+            yield Flag(
+                f"a training token has {reading.entropy_bits:.2f} bits of entropy, over {reading.distinct_tokens} "
+                "different tokens",
+                about=readers,
+            )
+
+
+def _readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
+    """Yield each second reading of a corpus once, with the runs that trained on this corpus."""
+    readers: dict[str, list[MeasuredRun]] = {}
+    readings: dict[str, CorpusReading] = {}
+    for run in runs:
+        reference = reference_for(run)
+        if reference is not None and reference.corpus is not None:
+            readings[reference.train_sha256] = reference.corpus
+            readers.setdefault(reference.train_sha256, []).append(run)
+    for sha256, reading in readings.items():
+        yield reading, readers[sha256]

@@ -1,7 +1,4 @@
-"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other.
-
-A series is the cells (configurations) that differ in size alone; the ledger, the scores of all forecasts so far.
-"""
+"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
 
 import contextlib
 import hashlib
@@ -9,28 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
-from scaleproof.conclude.forecast.law import (
-    HeldOut,
-    MeasuredStep,
-    Unsupported,
-    check_support,
-    doublings,
-    expected_rate,
-    held_out,
-    sizes_for,
-)
+from scaleproof.conclude.forecast.law import held_out
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
-from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
-from scaleproof.conclude.forecast.settings import (
-    check_usable,
-    group_of,
-    measured_of,
-    series_key,
-    step_seconds,
-    target_of,
-)
 from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -118,59 +98,49 @@ def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
 class Calibration:
     """What forecasts are made from: the measured steps of each series, and why those of some cells are of no use."""
 
-    steps: dict[str, list[MeasuredStep]]  # series key -> steps of its cells
-    unusable: dict[str, Unsupported]  # series key -> why a run of it is no basis
+    steps: dict[str, list[law.MeasuredStep]]  # series key -> steps of its cells
+    unusable: dict[str, law.Unsupported]  # series key -> why a run of it is no basis
     evidence: ForecastEvidence
 
     @property
-    def held_out(self) -> list[HeldOut]:
+    def held_out(self) -> list[law.HeldOut]:
         """The largest size of each series of the campaign that has two sizes, forecast from the smaller ones."""
         largest_sizes = [held_out(steps) for steps in self.steps.values()]
         return [largest for largest in largest_sizes if largest is not None]
 
     def entry(self, cell: Cell) -> Entry:
         """The forecast of the seconds of a step of `cell`, or its refusal."""
-        steps = self.steps.get(series_key(cell), [])
+        steps = self.steps.get(law.series_key(cell), [])
         entry = Entry(
             cell=cell.slug,
             strategy=cell.execution.strategy,
-            devices=group_of(cell).size,
+            devices=law.group_of(cell).size,
             largest_measured=max((step.group.size for step in steps), default=None),
         )
         try:
             interval = self._interval(cell, steps)
-        except Unsupported as refusal:
+        except law.Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
+        figures = {name: getattr(interval, name) for name in ("value", "low", "high", "level", "construction", "n")}
         likely_low, likely_high = interval.likely or (None, None)
-        return entry.model_copy(
-            update={
-                "value": interval.value,
-                "low": interval.low,
-                "high": interval.high,
-                "level": interval.level,
-                "likely_low": likely_low,
-                "likely_high": likely_high,
-                "construction": interval.construction,
-                "n": interval.n,
-            }
-        )
+        return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
 
-    def _interval(self, cell: Cell, steps: list[MeasuredStep]) -> Interval:
+    def _interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
         """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""
         if cell.is_open:
             raise _open_batch(cell)
         _check_cores(cell, self.evidence.backend)
-        if reason := self.unusable.get(series_key(cell)):
+        if reason := self.unusable.get(law.series_key(cell)):
             raise reason
-        target = target_of(cell)
-        sizes = sizes_for(steps, target)
-        check_support(cell.execution.strategy, sizes, target)
-        seconds = target.micro_batch * target.accumulation / expected_rate(sizes, target.group.size)
+        target = law.target_of(cell)
+        sizes = law.sizes_for(steps, target)
+        law.check_support(cell.execution.strategy, sizes, target)
+        seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
         half, construction, n = self._half_widths(sizes, target.group)
         return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), construction, n)
 
-    def _half_widths(self, sizes: list[MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
+    def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Half-widths of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
 
         They come from past campaigns of this class of machines, where there are as many as 95 % needs; else, on GPUs,
@@ -178,17 +148,17 @@ class Calibration:
         Unsupported where nothing says how wrong it is. `sizes`: measured steps, the largest size last; `group`: of the
         cell that is forecast.
         """
-        distance = doublings(group.size, sizes[-1].group.size)
+        distance = law.doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
         by_ledger = conformal(past, distance)
         if by_ledger:
             return by_ledger, "conformal", len(past)
         own = self.held_out
         if self.evidence.backend == "nccl":
-            return half_widths(sizes, group).times(stretch(own)), "public series", TABLES
+            return law.half_widths(sizes, group).times(law.stretch(own)), "public series", law.TABLES
         here = leave_largest_out([largest.residual / largest.doublings for largest in own], distance)
         if here is None:
-            raise Unsupported(
+            raise law.Unsupported(
                 "no-interval",
                 "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
                 "wrong the forecast is",
@@ -199,16 +169,16 @@ class Calibration:
 
 def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
     """The measured steps of all series, from the runs of the cells `known`; a cell with a disturbed run is left out."""
-    steps: dict[str, list[MeasuredStep]] = {}
-    unusable: dict[str, Unsupported] = {}
+    steps: dict[str, list[law.MeasuredStep]] = {}
+    unusable: dict[str, law.Unsupported] = {}
     for cell in known:
-        key = series_key(cell)
+        key = law.series_key(cell)
         try:
-            check_usable(cell, evidence.findings)
-        except Unsupported as reason:
+            law.check_usable(cell, evidence.findings)
+        except law.Unsupported as reason:
             unusable.setdefault(key, reason)
         else:
-            steps.setdefault(key, []).append(measured_of(cell, evidence.runs[cell.slug]))
+            steps.setdefault(key, []).append(law.measured_of(cell, evidence.runs[cell.slug]))
     return Calibration(steps, unusable, evidence)
 
 
@@ -244,13 +214,13 @@ def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], 
     """
     seconds = {
         cell.slug: (
-            measured_of(cell, evidence.runs[cell.slug]).seconds,
+            law.measured_of(cell, evidence.runs[cell.slug]).seconds,
             min(run.metrics.timestamp_utc for run in evidence.runs[cell.slug]),
         )
         for cell in evidence.loaded.cells
         if cell.slug in evidence.runs
     }
-    return seconds, {cell.slug: group_of(cell).nodes for cell in evidence.loaded.cells}
+    return seconds, {cell.slug: law.group_of(cell).nodes for cell in evidence.loaded.cells}
 
 
 def rate(cell: Cell, step: Interval) -> Interval:
@@ -262,12 +232,12 @@ def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
     """Standard deviation of the logarithm of a run's step time over `runs`; None with one run."""
     import numpy as np
 
-    return float(np.log([step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
+    return float(np.log([law.step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
 
 
-def _open_batch(cell: Cell) -> Unsupported:
+def _open_batch(cell: Cell) -> law.Unsupported:
     """The refusal of a cell whose micro-batch no trial has found yet."""
-    return Unsupported(
+    return law.Unsupported(
         "micro-batch-open",
         f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
         f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
@@ -279,7 +249,7 @@ def _check_cores(cell: Cell, backend: str) -> None:
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():
-        raise Unsupported(
+        raise law.Unsupported(
             "shared-cores",
             f"{execution.geometry} needs {needed} cores, this machine has {available_cores()}: ranks would share them",
             "run it on a machine with enough cores",

@@ -1,31 +1,33 @@
 """Findings about forecasts and links. A sweep: collectives of a group of devices, timed over message sizes."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
-from scaleproof.conclude.forecast.codes import (
-    CALIBRATION_STALE,
-    FORECAST_MISSED,
-    LINK_SLOW,
-    NODE_SLOW,
-    SWEEP_SLOWER_THAN_LINK,
-    SWEEP_UNSTABLE,
-)
+from scaleproof.conclude.forecast.collective import judge
 from scaleproof.conclude.forecast.ledger import Score
-from scaleproof.conclude.forecast.node_pairs import judge
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import Flag, Register, by_severity
 from scaleproof.ground.number_format import fixed, integer, significant
 
+if TYPE_CHECKING:
+    from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
+
 of_forecasts: Register[Score] = Register(lambda score: [score.cell], lambda score: [score.cell])
 of_sweeps: Register[Sweep] = Register(lambda sweep: [f"sweep {sweep.group}"])
-of_calibration: Register[ForecastEvidence] = Register(lambda evidence: [evidence.loaded.name])
+of_calibration: "Register[ForecastEvidence]" = Register(lambda evidence: [evidence.loaded.name])
 
 
-@of_forecasts.check(FORECAST_MISSED)
+@of_forecasts.finds("forecast-missed", "note")
 def forecasts_hold(score: Score) -> Iterator[Flag]:
-    """The measured step is within the interval of its forecast."""
+    """The measured step is outside the interval that was written before the run: the machine, or the run, is not what
+    it was taken for.
+
+    Detected: A forecast with hash and time, made before the cell's first run, does not hold its mean step time.
+    Seen: Analytical predictors carry a bias, not noise: SimuMax's 43 published B200 rows err by -5.6 % on average.
+    Repair: Look at the waterfall of the run for the part that grew, and sweep the group: a slow link shows there. Run
+    again where the machine was busy.
+    """
     if not score.inside:
         yield Flag(
             f"{fixed(1e3 * score.measured_s, 1, grouped=True)} ms a step were measured, "
@@ -34,9 +36,16 @@ def forecasts_hold(score: Score) -> Iterator[Flag]:
         )
 
 
-@of_sweeps.check(SWEEP_SLOWER_THAN_LINK)
+@of_sweeps.finds("sweep-slower-than-link", "suspect")
 def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
-    """The largest message of each collective reaches 70 % of the link's figure, where that was given."""
+    """Collectives reach far less than what the link is said to carry: a wrong route, a cable, a card that is shared, or
+    a setting of NCCL.
+
+    Detected: Bus bandwidth of the largest message below 70 % of the link's figure.
+    Seen: nccl-tests issues 40, 119 and 293; open_clip issue 325: two nodes slower than one.
+    Repair: Look at the pairs of nodes beside the sweep (node_pairs.csv), at topology and interface (scaleproof cluster
+    check), and sweep again.
+    """
     for row in weak_rows(sweep):
         yield Flag(
             f"{row.collective} of {integer(row.nbytes)} bytes reaches {significant(row.bus_bytes_per_s / 1e9)} GB/s, "
@@ -44,9 +53,15 @@ def sweeps_reach_their_link(sweep: Sweep) -> Iterator[Flag]:
         )
 
 
-@of_sweeps.check(SWEEP_UNSTABLE)
+@of_sweeps.finds("sweep-unstable", "note")
 def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
-    """Launches agree within 10 % at sizes that are more than latency."""
+    """Launches of the same sweep differ: gloo's gather has two states, a neighbour used the link, or routes changed.
+    Tables show the median of the launches.
+
+    Detected: Medians of launches differ by more than 10 % at 64 KiB or more.
+    Seen: One public H100 project's own figures for one shape differ by 18 % between days.
+    Repair: Make more launches (forecast.launches), or measure on a machine that nobody else uses.
+    """
     by_name: dict[str, list[float]] = {}
     for row in unstable_rows(sweep):
         by_name.setdefault(row.collective, []).append(row.spread)
@@ -56,9 +71,17 @@ def launches_of_a_sweep_agree(sweep: Sweep) -> Iterator[Flag]:
         )
 
 
-@of_sweeps.check(NODE_SLOW)
+@of_sweeps.finds("node-slow", "suspect")
 def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
-    """No node is slow with all others, where four or more were measured in pairs."""
+    """All-reduce is slow between this node and every other one: its card, its cable, or its settings. Whatever runs on
+    it and on others waits for it.
+
+    Detected: With four nodes or more: all pairs of the node, each in its fastest launch, below 70 % of the median
+    node's bus bandwidth, and far below it by the spread of the pairs.
+    Seen: nccl issue 318: the first useful measurement is an all-reduce between exactly two nodes; superbenchmark issue
+    626.
+    Repair: Leave the node out: the sweep's exclude.txt has the line for --scaleproof-exclude-nodes. Tell the site.
+    """
     rows = pair_rows(sweep)
     if rows:
         verdict = judge(rows)
@@ -70,9 +93,15 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
             )
 
 
-@of_sweeps.check(LINK_SLOW)
+@of_sweeps.finds("link-slow", "suspect")
 def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
-    """No two nodes are slow with each other alone, where four or more were measured in pairs."""
+    """All-reduce is slow between these two nodes, and with other nodes both are fast: a route or a cable between them.
+
+    Detected: With four nodes or more: the pair, in its fastest launch, below 70 % of the median node's bus bandwidth,
+    and far below it by the spread of the pairs; no other pair of either node is.
+    Seen: open_clip issues 325 and 465: two nodes slower than one.
+    Repair: Tell the site. Leave out one of the two nodes, or compare only runs that had both or neither.
+    """
     rows = pair_rows(sweep)
     if rows:
         verdict = judge(rows)
@@ -83,9 +112,15 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
             )
 
 
-@of_calibration.check(CALIBRATION_STALE)
-def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
-    """Runs and sweeps are of one version of torch."""
+@of_calibration.finds("calibration-stale", "suspect")
+def calibration_is_of_one_version(evidence: "ForecastEvidence") -> Iterator[Flag]:
+    """Runs that forecasts are made from were made with other versions than the sweep beside them: fitting one version
+    says nothing about the next.
+
+    Detected: Versions of torch differ between the sweeps and the runs of a campaign, or among these runs.
+    Seen: DeepSpeed, NCCL and torch change bucket sizes and algorithms between minor versions.
+    Repair: Repeat what is older: scaleproof retry for runs, scaleproof sweep for links.
+    """
     versions: dict[str, list[str]] = {}  # version -> names of what was made with it
     for runs in evidence.runs.values():
         for run in runs:
@@ -103,7 +138,7 @@ def calibration_is_of_one_version(evidence: ForecastEvidence) -> Iterator[Flag]:
 CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 
-def findings_of(evidence: ForecastEvidence, scores: list[Score]) -> list[Finding]:
+def findings_of(evidence: "ForecastEvidence", scores: list[Score]) -> list[Finding]:
     """All findings about the forecasts and sweeps of a campaign, the most severe first."""
     return by_severity(
         [

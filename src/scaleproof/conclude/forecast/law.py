@@ -1,14 +1,24 @@
 """The law of all forecasts: a doubling of the devices costs a device half of what the last measured doubling cost it.
 
+How wrong it is on public series of GPUs and TPUs gives the interval of a forecast from the first day on.
+
 A model of computing, links and their overlap was no better on public series that nobody had chosen (docs/forecast.md).
+The series are 191 of 68 tables of language-model training (BERT, GPT, GNMT, Transformer-XL; V100, A100, H100, TPU v4 to
+v5p), each table counted once. `tests/conclude/forecast/test_public_series.py` computes these figures from the series.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scaleproof.conclude.forecast.collective import Group
+import numpy as np
+
+from scaleproof.conclude.forecast.collective import Group, Level
+from scaleproof.conclude.forecast.interval import HalfWidths
+from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.records.run import MeasuredRun
 
 FIRST_LOSS = 0.02  # of a device's rate at each doubling, where one size was measured
 REMAINS = 0.5  # of the last measured loss, at each further doubling
@@ -167,3 +177,76 @@ def held_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
+
+
+TABLES = 68
+
+
+# Half-widths from one measured size: for any number of doublings, of which it says equally little.
+FROM_ONE: dict[Level, HalfWidths] = {"node": HalfWidths(0.138, 0.285), "network": HalfWidths(0.044, 0.123)}
+# From two or more: for each doubling.
+A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "network": HalfWidths(0.033, 0.073)}
+
+
+def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
+    """Half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
+    if len(sizes) < 2:
+        return FROM_ONE[group.level]
+    distance = doublings(group.size, sizes[-1].group.size)
+    each = A_DOUBLING[group.level]
+    return HalfWidths(each.likely * distance, each.nearly_all * distance)
+
+
+def stretch(series: Iterable[HeldOut]) -> float:
+    """By how much wider than public series a campaign needs its intervals; 1 where its own held-out sizes are inside.
+
+    `series`: the largest size of each, forecast from the smaller ones. A slow network shows there: where one of them is
+    farther from the law than 95 % of the public series are, so may be the next.
+    """
+    parts = [abs(size.residual) / half_widths(size.sizes, size.largest.group).nearly_all for size in series]
+    return max([1.0, *parts])
+
+
+DISTURBED = ("machine-busy", "device-throttled")
+
+
+def group_of(cell: Cell) -> Group:
+    """The devices of a cell."""
+    geometry = cell.execution.geometry
+    return Group(geometry.nodes, geometry.devices_per_node)
+
+
+def target_of(cell: Cell) -> Target:
+    return Target(group_of(cell), cell.batch.micro, cell.batch.accumulation)
+
+
+def series_key(cell: Cell) -> str:
+    """A key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
+    workload, execution = cell.config["workload"], dict(cell.config["execution"])
+    del execution["geometry"]
+    return repr((sorted(workload.items(), key=str), sorted(execution.items(), key=str), str(cell.work.optimizer)))
+
+
+def step_seconds(run: MeasuredRun) -> float:
+    """Seconds of a step of a run: all time of the window over its steps."""
+    return run.metrics.window.wall_time_s / run.metrics.window.step_time_n
+
+
+def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
+    """The measured step of a cell: geometric mean of seconds over its `runs`, with the variance of its logarithm."""
+    logs = np.log([step_seconds(run) for run in runs])
+    target = target_of(cell)
+    variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
+    return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
+
+
+def check_usable(cell: Cell, findings: Findings | None) -> None:
+    """Raise Unsupported where a finding says that a run of the cell is no basis for a forecast."""
+    for finding in findings.of(cell.slug) if findings else ():
+        is_invalid = finding.severity == "invalid"
+        if is_invalid or finding.code in DISTURBED:
+            raise Unsupported(
+                "invalid-calibration" if is_invalid else "disturbed-calibration",
+                f"{cell.slug} has the finding {finding.code}: {finding.evidence}",
+                f"fix what {finding.code} says and run {cell.slug} again",
+            )

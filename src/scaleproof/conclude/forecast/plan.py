@@ -17,8 +17,8 @@ from scaleproof.conclude.forecast.campaign_forecast import (
     spread_of_runs,
 )
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
-from scaleproof.conclude.forecast.law import Unsupported
-from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, verdict
+from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_of, series_key
+from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, held_of, tracked_memory, verdict
 from scaleproof.conclude.forecast.planner import (
     Candidate,
     CellPlan,
@@ -28,9 +28,7 @@ from scaleproof.conclude.forecast.planner import (
     dispensable,
     next_measurement,
 )
-from scaleproof.conclude.forecast.run_times import RunTimes
-from scaleproof.conclude.forecast.settings import group_of, held_of, measured_of, series_key
-from scaleproof.conclude.forecast.tracked_memory import tracked_memory
+from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings

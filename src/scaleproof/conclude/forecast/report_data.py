@@ -1,22 +1,18 @@
 """`forecast.json` of a campaign: plain rows for tables, charts and sentences."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, outcomes
 from scaleproof.conclude.forecast.findings import CHECKS, findings_of
+from scaleproof.conclude.forecast.law import series_key
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
-from scaleproof.conclude.forecast.settings import series_key
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.forecast_report import (
     ForecastReport,
     ForecastRow,
     LedgerCoverage,
-    NodePair,
-    SweepLink,
     SweepReport,
-    SweepRow,
 )
 
 
@@ -63,11 +59,11 @@ def _sweep(sweep: Sweep) -> SweepReport:
         backend=sweep.backend,
         device=sweep.device,
         tool=sweep.tool,
-        link=SweepLink(**sweep.link.model_dump()) if sweep.link else None,
-        rows=[SweepRow(**row.model_dump()) for row in sweep_rows(sweep)],
+        link=sweep.link,
+        rows=sweep_rows(sweep),
         unstable=[f"{row.collective} {row.nbytes}" for row in unstable_rows(sweep)],
         weak=[f"{row.collective} {row.nbytes}" for row in weak_rows(sweep)],
-        node_pairs=[NodePair(**asdict(row)) for row in pair_rows(sweep)],
+        node_pairs=pair_rows(sweep),
     )
 
 

@@ -1,16 +1,28 @@
-"""What a campaign needs before it can run: memory for the model's state, and text from elsewhere."""
+"""What a campaign needs before it can run: memory for the model's state, text from elsewhere, and how long a run takes,
+from earlier runs of this machine where there are any, else from its FLOPs and a probe.
+"""
 
+import json
 import os
+import socket
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.counts import Counts
 from scaleproof.ground.facts.counts import counts_of as counts_of_inventory
 from scaleproof.ground.facts.memory import state_bytes
+from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import integer, significant, size
-from scaleproof.measure.machine.gpus import Gpu
+from scaleproof.ground.records.run import METRICS
+from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
 from scaleproof.measure.model.inventory import inventory_of
 
 CORPORA = Path("results/corpora")
@@ -96,3 +108,168 @@ def _corpus(name: str, corpus: Corpus) -> str:
     if not corpus.pinned:
         parts.append("its revision may move")
     return f"\n  {'; '.join(parts)}"
+
+
+FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked
+PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
+TYPICAL_GPU = "NVIDIA A100"  # where no GPU is visible from here
+SLOWEST_PEAK = 2e13  # FLOP/s of a GPU that has no figures
+MOST_READ = 300  # files of earlier runs, the newest first
+PATTERNS = ("*/runs/*/rep*", "*/compare/*/pair*/[ab]")
+
+
+class StartKind(NamedTuple):
+    """What decides how long a run takes to start: fresh or forked processes, and the engine that they import."""
+
+    start: str
+    engine: str
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """An earlier run: what it is comparable by, its seconds, and `flops`: FLOP/s that a device reached in its steps."""
+
+    campaign: str
+    fingerprint: str
+    kind: StartKind
+    device: str  # cpu or cuda
+    precision: str
+    model: str
+    total_s: float
+    outside_s: float
+    flops: float
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Estimates from the runs in `past`, which are of this machine or of the campaign itself; else by `speed`."""
+
+    past: tuple[PastRun, ...]
+    gpus: tuple[Gpu, ...]
+    speed: MachineSpeed = field(default_factory=MachineSpeed)
+
+    def seconds(self, cell: Cell) -> float:
+        """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
+        kind = self._kind(cell)
+        own = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
+        return statistics.median(own) if own else self.outside(cell) + self._steps_s(cell)
+
+    def outside(self, cell: Cell) -> float:
+        """Seconds of a run outside of its steps: launch, set-up, validation."""
+        device, kind = self.device(cell), self._kind(cell)
+        like = [run for run in self.past if run.device == device and run.kind == kind]
+        if like:
+            return statistics.median(run.outside_s for run in like)
+        return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
+
+    def _kind(self, cell: Cell) -> StartKind:
+        return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
+
+    def _steps_s(self, cell: Cell) -> float:
+        """Seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
+        counts = counts_of(cell)
+        if counts is None:
+            return 0.0
+        tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
+        return counts.flops_per_token * tokens / (self._flops(cell) * cell.execution.geometry.n_devices)
+
+    def step_s(self, cell: Cell) -> float:
+        """Seconds of a step by its FLOPs; unknown shapes count as nothing."""
+        return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
+
+    def _flops(self, cell: Cell) -> float:
+        """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else probed."""
+        device, execution = self.device(cell), cell.execution
+        same = [run for run in self.past if run.device == device and run.precision == execution.precision]
+        model = _model(cell.config)
+        like = [run for run in same if run.model == model] or same
+        if like:
+            return statistics.median(run.flops for run in like)
+        return self._probed_flops(cell, execution.precision, execution.threads_per_device)
+
+    def replay_flops(self, cell: Cell) -> float:
+        """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
+        return self._probed_flops(cell, "fp32", available_cores())
+
+    def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
+        """FLOP/s of a layer of the cell's width, trained here; a share of a usual GPU's peak where none is visible."""
+        device, inventory = self.device(cell), inventory_of(cell)
+        if device == "cuda" and not self.gpus:
+            known = peak(TYPICAL_GPU, precision)
+            return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
+        width = inventory.attention_width // len(inventory.blocks)
+        rate = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))
+        return rate if device == "cuda" else rate * threads
+
+    def device(self, cell: Cell) -> str:
+        """cpu or cuda: where the cell runs here."""
+        if cell.execution.device == "auto":
+            return "cuda" if self.gpus else "cpu"
+        return cell.execution.device
+
+    def basis(self, cells: Iterable[Cell]) -> str:
+        """What the estimates of `cells` rest on, in words."""
+        cells = list(cells)
+        comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
+        if comparable:
+            runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
+            return f"estimated from {runs} of this machine"
+        if not self.gpus and any(self.device(cell) == "cuda" for cell in cells):
+            return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"
+        if not self.speed.measured:
+            return "a guess from FLOPs as on a small node; it may be wrong by a factor of 3"
+        start = significant(self.speed.start_s(), 2)
+        return f"estimated from FLOPs by a probe of this machine, where a run takes {start} s to start"
+
+
+def kind_of(start: str, strategy: str, device: str) -> StartKind:
+    """How a run starts that is configured so: forked ranks are for CPUs alone."""
+    engine = "deepspeed" if strategy.startswith("zero") else ""
+    return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
+
+
+def run_times(results: Path, campaign: str) -> RunTimes:
+    """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere."""
+    paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
+    newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
+    runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
+    gpus, _ = usable(cuda_devices)
+    return RunTimes(tuple(runs), tuple(gpus), this_machine())
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _read(path: Path, host: str, campaign: str) -> PastRun | None:
+    """A measured run of this machine or campaign; None otherwise: damaged files are for others to name."""
+    try:
+        return _past_run(json.loads(path.read_bytes()), host, campaign)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
+        return None
+
+
+def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
+    """A run from the content of its metrics; None if it failed, or is of another machine and campaign."""
+    if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
+        return None
+    execution, window = metrics["config"]["execution"], metrics["window"]
+    nodes, per_node = execution["geometry"].split("x")
+    device = "cpu" if "cpu" in metrics["ranks"][0]["devices"] else "cuda"
+    total = float(metrics["total_wall_time_sec"])
+    work = metrics["model"]["flops_per_token"] * window["tokens_processed_global"]
+    return PastRun(
+        campaign=metrics["campaign"],
+        fingerprint=metrics["fingerprint"],
+        kind=kind_of(execution.get("start", "fresh"), execution["strategy"], device),
+        device=device,
+        precision=execution["precision"],
+        model=_model(metrics["config"]),
+        total_s=total,
+        outside_s=max(total - window["wall_time_sec"] - metrics["startup"]["warmup_sec"], 0.0),
+        flops=work / window["wall_time_sec"] / (int(nodes) * int(per_node)),
+    )
+
+
+def _model(config: dict[str, Any]) -> str:
+    return str(config["workload"]["model"])

@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
-from scaleproof.conclude.forecast.settings import group_of, held_of
-from scaleproof.conclude.forecast.sweep_file import Launch, Link, Sweep
+from scaleproof.conclude.forecast.law import group_of
+from scaleproof.conclude.forecast.memory import held_of
+from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, nearest
 from scaleproof.ground.files import write_json
+from scaleproof.ground.findings.forecast_report import SweepLink
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.failure import failure
@@ -68,7 +70,7 @@ def largest_message(loaded: LoadedCampaign) -> float:
 
 
 def measure(
-    loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: Link | None = None
+    loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: SweepLink | None = None
 ) -> Sweep:
     """Sweep a group by so many `launches`, with the log and temporary files in `out`.
 

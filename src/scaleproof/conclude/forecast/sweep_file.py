@@ -8,16 +8,23 @@ import io
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scaleproof.conclude.forecast.collective import COLLECTIVES, Collective, Group, bus_bandwidth
-from scaleproof.conclude.forecast.node_pairs import EXCLUDE, PairRow, exclusion_list, judge
+from scaleproof.conclude.forecast.collective import (
+    COLLECTIVES,
+    EXCLUDE,
+    Collective,
+    Group,
+    bus_bandwidth,
+    exclusion_list,
+    judge,
+)
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
+from scaleproof.ground.findings.forecast_report import NodePair, SweepLink, SweepRow
 
 SWEEP = "sweep.json"
 NODE_PAIRS = "node_pairs.csv"
@@ -56,13 +63,6 @@ class Launch(SweepSection):
     pairs: list[PairCalls] = Field([], description="Of the nodes, where there are several.")
 
 
-class Link(SweepSection):
-    """What the link is said to carry, in bytes per second and direction, and who says so."""
-
-    bytes_per_s: float
-    source: str
-
-
 class Sweep(SweepSection):
     """All launches of one group."""
 
@@ -73,7 +73,7 @@ class Sweep(SweepSection):
     device: str
     tool: Literal["torch.distributed", "nccl-tests"] = "torch.distributed"
     versions: dict[str, str | None] = {}
-    link: Link | None = None
+    link: SweepLink | None = None
     launches: list[Launch]
 
     @property
@@ -81,26 +81,7 @@ class Sweep(SweepSection):
         return Group(self.nodes, self.devices_per_node)
 
 
-class SweptSize(SweepSection):
-    """A size of a collective over all launches, for tables and charts."""
-
-    group: str
-    collective: Collective
-    nbytes: int
-    seconds: float = Field(description="Median over launches of the launch's median.")
-    low: float = Field(description="Smallest median of a launch.")
-    high: float = Field(description="Largest median of a launch.")
-    n_launches: int
-    bus_bytes_per_s: float
-    of_link: float | None = Field(None, description="Bus bandwidth as a part of the link's figure.")
-
-    @property
-    def spread(self) -> float:
-        """By which part the slowest launch is slower than the fastest."""
-        return self.high / self.low - 1
-
-
-def sweep_rows(sweep: Sweep) -> list[SweptSize]:
+def sweep_rows(sweep: Sweep) -> list[SweepRow]:
     """The rows of a sweep, one a collective and size, in that order.
 
     Bandwidths are never averaged over sizes: latency rules the small.
@@ -120,7 +101,7 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
         seconds = statistics.median(values)
         carried = bus_bandwidth(collective, sweep.group.size, nbytes, seconds)
         rows.append(
-            SweptSize(
+            SweepRow(
                 group=str(sweep.group),
                 collective=collective,
                 nbytes=nbytes,
@@ -135,7 +116,7 @@ def sweep_rows(sweep: Sweep) -> list[SweptSize]:
     return rows
 
 
-def pair_rows(sweep: Sweep) -> list[PairRow]:
+def pair_rows(sweep: Sweep) -> list[NodePair]:
     """A row for each pair of nodes that is in every launch; launches that got other nodes have no pair in common."""
     size = 2 * sweep.devices_per_node
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
@@ -149,7 +130,7 @@ def pair_rows(sweep: Sweep) -> list[PairRow]:
             continue
         seconds = statistics.median(values)
         rows.append(
-            PairRow(
+            NodePair(
                 first=first,
                 second=second,
                 nbytes=nbytes,
@@ -163,7 +144,7 @@ def pair_rows(sweep: Sweep) -> list[PairRow]:
 
 def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     """Write `folder`/node_pairs.csv and the list of slow nodes, exclude.txt; removes older ones without pairs."""
-    rows = [asdict(row) for row in pair_rows(sweep)]
+    rows = [row.model_dump() for row in pair_rows(sweep)]
     if not rows:
         for name in (NODE_PAIRS, EXCLUDE):
             (folder / name).unlink(missing_ok=True)
@@ -186,13 +167,13 @@ def read_sweeps(folder: Path) -> list[Sweep]:
     return [read_sweep(path) for path in sorted(folder.glob(f"*/{SWEEP}"))]
 
 
-def unstable_rows(sweep: Sweep) -> list[SweptSize]:
+def unstable_rows(sweep: Sweep) -> list[SweepRow]:
     """Sizes from STEADY_BYTES on at which launches differ: bimodal algorithms, a busy neighbour, another route."""
     judged = [row for row in sweep_rows(sweep) if row.n_launches > 1 and row.nbytes >= STEADY_BYTES]
     return [row for row in judged if row.spread > UNSTABLE]
 
 
-def weak_rows(sweep: Sweep) -> list[SweptSize]:
+def weak_rows(sweep: Sweep) -> list[SweepRow]:
     """The largest size of each collective, where it reaches less than 70 % of the link's figure."""
     largest = {row.collective: row for row in sweep_rows(sweep)}  # of each collective the last row stays
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]

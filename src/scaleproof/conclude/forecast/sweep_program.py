@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.forecast.node_pairs import rounds
+from scaleproof.conclude.forecast.collective import rounds
 from scaleproof.measure.machine.network import short_host
 from scaleproof.measure.trainer.__main__ import main
 from scaleproof.measure.trainer.request import Request

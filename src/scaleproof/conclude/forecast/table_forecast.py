@@ -7,18 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from tabulate import tabulate
 
+from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import Interval, with_repeats
-from scaleproof.conclude.forecast.law import (
-    MeasuredStep,
-    Target,
-    Unsupported,
-    check_support,
-    expected_rate,
-    held_out,
-    sizes_for,
-)
-from scaleproof.conclude.forecast.public_series import TABLES, half_widths, stretch
 from scaleproof.ground.number_format import number
 
 
@@ -54,28 +45,28 @@ def group_of_size(devices: int, devices_per_node: int) -> Group:
     return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
-def _step(rates: Sequence[float], group: Group) -> MeasuredStep:
+def _step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
     """A step in which each device has one sample, from the `rates` of one device."""
     logs = np.log(rates)
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
-    return MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)
+    return law.MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)
 
 
-def _forecast(name: str, steps: Sequence[MeasuredStep], group: Group) -> RateForecast:
+def _forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -> RateForecast:
     """The rate of all devices of `group` from the `steps` of the series `name`."""
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")
-    target = Target(group, micro_batch=1, accumulation=1)
-    sizes = sizes_for(steps, target)
+    target = law.Target(group, micro_batch=1, accumulation=1)
+    sizes = law.sizes_for(steps, target)
     try:
-        check_support(name or "the series", sizes, target)
-    except Unsupported as refusal:
+        law.check_support(name or "the series", sizes, target)
+    except law.Unsupported as refusal:
         return RateForecast(name, group.size, None, refusal.reason)
-    own = held_out(steps)
-    half = half_widths(sizes, group).times(stretch([own] if own else []))
-    rate = group.size * expected_rate(sizes, group.size)
+    own = law.held_out(steps)
+    half = law.half_widths(sizes, group).times(law.stretch([own] if own else []))
+    rate = group.size * law.expected_rate(sizes, group.size)
     with_noise = with_repeats(half, sizes[-1].variance or 0.0)
-    return RateForecast(name, group.size, Interval.around(rate, with_noise, "public series", TABLES))
+    return RateForecast(name, group.size, Interval.around(rate, with_noise, "public series", law.TABLES))
 
 
 def table_text(forecasts: Sequence[RateForecast]) -> str:
@@ -91,6 +82,6 @@ def table_text(forecasts: Sequence[RateForecast]) -> str:
     headings = ["series", "devices", "rate", "80 %", "95 %"]
     note = (
         "Rates are of all devices, in the unit of the table; intervals: how wrong the same law is on "
-        f"{TABLES} public tables of GPUs and TPUs."
+        f"{law.TABLES} public tables of GPUs and TPUs."
     )
     return "\n".join([tabulate(rows, headings, disable_numparse=True), note, *refused])

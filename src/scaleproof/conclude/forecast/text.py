@@ -7,17 +7,18 @@ from tabulate import tabulate
 
 from scaleproof.conclude.analysis.design import Split
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
+from scaleproof.conclude.forecast.collective import FEWEST_NODES, judge
 from scaleproof.conclude.forecast.findings import of_sweeps
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
-from scaleproof.conclude.forecast.node_pairs import FEWEST_NODES, PairRow, judge
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
 from scaleproof.conclude.forecast.planner import CellPlan
 from scaleproof.conclude.forecast.spent import Spent
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import fixed, integer, percent, significant, size
 from scaleproof.ground.records.scaling_report import Resolution
 
@@ -49,7 +50,7 @@ def sweep_text(sweep: Sweep) -> str:
     return "\n".join(lines)
 
 
-def _pairs_text(pairs: list[PairRow]) -> list[str]:
+def _pairs_text(pairs: list[NodePair]) -> list[str]:
     """Bus bandwidth between every two nodes as a square, and what is slow without a finding that names it."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}

@@ -14,14 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from scaleproof.conclude.publication.gate import (
-    ALPHA,
-    changed_keys,
-    circumstances,
-    differing_keys,
-    measured_cells,
-    rate_of,
-)
+from scaleproof.conclude.publication import gate
 from scaleproof.ground.errors import UserError
 from scaleproof.verify.campaign import folder_of
 from scaleproof.verify.raw import RawRun
@@ -103,7 +96,7 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
         for name in chosen:
             if name not in runs:
                 left_out.append(f"{session.folder}: no cell {name}")
-            elif keys := differing_keys(circumstances(runs[name]), circumstances(newest[name])):
+            elif keys := gate.differing_keys(gate.circumstances(runs[name]), gate.circumstances(newest[name])):
                 left_out.append(f"{session.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del session.rates[name]
     cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
@@ -112,7 +105,7 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
     steps = steps_of(rates)  # [0]: without the interval
     gone = [] if cell else [name for name in before if name not in newest]
-    changes = {name: changed_keys(before[name], newest[name]) for name in chosen if name in before}
+    changes = {name: gate.changed_keys(before[name], newest[name]) for name in chosen if name in before}
     changed = {name: keys for name, keys in changes.items() if keys}
     return History(sessions, cells, steps, left_out, gone, changed)
 
@@ -127,12 +120,12 @@ def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
     steps = []
     for cell in cells:
         places = [place for place, session in enumerate(sessions) if cell in session]
-        alpha = ALPHA / 2 / len(cells) if len(cells) > 1 else ALPHA
+        alpha = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
         steps += _search(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
     everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
     if len(everywhere) > 1:
         means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
-        steps += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), ALPHA / 2)
+        steps += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
     return sorted(steps, key=lambda step: (step.session, step.series))
 
 
@@ -188,7 +181,7 @@ def _step(series: str, session: int, change: float, half: float) -> RateStep:
 def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     """Return the result in the folder `path`, and the first run of each of its cells. Raises UserError without runs."""
     folder = folder_of(path)
-    measured = measured_cells(folder)
+    measured = gate.measured_cells(folder)
     if not measured:
         raise UserError(f"{folder} has no run with numbers")
     all_runs = [run for runs in measured.values() for run in runs]
@@ -200,7 +193,7 @@ def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
 
 def _rate(runs: list[RawRun]) -> Rate:
     """Return the rate of a cell in a session, with its interval over runs; None, None of a single run."""
-    value = rate_of(runs)
+    value = gate.rate_of(runs)
     windows = [run.metrics["window"] for run in runs]
     below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])
     if below is None or above is None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaleproof.conclude.publication.audited import verify_and_audit
 from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
+from scaleproof.conclude.publication.gate import verify_and_audit
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import is_rehearsal

@@ -1,7 +1,4 @@
-"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show.
-
-A cell is a configuration; a series, cells that differ in devices alone; `cells`, the table cells.csv.
-"""
+"""The chart catalog: what each chart shows, which campaigns ask for it, when it has something to show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """The claims of a campaign, from the files of its analysis: all figures and words that sentences are written from."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from scaleproof.ground.records.claims import Claim, word_of
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
@@ -9,6 +10,32 @@ from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 Claims = Mapping[str, Claim]  # by their ids
+
+
+@dataclass(frozen=True)
+class GroupClaims:
+    """The ranking that the answer is made from, with all claims; `place`: among the rankings of all sizes."""
+
+    group: SizeRanking
+    claims: Claims
+    place: int
+
+    @property
+    def fastest(self) -> Claim:
+        """The highest rate, and whether its cell is shown to be fastest."""
+        return self.claims[f"fastest/{self.place}"]
+
+    @property
+    def others(self) -> list[Claim]:
+        """The ratios of all other comparable cells to the fastest, the largest first."""
+        return [self.claims[f"ratio/{entry.cell}"] for entry in self.group.comparable[1:]]
+
+    @property
+    def near(self) -> list[Claim]:
+        """The ratios of `others` that may be as fast as the fastest; where it is shown to be, of the next one alone."""
+        if self.fastest.word == "shown":
+            return self.others[:1]
+        return [claim for claim in self.others if claim.word != "slower"]
 
 
 def claims_of(
@@ -38,7 +65,6 @@ def _claim(
     `figure`: its estimate; `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a
     ratio supports.
     """
-    inputs = [subject, baseline] if baseline else [subject]
     if word is None and baseline and figure:
         word = word_of(figure)
     return Claim(
@@ -49,7 +75,7 @@ def _claim(
         estimate=figure,
         word=word,
         method=method,
-        inputs=inputs,
+        inputs=[subject, baseline] if baseline else [subject],
     )
 
 
@@ -112,16 +138,8 @@ def _of_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
     name, n = comparison.name, estimate.n
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
-    yield Claim(
-        id=f"pairs/{name}",
-        kind="pairs",
-        subject=comparison.b,
-        baseline=comparison.a,
-        estimate=ratio,
-        word=word,
-        method="paired",
-        inputs=[name],
-    )
+    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired")
+    yield claim.model_copy(update={"id": f"pairs/{name}", "inputs": [name]})
     yield _claim("noise", name, Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios)))
     low, high = estimate.detectable
     yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))

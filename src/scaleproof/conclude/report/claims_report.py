@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 
 from scaleproof.conclude.report.claims import claims_of, claims_of_pairs
-from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_facts import PageInputs
+from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import conclude
-from scaleproof.conclude.report.sentences.drift import drift_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
-from scaleproof.conclude.report.sentences.waterfall import is_known, loss_sentence
+from scaleproof.conclude.report.sentences.scaling import is_known, law_sentences, loss_sentence
 from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 

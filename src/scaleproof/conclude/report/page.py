@@ -8,31 +8,26 @@ import pandas as pd
 from markupsafe import Markup
 
 from scaleproof.conclude.analysis.ranking import largest_group
-from scaleproof.conclude.report import HOUSE
+from scaleproof.conclude.report import HOUSE, page_tables
 from scaleproof.conclude.report.chart_catalog import CATALOG, COMPARISON
 from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
 from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
-from scaleproof.conclude.report.page_facts import names_of_runs
-from scaleproof.conclude.report.page_inputs import PageInputs
-from scaleproof.conclude.report.page_tables import PageFigure, PageTable, cells_view, series_figure, series_view
-from scaleproof.conclude.report.page_terms import columns, terms
+from scaleproof.conclude.report.page_facts import PageInputs, names_of_runs
 from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
-from scaleproof.conclude.report.sentences.drift import drift_sentences
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling_laws import law_sentences
+from scaleproof.conclude.report.sentences.scaling import is_known, law_sentences, loss_sentences
 from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
-from scaleproof.conclude.report.sentences.waterfall import is_known, loss_sentences
 from scaleproof.conclude.report.tables.cells import restated
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.conclude.report.tables.scaling import KINDS
-from scaleproof.conclude.report.tables.traces import trace_rows
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
@@ -120,15 +115,15 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
         "machine_check": facts.machine_check,
         "tables": tables,
-        "columns": columns(tables.values()),
-        "terms": terms(inputs),
+        "columns": page_tables.columns(tables.values()),
+        "terms": page_tables.terms(inputs),
         "definition_of": lambda name: COLUMNS[name].definition,
         "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
-        "trace_rows": trace_rows(inputs.traces) if inputs.traces else [],
+        "trace_rows": page_tables.trace_rows(inputs.traces) if inputs.traces else [],
     }
     return context | _answer(inputs, slugs) | _scaling(inputs) | _drawings(inputs) | _found(inputs, slugs)
 
@@ -148,7 +143,7 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     }
 
 
-def _whole_job(report: ScalingReport) -> PageFigure | None:
+def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
 
     None where the verdict is about another ratio, or nothing of whole jobs is known.
@@ -161,7 +156,7 @@ def _whole_job(report: ScalingReport) -> PageFigure | None:
         last = series.points[-1]
         is_meant = last.cell == cell and last.best_single == series.baseline if group else len(series.runs) > 1
         if is_meant and last.speedup_by_job_wall_time:
-            job = series_figure(last, "speedup_by_job_wall_time", last.speedup_by_job_wall_time)
+            job = page_tables.series_figure(last, "speedup_by_job_wall_time", last.speedup_by_job_wall_time)
             return replace(job, source=series.baseline, undecided=last.speedup_by_job_wall_time.spans())
     return None
 
@@ -232,12 +227,12 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
 
 
-def _tables(inputs: PageInputs) -> dict[str, PageTable]:
+def _tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     """Return the tables of the page by their names: all cells, then each kind of scaling that there is."""
     kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
-    series = {kind: series_view(inputs.report, kind) for kind in kinds}
+    series = {kind: page_tables.series_view(inputs.report, kind) for kind in kinds}
     marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
-    return {"cells": cells_view(inputs.cells, inputs.report, marked)} | series
+    return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
 
 
 def _forecast(forecast: ForecastReport) -> dict[str, Any]:
@@ -256,11 +251,15 @@ def _without_baseline(report: ScalingReport) -> list[str]:
     return [s.name for s in report.series if not s.kind]
 
 
-def _whole_jobs(report: ScalingReport) -> list[tuple[str, PageFigure, PageFigure]]:
+def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure, page_tables.PageFigure]]:
     """Return the largest size of each series with a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
     return [
-        (point.cell, series_figure(point, "speedup_by_job_wall_time", job), series_figure(point, "speedup", window))
+        (
+            point.cell,
+            page_tables.series_figure(point, "speedup_by_job_wall_time", job),
+            page_tables.series_figure(point, "speedup", window),
+        )
         for point in largest
         if (job := point.speedup_by_job_wall_time) and (window := point.speedup)
     ][:MOST_JOBS]

@@ -1,19 +1,29 @@
-"""What the records of runs tell the page: what was run, where and when, and what is missing."""
+"""What a report is made from, read once for the page and for the paper; what the records of runs tell it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Findings
+from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import duration, fixed, integer, significant
-from scaleproof.ground.records.host_names import hosts_of
+from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import ends_of_jobs
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
+from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.run_sections import Failure
+from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.unreadable import is_readable
+from scaleproof.ground.records.waterfall_report import WaterfallCell
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
 MOST_COMMANDS = 8  # that the page quotes
@@ -252,3 +262,32 @@ def _optimizer(work: Mapping[str, Any]) -> str:
     clipping = f"clipping at {significant(norm, 6)}" if norm else "no clipping"
     rate = f"learning rate {significant(optimizer['learning_rate'], 6)} ({schedule})"
     return f"{optimizer['name']}, {rate}, {clipping}, seed {work['seed']}"
+
+
+@dataclass(frozen=True)
+class PageInputs:
+    """Everything that the report of a campaign is made from."""
+
+    facts: RunFacts
+    runs_table: pd.DataFrame  # runs.csv
+    cells: pd.DataFrame  # cells.csv
+    report: ScalingReport
+    findings: Findings
+    charts: Path  # folder of the SVG files
+    drawn: list[str]  # names of the charts that the campaign has
+    campaign_file: str = ""  # as it was given to the command
+    comparisons: Sequence[AbComparison] = ()
+    traces: TracesReport | None = None
+    profiles: Sequence[Profile] = ()
+    waterfall: Sequence[WaterfallCell] = ()
+    forecast: ForecastReport | None = None
+    anonymous: bool = False  # whether hosts are named by pseudonyms
+
+    def without_hosts(self, text: str) -> str:
+        """Return a text as it is published: without names of hosts where the report is anonymous."""
+        if not self.anonymous:
+            return text
+        hosts = self.facts.hosts | self.findings.hosts_left_out
+        if self.forecast:
+            hosts |= self.forecast.hosts
+        return Pseudonyms(hosts).in_text(text)

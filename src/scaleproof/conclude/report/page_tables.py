@@ -1,18 +1,22 @@
-"""Tables of the page: each figure with its way back to the files that it was computed from."""
+"""Tables of the page: each figure with its way back to the files that it was computed from; its terms explained."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
-from scaleproof.ground.number_format import estimate, fixed, is_useless, significant
+from scaleproof.ground.number_format import estimate, fixed, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
+from scaleproof.ground.records.traces_report import CellTrace, TracesReport
+from scaleproof.ground.words import LEARNT, MEASURED, PAIRS, TRACED
 
 # Columns of the file alone.
 FILES_ONLY = ("kind", "perplexity", "startup_s")
@@ -148,3 +152,75 @@ def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: st
     undecided = quantity.startswith("speedup") and value.spans()
     tip = interval_tip(value.value, value.low, value.high, value.n)
     return PageFigure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)
+
+
+Terms = list[tuple[str, str]]
+# Parts of a cell's name: prefix -> what the number behind it is.
+NAME_PARTS = {
+    "n": "nodes x devices per node",
+    "gb": "samples per step, the global batch",
+    "mb": "samples per device and pass, the micro-batch",
+    "ga": "micro-batches per step, gradient accumulation",
+    "sl": "tokens per sample, sequence length",
+    "t": "cores per device",
+}
+
+
+def terms(inputs: PageInputs) -> Terms:
+    """Return the words that the page uses with their definitions, the parts of its cells' names first."""
+    names = [*inputs.cells["cell"], *(arm for c in inputs.comparisons for arm in (c.a, c.b))]
+    explained = {"cell": _term_of_cell(names)} | MEASURED
+    if inputs.comparisons:
+        explained |= PAIRS
+    if inputs.traces or inputs.waterfall:
+        explained |= TRACED
+    if inputs.cells["validation_loss"].notna().any():
+        explained |= LEARNT
+    return list(explained.items())
+
+
+def columns(tables: Iterable[PageTable]) -> Terms:
+    """Return the columns of `tables` that have a definition, with it, each once."""
+    explained: Terms = []
+    for column in (column for table in tables for column in table.columns if column.definition):
+        if column.label not in dict(explained):
+            explained.append((column.label, column.definition))
+    return explained
+
+
+def _term_of_cell(names: list[str]) -> str:
+    """Return what a cell is, with the parts that the names of these cells have: "n1x2 (nodes x devices per node)"."""
+    tokens: dict[str, str] = {}
+    for name in names:
+        for token in name.split("-"):
+            match = re.fullmatch(r"([a-z]+)(\d[\dx]*)", token)
+            if match and match[1] in NAME_PARTS:
+                tokens.setdefault(match[1], token)
+    parts = [f"{tokens[prefix]} ({text})" for prefix, text in NAME_PARTS.items() if prefix in tokens]
+    return f"One configuration of the campaign, named after the keys that differ: {', '.join(['strategy', *parts])}."
+
+
+# Column -> entry of traces.json, milliseconds per step and rank.
+TRACE_PARTS = {
+    "step": "wall_ms",
+    "computing": "compute_ms",
+    "exposed communication": "exposed_ms",
+    "exposed waiting": "exposed_wait_ms",
+    "idle": "idle_ms",
+    "all communication": "communication_ms",
+    "all waiting": "wait_ms",
+}
+
+
+def trace_rows(report: TracesReport) -> list[dict[str, str]]:
+    """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
+    return [_trace_row(trace) for trace in report.ok]
+
+
+def _trace_row(trace: CellTrace) -> dict[str, str]:
+    """Return a trace as text by heading."""
+    parts = {name: getattr(trace, key) for name, key in TRACE_PARTS.items()}
+    times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
+    overhead = estimate(trace.overhead) if trace.overhead else "unknown"
+    row = {"cell": trace.cell, "traced with": trace.tool or "unknown", "steps": str(trace.steps or "unknown")}
+    return row | times | {"traced / untraced": overhead, "file": trace.file}

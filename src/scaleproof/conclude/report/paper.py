@@ -13,7 +13,7 @@ import matplotlib
 import typst
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
-from scaleproof.conclude.report.page_inputs import PageInputs
+from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.ground.number_format import in_unit

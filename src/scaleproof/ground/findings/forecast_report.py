@@ -79,7 +79,7 @@ class ForecastRow(CellForecast):
 
 
 class SweepLink(ResultPart):
-    """What the link between ranks is said to carry in one direction, and who says so."""
+    """What the link between ranks is said to carry, in bytes per second and direction, and who says so."""
 
     bytes_per_s: float
     source: str
@@ -91,12 +91,17 @@ class SweepRow(ResultPart):
     group: str
     collective: str
     nbytes: int
-    seconds: float
-    low: float
-    high: float
+    seconds: float = Field(description="Median over launches of the launch's median.")
+    low: float = Field(description="Smallest median of a launch.")
+    high: float = Field(description="Largest median of a launch.")
     n_launches: int
     bus_bytes_per_s: float
-    of_link: float | None
+    of_link: float | None = Field(description="Bus bandwidth as a part of the link's figure.")
+
+    @property
+    def spread(self) -> float:
+        """By which part the slowest launch is slower than the fastest."""
+        return self.high / self.low - 1
 
 
 class NodePair(ResultPart):
@@ -105,9 +110,9 @@ class NodePair(ResultPart):
     first: str
     second: str
     nbytes: int
-    seconds: float
-    bus_bytes_per_s: float
-    best_bus_bytes_per_s: float
+    seconds: float = Field(description="Median over launches of the launch's median.")
+    bus_bytes_per_s: float = Field(description="Bus bandwidth in that time.")
+    best_bus_bytes_per_s: float = Field(description="That of the launch in which the pair was fastest.")
 
 
 class SweepReport(ResultPart):

@@ -1,24 +1,23 @@
 """The register of checks: codes, severity, page of explanation and function of a check in one place.
 
-    @of_run.check(
-        Code(
-            "window-short",
-            "suspect",
-            what="A window of a few scheduler ticks measures the machine's mood.",
-            detected="Less than 0.25 seconds.",
-            seen="marin issue 7981: 25-step windows mislead.",
-            repair="Raise work.steps.",
-        )
-    )
+    @of_run.finds("window-short", "suspect", shortest=SHORTEST_S)
     def window_is_long_enough(run: MeasuredRun) -> Iterator[Flag]:
+        '''A window of a few scheduler ticks measures the machine's mood.
+
+        Detected: Less than {shortest:g} seconds.
+        Seen: marin issue 7981: 25-step windows mislead.
+        Repair: Raise work.steps.
+        '''
         if run.metrics.window.wall_time_s < SHORTEST_S:
             yield Flag(f"the window took {run.metrics.window.wall_time_s:.2f} s")
 
 The function sees one subject (a run, all runs, a scaling series, a traced cell; the context of an external audit) and
-yields one flag per fault. The register turns flags into findings.
+yields one flag per fault. The register turns flags into findings. A check with several codes has a `Code`
+of each instead, in `check`.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -29,6 +28,8 @@ from scaleproof.ground.records.run import MeasuredRun, Run, TimedRun
 
 Subject = TypeVar("Subject")
 AT_A_TIME = 50  # runs that all checks on single runs are made of before the next ones; what they share is kept as long
+# The docstring of a check as its page; "Seen:" may be missing.
+PAGE = re.compile(r"(.+?)\s+Detected: (.+?)(?:\s+Seen: (.+?))?\s+Repair: (.+)")
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,25 @@ class Register(Generic[Subject]):
             check = Check(function.__name__, codes, function, self)
             self._checks.append(check)
             return check
+
+        return register
+
+    def finds(
+        self, name: str, severity: Severity, **figures: object
+    ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
+        """As `check` with one code, whose page is the docstring of the function, with `figures` in their places.
+
+        Raises ValueError where the docstring is no page.
+        """
+
+        def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
+            """The check that `function` makes."""
+            text = re.sub(r"\s*\n\s*", " ", (function.__doc__ or "").strip())
+            page = PAGE.fullmatch(text.format(**figures) if figures else text)
+            if page is None:
+                raise ValueError(f"the docstring of {function.__name__} is no page of {name}: Detected, Seen, Repair")
+            what, detected, seen, repair = page.groups(default="")
+            return self.check(Code(name, severity, what, detected, seen, repair))(function)
 
         return register
 

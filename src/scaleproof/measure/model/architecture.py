@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import nn
 from transformers import (
+    CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
@@ -19,7 +21,7 @@ from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel, refusals
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, nearest, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
@@ -59,10 +61,15 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         )
     keys = cast(dict[str, Any], model.description()["transformers"])
     architecture = keys["model_type"]
+    if architecture not in CONFIG_MAPPING:
+        near = nearest(architecture, CONFIG_MAPPING.keys())
+        raise UserError(
+            f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
+        )
     try:
         return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
-    except (ValueError, TypeError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
+    except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        first = str(error.__cause__ or error).strip().splitlines()[0]  # the cause says which rule was broken
         raise UserError(f"workload.model: {model.file}: transformers refuses it: {first}") from None
 
 

@@ -12,8 +12,8 @@ from result_models import point, series
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_losses
-from scaleproof.conclude.report.charts.losses import AGAINST, losses
 from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, places, style
+from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 
 WHITE, DARK_PAGE = "#ffffff", "#0f1419"

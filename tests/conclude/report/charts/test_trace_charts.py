@@ -12,8 +12,8 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.traces import traces_report
 from scaleproof.conclude.report.charts.style import WIDTH, style
 from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
+from scaleproof.conclude.report.page_tables import trace_rows
 from scaleproof.conclude.report.read_results import read_traces
-from scaleproof.conclude.report.tables.traces import trace_rows
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, read_profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.timeline import timeline

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from result_models import comparison
 
-from scaleproof.conclude.report.sentences.drift import drift_sentences
+from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.ground.confidence import mean_rate, of_interval
 from scaleproof.ground.records.result_file import Estimated
 

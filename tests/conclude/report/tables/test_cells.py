@@ -7,7 +7,7 @@ from result_models import estimated, ranked, ranking, scaling
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.conclude.report.tables.cells import restated, scaling_rows
-from scaleproof.conclude.report.tables.latex import escaped, latex
+from scaleproof.conclude.report.tables.table import escaped, latex
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS
 from scaleproof.ground.number_format import estimate, number, with_spaces
 

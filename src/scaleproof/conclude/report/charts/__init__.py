@@ -8,10 +8,10 @@ import pandas as pd
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import cells as by_cell
 from scaleproof.conclude.report.charts import scaling, sweeps
-from scaleproof.conclude.report.charts.losses import losses
+from scaleproof.conclude.report.charts.cells import ranking
 from scaleproof.conclude.report.charts.pairs import comparison
-from scaleproof.conclude.report.charts.ranking import ranking
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
+from scaleproof.conclude.report.charts.sweeps import losses
 from scaleproof.conclude.report.charts.waterfall import height, waterfall
 from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.comparison_report import AbComparison
@@ -28,7 +28,7 @@ __all__ = [
     "forecast",
     "history",
     "node_pairs",
-    "ratios",
+    "pairs",
     "traces",
 ]
 

@@ -1,12 +1,25 @@
-"""Forecasts as bands, with what was measured afterwards."""
+"""Forecasts in charts: as bands behind the measured points of a series, and with what was measured afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import MOST_ROWS, bar, colour, empty, thousands, write_chart
+from scaleproof.conclude.report.charts.style import (
+    BESIDE,
+    MOST_ROWS,
+    bar,
+    colour,
+    empty,
+    label_rows,
+    thousands,
+    tip,
+    write_chart,
+)
 from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
+from scaleproof.ground.number_format import fixed, number
+from scaleproof.ground.records.scaling_report import ScalingSeries
 
 ROW_INCHES = 0.32
 MISSED = "#b2182b"
@@ -30,14 +43,12 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
         if row.measured_s is not None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
-    axes.set_yticks(range(len(cells)), [row.cell for row, _ in cells])
-    axes.set_ylim(len(cells) - 0.4, -0.6)
+    label_rows(axes, [row.cell for row, _ in cells])
     ends: list[float] = []
     for row, interval in cells:
         ends += [1e3 * (seconds or interval.value) for seconds in (interval.low, interval.high, row.measured_s)]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
-    axes.grid(axis="y", visible=False)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
     axes.set_title("Forecasts, and what came of them")
     thousands(axes.xaxis)
@@ -47,3 +58,61 @@ def draw_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write `folder`/forecast.svg and .png."""
     inches = 1.4 + ROW_INCHES * max(3, len(drawn(rows)))
     write_chart(folder / "forecast", inches, lambda axes: forecast_chart(axes, rows))
+
+
+HALF = 0.45 * BESIDE  # half the width of a band, in parts of the axis' doubling: series stand BESIDE apart
+LABEL = "forecast, with its interval"
+
+
+@dataclass(frozen=True)
+class Band:
+    """A forecast tokens/s: `value` is None where the interval is too wide for one."""
+
+    cell: str
+    devices: int
+    value: float | None
+    low: float
+    high: float
+    level: float
+    made_utc: str
+
+
+def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
+    """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
+
+    A forecast belongs where its cell is a point of the series, or one of its relatives is, which differ in size alone.
+    """
+    own = {point.cell for point in series.points}
+    bands = []
+    for row in forecasts:
+        tokens, interval = row.tokens_per_step, row.forecast
+        if tokens and interval and own & {row.cell, *row.relatives}:
+            value = None if row.wide else tokens / interval.value
+            low, high = tokens / interval.high, tokens / interval.low  # the longest step has the lowest rate
+            bands.append(Band(row.cell, row.devices, value, low, high, interval.level, row.made_utc))
+    return bands
+
+
+def draw_bands(
+    axes: Axes, place: Mapping[int, float], shade: str, bands: Sequence[Band], unit: str, base: float = 1.0
+) -> None:
+    """Draw each band from low to high, with a line at its value.
+
+    `place`: number of devices -> place of the series beside others. `shade`: its colour. `base`: the rate that is 1 on
+    the value axis, which is in `unit`.
+    """
+    for band in bands:
+        x = band.devices * 2 ** (BESIDE * place.get(band.devices, 0.0))
+        low, high = band.low / base, band.high / base
+        left, right = x * 2**-HALF, x * 2**HALF
+        (span,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **bar(shade, 0.3))
+        what = f"{number(low, 4)}-{number(high, 4)}"
+        if band.value is not None:
+            axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
+            what = f"{number(band.value / base, 4)}, {what}"
+        tip(
+            span,
+            f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({fixed(100 * band.level, 0)} %)",
+        )
+    if bands and LABEL not in axes.get_legend_handles_labels()[1]:
+        axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar("0.4", 0.3))

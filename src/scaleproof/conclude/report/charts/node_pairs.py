@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.forecast.node_pairs import PairRow
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import integer
@@ -14,7 +13,7 @@ from scaleproof.ground.number_format import integer
 INCHES_PER_NODE = 0.25
 
 
-def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
+def node_pairs_chart(axes: Axes, rows: Sequence[NodePair]) -> None:
     """Draw the bus bandwidth between each two nodes of a sweep as colours: dark is fast; the scale begins at 0."""
     nodes = sorted({end for row in rows for end in (row.first, row.second)})
     square = np.full((len(nodes), len(nodes)), np.nan)
@@ -30,7 +29,7 @@ def node_pairs_chart(axes: Axes, rows: Sequence[NodePair | PairRow]) -> None:
     axes.set_title(f"All-reduce of {integer(rows[0].nbytes)} bytes between two nodes")
 
 
-def draw_node_pairs(rows: Sequence[NodePair | PairRow], folder: Path) -> None:
+def draw_node_pairs(rows: Sequence[NodePair], folder: Path) -> None:
     """Write `folder`/node_pairs.svg and .png from the pairs of nodes of a sweep; nothing without pairs."""
     if rows:
         nodes = {end for row in rows for end in (row.first, row.second)}

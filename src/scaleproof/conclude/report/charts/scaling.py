@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.bands import Band, bands_of, draw_bands
+from scaleproof.conclude.report.charts.forecast import Band, bands_of, draw_bands
 from scaleproof.conclude.report.charts.style import (
     DOT,
     device_axis,

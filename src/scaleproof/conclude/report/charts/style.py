@@ -4,7 +4,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
-    return drawn, count(drawn) + more
+    return drawn, count(drawn["n"]) + more
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
@@ -83,7 +83,7 @@ def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[li
     fastest = sorted(range(len(series)), key=highest_rate, reverse=True)[:MOST_LINES]
     drawn = [series[place] for place in sorted(fastest)]
     more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
-    return drawn, count(cells) + more
+    return drawn, count(cells["n"]) + more
 
 
 def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
@@ -224,6 +224,13 @@ def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
             axes.plot([x_of_point], [top], "^", ms=8, color=shade, mec="white", clip_on=False, zorder=6)
 
 
+def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: Any) -> None:
+    """Write a label beside each row of a chart, the first one on top, with `above` of a row's height over that."""
+    axes.set_yticks(range(len(labels)), labels, **look)
+    axes.set_ylim(len(labels) - (1 - above), -above)
+    axes.grid(axis="y", visible=False)
+
+
 def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
     """Label a row for each cell; the name of one whose numbers have a finding is marked, in red where others have none.
 
@@ -231,9 +238,7 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
     """
     marked = {point.cell for point in report.points if point.findings}
     labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
-    axes.set_yticks(range(len(cells)), labels)
-    axes.set_ylim(len(cells) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
+    label_rows(axes, labels)
     axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
     all_marked = set(cells["cell"]) <= marked
     for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):
@@ -252,9 +257,9 @@ def empty(axes: Axes, why: str) -> None:
     axes.set_axis_off()
 
 
-def count(cells: pd.DataFrame) -> str:
-    """The number of runs of a cell for a title, as "n=3"; "n=2-3" where cells differ."""
-    counts = sorted({int(n) for n in cells["n"] if n})
+def count(runs: Iterable[int]) -> str:
+    """The number of runs of a cell for a title, as "n=3"; "n=2-3" where cells differ. `runs`: of each cell."""
+    counts = sorted({int(n) for n in runs if n})
     if not counts:
         return "n=0"
     return f"n={counts[0]}" if len(counts) == 1 else f"n={counts[0]}-{counts[-1]}"

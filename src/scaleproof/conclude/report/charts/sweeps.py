@@ -1,9 +1,9 @@
-"""Charts against what a campaign sweeps: batch size, sequence length. Step time and throughput side by side."""
+"""Charts of lines: step time and throughput against what a campaign sweeps, losses against step and seconds."""
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import count, empty, styles, thousands
+from scaleproof.conclude.report.charts.style import count, empty, fastest_cells, styles, thousands
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -74,4 +74,35 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
         axes.set_ylim(bottom=0)
         thousands(axes.yaxis)
     time.set_title("Step time")
-    rate.set_title(f"Throughput ({count(measured)})")
+    rate.set_title(f"Throughput ({count(measured['n'])})")
+
+
+AGAINST = {"step": "optimizer step, warm-up included", "seconds": "time in the window (s)"}
+AGAINST_WHAT = {"step": "steps", "seconds": "time"}
+MARKED = 8  # marks along a line
+
+
+def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -> None:
+    """Draw a line for each cell: the mean loss of its runs, smoothed, `against` "step" or "seconds".
+
+    Against steps validation losses are drawn too, against seconds the target. `table`, `cells`: losses.csv and
+    cells.csv.
+    """
+    if table.empty:
+        empty(axes, "no measured runs")
+        return
+    measured, title = fastest_cells(cells)
+    rows = measured.to_dict("records")
+    for i, (row, style) in enumerate(zip(rows, styles(list(measured["strategy"])), strict=True)):
+        points = table[(table["cell"] == row["cell"]) & table[against].notna()]
+        marks = (i, max(MARKED, len(points) // MARKED))  # lines that lie on each other, as they should, are still seen
+        axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)
+        if against == "step" and pd.notna(row["validation_loss"]):
+            axes.plot(points["step"].iloc[-1], row["validation_loss"], "D", mfc="none", ms=8, color=style["color"])
+    targets = measured["target_loss"].dropna().unique()
+    if against == "seconds" and len(targets) == 1:
+        axes.axhline(targets[0], color="0.5", lw=1, ls="--", zorder=0, label="target")
+    axes.set_xlabel(AGAINST[against])
+    axes.set_ylabel("training loss, smoothed (nats)")
+    axes.set_title(f"Loss and {AGAINST_WHAT[against]} ({title})")
+    thousands(axes.xaxis)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, tip, write_chart
+from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, label_rows, tip, write_chart
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
@@ -98,9 +98,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
         hatch = "//" if kernel.kind == "communication" else ""
         (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_look(colour, hatch))
         tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
-    axes.set_yticks(range(len(top)), [_short(kernel.name) for kernel in top], fontsize=SMALL)
-    axes.set_ylim(len(top) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+    label_rows(axes, [_short(kernel.name) for kernel in top], above=0.5, fontsize=SMALL)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
     axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
     for kind in dict.fromkeys(kernel.kind for kernel in top):
@@ -126,10 +124,8 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
             legend.setdefault(label, (colour, hatch))
     for label, (colour, hatch) in legend.items():
         _key(axes, label, colour, hatch)
-    axes.set_yticks(range(len(rows)), [f"{cell}\nrank {rank}" for cell, rank in rows], fontsize=SMALL)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    label_rows(axes, [f"{cell}\nrank {rank}" for cell, rank in rows], above=0.5, fontsize=SMALL)
     axes.set_xlim(left=0)
-    axes.grid(axis="y", visible=False)
     axes.set_xlabel("time in step (ms, under the profiler)")
     axes.set_title("One step: program, computing, communication")
 
@@ -176,10 +172,8 @@ def _look(colour: str, hatch: str) -> dict[str, Any]:
 
 def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
     """Label a row for each traced cell, the first one on top; times begin at 0."""
-    axes.set_yticks(range(len(traced)), [trace.cell for trace in traced])
-    axes.set_ylim(len(traced) - 0.4, -0.6)
+    label_rows(axes, [trace.cell for trace in traced])
     axes.set_xlim(left=0)
-    axes.grid(axis="y", visible=False)
 
 
 def _unknown(axes: Axes, row: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import SMALL, bar, colour, empty, thousands
+from scaleproof.conclude.report.charts.style import SMALL, bar, colour, count, empty, label_rows, thousands
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -34,19 +34,14 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     for cell in cells:
         labels += [cell.cell, "ideal", *(part.name for part in cell.parts), "unexplained", "measured"]
         row = _cell(axes, cell, row + 1)
-    axes.set_yticks(range(len(labels)), labels)
+    label_rows(axes, labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
         if text in {cell.cell for cell in cells}:
             label.set_fontweight("bold")
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
     axes.set_xlim(0, 1.12 * max(cell.measured_ms for cell in cells))
     axes.set_xlabel("time of a step (ms)")
-    counts = sorted({cell.n for cell in cells if cell.n})
-    count = ""
-    if counts:
-        count = f" (n={counts[0]})" if len(counts) == 1 else f" (n={counts[0]}-{counts[-1]})"
-    axes.set_title(f"From the ideal to the measured step{count}")
+    numbers = [cell.n for cell in cells if cell.n]
+    axes.set_title(f"From the ideal to the measured step{f' ({count(numbers)})' if numbers else ''}")
     thousands(axes.xaxis)
 
 

@@ -3,12 +3,10 @@
 __all__ = [
     "ab",
     "answer",
-    "drift",
     "forecast",
     "next_step",
     "ratios",
-    "scaling_laws",
+    "scaling",
     "trace",
     "trust",
-    "waterfall",
 ]

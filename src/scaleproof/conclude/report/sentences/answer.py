@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scaleproof.conclude.analysis.ranking import largest_group
-from scaleproof.conclude.report.claims import Claims, claims_of, claims_of_pairs
+from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
 from scaleproof.conclude.report.sentences.next_step import beyond, next_step
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
-from scaleproof.conclude.report.sentences.recommendation import MOST_NAMED, listed, named, recommendation
-from scaleproof.conclude.report.sentences.verdict import devices, percent, verdict_on
+from scaleproof.conclude.report.sentences.verdict import (
+    MOST_LISTED,
+    devices,
+    listed,
+    named,
+    percent,
+    recommendation,
+    verdict_on,
+)
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import ForecastReport
@@ -131,32 +138,6 @@ def conclude(
     return Answer(verdict, tuple(bullets), decided, claims_of_verdict)
 
 
-@dataclass(frozen=True)
-class GroupClaims:
-    """The ranking that the answer is made from, with all claims; `place`: among the rankings of all sizes."""
-
-    group: SizeRanking
-    claims: Claims
-    place: int
-
-    @property
-    def fastest(self) -> Claim:
-        """The highest rate, and whether its cell is shown to be fastest."""
-        return self.claims[f"fastest/{self.place}"]
-
-    @property
-    def others(self) -> list[Claim]:
-        """The ratios of all other comparable cells to the fastest, the largest first."""
-        return [self.claims[f"ratio/{entry.cell}"] for entry in self.group.comparable[1:]]
-
-    @property
-    def near(self) -> list[Claim]:
-        """The ratios of `others` that may be as fast as the fastest; where it is shown to be, of the next one alone."""
-        if self.fastest.word == "shown":
-            return self.others[:1]
-        return [claim for claim in self.others if claim.word != "slower"]
-
-
 def _question(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
     """Return the bullet on the question that the campaign asks; none where that has no ratio."""
     if not question or not question.ratio:
@@ -265,7 +246,7 @@ def _ratios(claims: Sequence[Claim]) -> str:
 
 def _listed_or_ends(texts: list[str]) -> str:
     """Texts on one cell each as one; of many, the first and the last."""
-    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_NAMED else listed(texts)
+    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else listed(texts)
 
 
 def _with_bounds(ratio: Estimated, of: str = "") -> str:

@@ -98,10 +98,15 @@ def ab_sentence(comparison: "AbComparison") -> str:
     return f"{name}: {sentence}{noise} {_power(estimate)}"
 
 
+def detected(estimate: "Paired") -> str:
+    """Return which effect so many pairs detect, in words without an end."""
+    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
+    return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+
+
 def _power(estimate: "Paired") -> str:
     """Return a sentence on which effect so many pairs detect, and on how many pairs detect 2 %."""
-    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
-    text = f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
+    text = detected(estimate)
     if estimate.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
     return f"{text}; an effect of 2 % needs {_pairs(estimate.pairs_low, estimate.pairs_high)}."

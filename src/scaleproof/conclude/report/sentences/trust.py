@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.conclude.report.sentences.ratios import detected
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -80,10 +80,7 @@ def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> st
         n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
     estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
-    if not estimate:
-        return ""
-    low, high = (number(100 * bound, 2) for bound in estimate.detectable)
-    return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5."
+    return f"{detected(estimate)}." if estimate else ""
 
 
 def _concerns_of_answer(report: ScalingReport) -> set[str]:

@@ -32,7 +32,7 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, interval, corrected, simultaneous": MEASURED["95 % CI"],
+    "CI, CIs, interval, corrected, simultaneous": MEASURED["95 % CI"],
     "repeat, repeats": "A run of the same cell once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
@@ -78,6 +78,17 @@ ANSWERS: Words = {
     "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
     "recommended, for now": "The simplest cell of those that are as fast as the fastest, as far as the margin of the "
     "campaign allows. For now: its intervals do not confirm that yet.",
+    "fastest": "The cell with the highest rate of its size. Where it is not shown to be faster than the next ones, the "
+    "line says that it is too close to call.",
+    "faster, slower": "Shown: the whole interval of the ratio is on one side of 1.",
+    "against one device": "Rates of several devices over that of one device that does the same work: above 1 pays off.",
+    "no clear winner yet, no clear answer yet": "The runs so far do not decide the question; Next says what would.",
+    "next": "What to do now: the command, or the number of repeats, that would decide what is open.",
+    "can I trust it, trust": "By the findings on the runs that the answer uses: yes, with reservations, or no; and by "
+    "whether its figures can be recomputed.",
+    "median run": "The run of a cell whose rate is in the middle; the mean is moved by rare slow runs, it is not.",
+    "told apart": "Shown to differ: the interval of their ratio leaves out 1.",
+    "scaling": "Rates on more devices over those on fewer, at the same or at a growing global batch.",
     "group, letters": "Cells that share a letter are not shown to differ; cells that share none are.",
     "whole job": "From the launcher's start to the last result, with start-up, warm-up and validation; all other rates "
     "are those of the window.",

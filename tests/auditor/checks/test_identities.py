@@ -8,6 +8,11 @@ BILL = "Run | GPUs | Hours | $ per GPU-hour | Total cost"
 SIZES = "GPUs | tokens/s/GPU | MFU"
 WORK = "GPUs | images/s | Time for 90 epochs"
 LOSSES = "Run | Step time (ms) | Training loss"
+OVER_ONE = "GPUs | Median speedup | Median efficiency"
+MESH = "Nodes | Size | DP | TP | PP | GBS | Sec/it | TFLOPs"
+MESHES = ("32 | 70B | 4 | 8 | 8 | 1024 | 61.4 | 121.7", "32 | 70B | 8 | 4 | 8 | 1024 | 66.0 | 113.2")
+STEPS = (*MESHES, "32 | 70B | 16 | 4 | 4 | 1024 | 58.3 | 128.2", "32 | 70B | 8 | 8 | 4 | 1024 | 54.8 | 136.3")
+CHUNKS = "GPUs | DP | PP | Mic-BS | PP chunks | Glob-BS | TFLOPs"
 
 # name -> (table, code, words of the evidence)
 FAULTS = {
@@ -117,6 +122,34 @@ FAULTS = {
         "totals-disagree",
         "the total of 82.0, 160.3, 6.1",
     ),
+    "an efficiency over one device that the table leaves out": (
+        rows(OVER_ONE, "2 | 1.91x | 95.5%", "4 | 3.72x | 93.0%", "8 | 7.05x | 44.1%"),
+        "efficiency-not-in-table",
+        "44.1%, but its speed-up is 7.05x with 8 times the devices",
+    ),
+    "replicas x tensor x pipeline on equally many nodes": (
+        rows(MESH, *MESHES, "32 | 70B | 16 | 8 | 4 | 1024 | 58.3 | 128.2"),
+        "row-stands-out",
+        "32 / 16 / 8 / 4 = 0.06250",
+    ),
+    "a global batch of replicas and chunks": (
+        rows(
+            CHUNKS,
+            "64 | 4 | 16 | 2 | 64 | 512 | 48.1",
+            *(
+                "64 | 2 | 32 | 4 | 64 | 512 | 46.2",
+                "64 | 8 | 8 | 2 | 64 | 2048 | 51.0",
+                "64 | 2 | 32 | 2 | 64 | 256 | 45",
+            ),
+        ),
+        "row-stands-out",
+        "Glob-BS",
+    ),
+    "a step of one model that has twice its FLOPs": (
+        rows(MESH, *STEPS, "32 | 70B | 8 | 4 | 8 | 1024 | 132.9 | 112.4"),
+        "row-stands-out",
+        "112.4 x 132.9",
+    ),
     "a sentence that names the strategy of the table below": (
         "FSDP keeps 78% scaling efficiency at 64 GPUs.\n\n"
         + rows("GPUs | tokens/s", "8 | 24,100", "16 | 47,500", "64 | 178,800"),
@@ -176,6 +209,19 @@ SOUND = {
         BILL, "a | 8 | 6.0 | 2.49 | $131.20", "b | 8 | 9.5 | 2.49 | $204.10", "c | 16 | 31.0 | 2.49 | $1,610.00"
     ),
     "a bill of which one run has storage": rows(BILL, "a | 8 | 6.0 | 2.49 | $119.52", "b | 8 | 9.5 | 2.49 | $289.24"),
+    "efficiencies over one device that the table leaves out": rows(
+        OVER_ONE, "2 | 1.91x | 95.5%", "4 | 3.72x | 93.0%", "8 | 7.05x | 88.1%"
+    ),
+    "efficiencies of something else": rows(OVER_ONE, "2 | 1.91x | 80%", "4 | 3.72x | 74%", "8 | 7.05x | 61%"),
+    "meshes of equally many nodes": rows(MESH, *STEPS),
+    "half of the nodes idle": rows(MESH, MESHES[0], "32 | 70B | 4 | 4 | 8 | 1024 | 130.0 | 57.5"),
+    "ranks that share a context": rows(
+        MESH.replace("GBS", "CP"), "32 | 7B | 4 | 8 | 8 | 1 | 61 | 121", "32 | 7B | 8 | 4 | 8 | 1 | 66 | 113"
+    )[:-1]
+    + "\n| 32 | 7B | 4 | 8 | 4 | 2 | 60 | 119 |\n",
+    "steps of another model": rows(MESH, *STEPS, "32 | 7B | 8 | 8 | 4 | 1024 | 6.1 | 122.0"),
+    "steps of another batch": rows(MESH, *STEPS, "32 | 70B | 8 | 8 | 4 | 2048 | 109.0 | 137.0"),
+    "a strategy called DP": rows("GPUs | DP (s) | DDP (s)", "1 | 61.0 | 61.2", "2 | 40.4 | 31.9", "4 | 30.9 | 16.4"),
     "longer sequences": rows(
         "Sequence length | tokens/s/GPU | MFU",
         *("4,096 | 10,300 | 51.8%", "32,768 | 8,100 | 55.0%", "131,072 | 4,350 | 57.9%"),

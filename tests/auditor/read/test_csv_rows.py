@@ -98,3 +98,15 @@ def test_utilisation_tells_no_runs_of_a_log_apart(tmp_path):
 def test_a_column_gpu_counts_devices_where_its_numbers_can_be_counts(tmp_path, head, values, devices):
     table = read(tmp_path, head, *(f"m{i},{100 + i},{v}" for i, v in enumerate(values))).tables[0]
     assert [row.devices for row in table.rows] == (devices or [None] * 3)
+
+
+def test_hours_that_run_on_from_epoch_to_epoch_are_a_clock(tmp_path):
+    clock = [f"{epoch},{hours},{40 + epoch}" for epoch, hours in enumerate((0.07, 0.12, 0.17, 0.22, 0.27, 0.32))]
+    (run,) = read(tmp_path, "epoch\thours\taccuracy", *(row.replace(",", "\t") for row in clock), name="a.tsv").runs
+    assert [round(span.seconds) for span in run.timed_spans] == [252, 180, 180, 180, 180, 180]
+
+
+@pytest.mark.parametrize("times", [(60, 61, 62, 63, 64, 65), (90, 60, 61, 60, 62, 61), (60, 120, 180)])
+def test_times_of_epochs_are_no_clock(tmp_path, times):
+    (run,) = read(tmp_path, "epoch,time (s),loss", *(f"{k},{t},2.{k}" for k, t in enumerate(times))).runs
+    assert [span.seconds for span in run.timed_spans] == list(times)

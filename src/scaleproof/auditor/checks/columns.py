@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.headings import columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.units import unit_of
@@ -146,9 +146,9 @@ def _table(
     and rows stand in the file.
     """
     columns, words = [], {}
-    for k, heading in enumerate(header):
+    for k, (heading, column) in enumerate(zip(header, columns_of(header), strict=True)):
         texts = [row[k] for row in cells]
-        meaning = meaning_of(heading)
+        meaning = meaning_of(column)
         figures = _figures(texts, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
@@ -165,9 +165,9 @@ UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 
 
-def meaning_of(heading: str) -> TableColumn:
+def meaning_of(meaning: TableColumn) -> TableColumn:
     """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit."""
-    meaning = column_of(heading)
+    heading = meaning.heading
     match = UNIT.search(heading)
     unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
     if unit is None or unit.dimension not in KINDS_OF_UNITS:

@@ -1,17 +1,19 @@
 """What checks on other people's results share: the register, how fast a run says it was, what is compared with what."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, Speed, speed
 from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables
-from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
+from scaleproof.auditor.checks.rows import RowSeries, series_of
+from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.ground.findings.registry import Register
+from scaleproof.ground.findings.registry import Flag, Register
 
 SAME = 0.01  # relative difference of figures that are one figure, rounded
 SHOWN = 12  # names in one finding's evidence
@@ -36,6 +38,11 @@ class AuditContext:
     def tables(self) -> list[ReportedTable]:
         """The tables that are checked: those whose headings are understood."""
         return [table for table in self.evidence.tables if table.checked]
+
+    @cached_property
+    def series(self) -> list[RowSeries]:
+        """The configurations of these tables that have rows of several sizes."""
+        return [series for table in self.tables for series in series_of(table)]
 
     @cached_property
     def baselines(self) -> Baselines:
@@ -108,6 +115,12 @@ class AuditContext:
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])
+
+
+def first_of_each_run(context: "AuditContext", find: Callable[[ReportedRun, TimedSpan], Flag | None]) -> Iterator[Flag]:
+    """The first finding on the spans of each run, of those that `find` gives: one for a run, whatever its epochs."""
+    for run in context.runs:
+        yield from islice((flag for span in run.timed_spans if (flag := find(run, span))), 1)
 
 
 def near(a: float, b: float, tolerance: float = SAME) -> bool:

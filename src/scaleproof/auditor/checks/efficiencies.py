@@ -103,11 +103,11 @@ class _Efficiency:
 
 
 def _efficiencies(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of a series that can be held against something; [] where its baseline is not 100 %."""
+    """The printed efficiencies of a series that can be held against something; [] where their baseline is not known."""
     by_speedup = is_over_fewest(series, "speedup")
     unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
     if not (by_speedup or unmarked or is_over_fewest(series, "efficiency")):
-        return []
+        return _over_one_device(series)
     rows = [(base, 1.0) for base in series.bases] + list(series.larger())
     efficiencies = []
     for row, devices in rows:
@@ -121,6 +121,19 @@ def _efficiencies(series: RowSeries) -> list[_Efficiency]:
             if not unmarked or one.is_near:
                 efficiencies.append(one)
     return efficiencies
+
+
+def _over_one_device(series: RowSeries) -> list[_Efficiency]:
+    """The printed efficiencies beside speed-ups over one device, which the table leaves out; [] where no two rows show
+    that they are.
+    """
+    printed = [(row, row.usable("efficiency"), row.usable("speedup")) for row in series.rows]
+    beside = [
+        _Efficiency(row, series, efficiency, float(row.devices or 1), speedup, [])
+        for row, efficiency, speedup in printed
+        if efficiency is not None and speedup is not None
+    ]
+    return beside if sum(one.follows for one in beside) > 1 else []
 
 
 def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:

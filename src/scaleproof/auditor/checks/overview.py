@@ -165,7 +165,7 @@ def _row_line(
         place=row.place,
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),
-        rate=next((_measured(row, kind) for kind in MEASURED if row.usable(kind)), ""),
+        rate=_measured(row),
         published=", ".join(q.printed for q in ratios if q is not None),
         recomputed=_recomputed(row, series),
         corrected=_corrected(findings, row.place),
@@ -173,12 +173,12 @@ def _row_line(
     )
 
 
-def _measured(row: ReportedRow, kind: str) -> str:
-    """A figure of a row as it is printed, with its heading; "" where the row has none of this kind."""
-    quantity = row.usable(kind)
+def _measured(row: ReportedRow) -> str:
+    """How fast a row is as it is printed, with its heading; "" where it does not say."""
+    quantity = next((q for kind in MEASURED if (q := row.usable(kind)) is not None), None)
     if quantity is None:
         return ""
-    return f"{quantity.printed} ({quantity.heading})"[:60] if quantity.heading else quantity.printed
+    return f"{quantity.printed} ({quantity.heading})"[:LABEL] if quantity.heading else quantity.printed
 
 
 def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
@@ -252,11 +252,9 @@ def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[Scalin
 
 def _of_tables(context: AuditContext) -> Iterator[ScalingLine]:
     """A line for each row of each series of a table, the smallest size first."""
-    for table in context.tables:
-        for series in series_of(table):
-            name = _configuration(series)
-            for row in series.rows:
-                yield _line(row, series, name)
+    for series in context.series:
+        name = _configuration(series)
+        yield from (_line(row, series, name) for row in series.rows)
 
 
 def _configuration(series: RowSeries) -> str:
@@ -271,10 +269,7 @@ def _configuration(series: RowSeries) -> str:
 def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
     """The line of a row; `name` is its configuration's. No speed-up where its figures leave open which one it is."""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    rate = next((q for kind in MEASURED if (q := row.usable(kind)) is not None), None)
-    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1)
-    if rate is not None:
-        line.rate = f"{rate.printed} ({rate.heading})"[:LABEL] if rate.heading else rate.printed
+    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1, rate=_measured(row))
     line.beside = ", ".join(f"{q.heading} {q.printed}" for kind in BESIDE if (q := row.usable(kind)) is not None)
     ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
     if row in series.bases or not ratios:

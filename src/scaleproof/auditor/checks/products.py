@@ -4,6 +4,7 @@ The number itself need not be known, nor what exactly a column is of: devices an
 rows say so.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +26,16 @@ ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
 EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; twice that for all but rate x time
+LONG = 1e9  # from which on a product is printed as a power of ten
 VARIED = 1.05  # largest over smallest figure of a column whose products say anything
 
 RATES = ("tokens_per_s", "samples_per_s", "rate")
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s")
 DEVICES = ("devices", "processes")
+REPLICAS = ("data_parallel",)
+STAGES = ("tensor_parallel", "pipeline_parallel")
+PARALLEL = (*REPLICAS, *STAGES)
+OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the devices are a multiple, too
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
 SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
@@ -57,7 +63,8 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     (("cost",), TIMES, -1, (DEVICES,)),
     (("energy_j",), ("cost",), -1, ()),
     (COUNTS, BATCHES, 1, (DEVICES,)),
-    (BATCHES, BATCHES, -1, (DEVICES, ("accumulation",))),
+    (BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
+    ((*DEVICES, "nodes"), REPLICAS, -1, ()),
 )
 
 
@@ -79,7 +86,7 @@ class Factor:
     @property
     def is_exact(self) -> bool:
         """Whether its figures are counts, which have no rounding."""
-        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, "accumulation")
+        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes")
 
     @property
     def varies(self) -> float:
@@ -143,8 +150,12 @@ class Agreement:
 
     @property
     def _is_count(self) -> bool:
-        """Whether it is 1, and of counts alone: global batch = batch x devices x accumulated steps."""
-        return abs(self.usual.middle[0] - 1) <= CONSTANT and all(factor.is_exact for factor in self.factors)
+        """Whether it is 1, and of counts alone: global batch = batch x devices x accumulated steps; or the share of a
+        node that a replica, its tensor and its pipeline stages take: nodes = replicas x tensor x pipeline / devices.
+        """
+        usual = float(self.usual.middle[0])
+        of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= CONSTANT
+        return (abs(usual - 1) <= CONSTANT or of_nodes) and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
@@ -157,7 +168,7 @@ class Agreement:
         if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
         kinds = {factor.column.kind for factor in self.factors}
-        certain = len(self.factors) == 2 and bool(kinds & {*RATES}) and bool(kinds & {*TIMES})
+        certain = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*TIMES})
         enough = EVIDENCE if certain else 2 * EVIDENCE
         return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
@@ -169,8 +180,9 @@ class Agreement:
         what="In one row of a table a product is another number than in all other rows: rate x time, although they "
         "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
         detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
-        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors. Two rows "
-        "suffice for MFU over rate, and for the time of a stated amount of work, where only the size differs.",
+        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors; replicas x tensor x "
+        "pipeline stages are the devices. Two rows suffice for MFU over rate, and for the time of a stated amount of "
+        "work, where only the size differs.",
         seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
         repair="Look at the raw file of that row.",
     )
@@ -203,21 +215,25 @@ def _inverted(figures: FigureTable) -> Iterator[Flag]:
 def _outliers(figures: FigureTable) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
+    headings = [*figures.words, *(column.heading for column in figures.columns)]
     for first, second, exponent, besides in IDENTITIES:
         for one, other in product(_of(figures, first), _of(figures, second)):
             if one is other or (first == second and _are_alike(one, other)):
                 continue
+            if second == REPLICAS and any(map(OTHER_PARALLEL.fullmatch, headings)):
+                continue
             candidates = [
                 Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
                 for rows in _groups(figures)
-                for more in _factors(figures, besides, (one, other))
+                for more in ([_stages(figures)] if second == REPLICAS else _factors(figures, besides, (one, other)))
             ]
             usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
             if usual is None or not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
                 continue
             for i in np.flatnonzero(usual.odd).tolist():
                 row = usual.rows[i]
-                if row in flagged or usual.is_multiple(i) or not _is_alike(figures, usual, row):
+                explained = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
+                if row in flagged or explained or not _is_alike(figures, usual, row):
                     continue
                 if not any(_explains(a, row) for a in candidates):
                     flagged.add(row)
@@ -270,14 +286,37 @@ def _factors(
         yield tuple(factor for factor in chosen if factor is not None)
 
 
+def _stages(figures: FigureTable) -> tuple[Factor, ...]:
+    """The columns by which the devices are divided besides the replicas: all that there are."""
+    return tuple(Factor(column, -1) for kind in STAGES for column in _of(figures, (kind,)))
+
+
 def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
     """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
+    if usual.factors[0].column.kind == "flops_per_s":  # the FLOPs of a step are of a model: of its size and length
+        settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *PARALLEL, *RESULTS)]
+        if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
+            return False
     for texts in figures.words.values():
         others = [texts[i] for i in fitting]
         if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
             return False
     return True
+
+
+def _has_usual_size(figures: FigureTable, usual: Agreement, i: int) -> bool:
+    """Whether neither batch nor devices make a product a multiple: both are stated, and factors of it or the same as in
+    the rows that fit.
+    """
+    factors = [factor.column for factor in usual.factors]
+    fitting = [usual.rows[k] for k in np.flatnonzero(usual.fits)]
+    sizes = [_of(figures, kinds) for kinds in (("global_batch",), (*DEVICES, "nodes"))]
+    return all(sizes) and all(
+        column in factors or {column.texts[row] for row in fitting} == {column.texts[usual.rows[i]]}
+        for columns in sizes
+        for column in columns
+    )
 
 
 def _explains(agreement: Agreement, row: int) -> bool:
@@ -294,8 +333,12 @@ def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
     signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in usual.factors)
+    here, there = (_short(float(values.middle[i])) for values in (usual.figures, usual.usual))
     return Flag(
-        f"{figures.names[row]}: {printed} = {number(float(usual.figures.middle[i]), 4)} ({headings}); in "
-        f"{usual.fits.sum()} other rows {number(float(usual.usual.middle[i]), 4)}",
+        f"{figures.names[row]}: {printed} = {here} ({headings}); in {usual.fits.sum()} other rows {there}",
         [figures.places[row]],
     )
+
+
+def _short(value: float) -> str:
+    return number(value, 4) if value < LONG else f"{value:.4g}"

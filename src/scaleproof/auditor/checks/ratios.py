@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, series_of
+from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull
 from scaleproof.auditor.checks.scaling import rate_of_one_rank
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
@@ -33,10 +33,9 @@ SPEEDUP_NOT_IN_TABLE = Code(
 @of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
-    for table in context.tables:
-        for series in series_of(table):
-            if is_over_fewest(series, "speedup") and not unequal_work(series.rows):
-                yield from _speedups(series)
+    for series in context.series:
+        if is_over_fewest(series, "speedup") and not unequal_work(series.rows):
+            yield from _speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -116,25 +115,24 @@ class _Speedup:
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     """The speed-up of each larger row: as stated, if the table does not contradict it, else by its rates and times."""
-    for table in context.tables:
-        for series in series_of(table):
-            by_speedup = is_over_fewest(series, "speedup")
-            if not by_speedup and any(base.usable("speedup") for base in series.bases):
-                continue  # they are over another baseline
-            for row, devices in series.larger():
-                stated = row.usable("speedup") if by_speedup else None
-                ratios = series.ratios(row, devices)
-                if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
-                    ratio = stated.interval
-                    slower, text = ratio.high < SLOWER, _with_sign(stated)
-                elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
-                    ratio = hull(r.hull for r in ratios)
-                    slower = _takes_longer(row, series, devices)
-                    text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
-                else:
-                    continue
-                evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
-                yield _Speedup(ratio, devices, slower, evidence, [row.place])
+    for series in context.series:
+        by_speedup = is_over_fewest(series, "speedup")
+        if not by_speedup and any(base.usable("speedup") for base in series.bases):
+            continue  # they are over another baseline
+        for row, devices in series.larger():
+            stated = row.usable("speedup") if by_speedup else None
+            ratios = series.ratios(row, devices)
+            if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
+                ratio = stated.interval
+                slower, text = ratio.high < SLOWER, _with_sign(stated)
+            elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
+                ratio = hull(r.hull for r in ratios)
+                slower = _takes_longer(row, series, devices)
+                text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
+            else:
+                continue
+            evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
+            yield _Speedup(ratio, devices, slower, evidence, [row.place])
 
 
 def _with_sign(stated: Quantity) -> str:
@@ -204,9 +202,8 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     )
 )
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
-    for table in context.tables:
-        for series in series_of(table):
-            yield from _unequal(series)
+    for series in context.series:
+        yield from _unequal(series)
 
 
 def _unequal(series: RowSeries) -> Iterator[Flag]:

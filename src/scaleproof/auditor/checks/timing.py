@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, first_of_each_run, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures, LoggedStep, StepSeries
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
@@ -222,11 +222,7 @@ def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
     )
 )
 def sampled_steps(context: AuditContext) -> Iterator[Flag]:
-    for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _missed_updates(run, span)))
-        first = next(flags, None)
-        if first:
-            yield first
+    yield from first_of_each_run(context, _missed_updates)
 
 
 def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
-from scaleproof.auditor.checks.context import SAME, AuditContext, near, of_evidence
+from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -61,11 +61,8 @@ def rate_times_time(context: AuditContext) -> Iterator[Flag]:
 
     A factor of exactly the world size has a code of its own.
     """
+    yield from first_of_each_run(context, _rate_of_span)
     for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _rate_of_span(run, span)))
-        first = next(flags, None)
-        if first:
-            yield first
         yield from _logged_steps(run)
 
 
@@ -156,11 +153,7 @@ def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
 @of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)
 def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
     """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
-    for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _tokens_of_batches(run, span)))
-        first = next(flags, None)
-        if first:
-            yield first
+    yield from first_of_each_run(context, _tokens_of_batches)
 
 
 def _tokens_of_batches(run: ReportedRun, span: TimedSpan) -> Flag | None:
@@ -241,11 +234,7 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 @of_evidence.check(EACH_RANK_EVERYTHING)
 def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
     """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
-    for run in context.runs:
-        flags = (flag for span in run.timed_spans if (flag := _samples_repeated(run, span)))
-        first = next(flags, None)
-        if first:
-            yield first
+    yield from first_of_each_run(context, _samples_repeated)
 
 
 def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:

@@ -64,6 +64,9 @@ class Layout:
     keys: list[int] = field(default_factory=list)  # columns that tell runs apart
     group: int | None = None  # column of GROUPS: of its values the first one is read
 
+    def kind_of(self, what: str) -> str | None:
+        return self.columns[self.places[what]].kind
+
     def scale(self, what: str) -> float:
         """Printed number x scale = base unit."""
         return self.columns[self.places[what]].scale

@@ -15,6 +15,8 @@ from scaleproof.auditor.read.words import described
 
 MOST_RUNS = 500  # in one file
 AT_ONCE = 10_000  # rows
+CLOCK_ROWS = 5  # epochs whose times all grow, each by about as much as the first one took: the column is a clock
+UNEVEN = 3.0  # times the median epoch that the first one may take
 STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 
 
@@ -170,6 +172,8 @@ class _LoggedRun:
         file their keys are part of their names.
         """
         run, problems = self.run, self.run.problems
+        if "epoch_seconds" in self.layout.places and self.layout.kind_of("epoch_seconds") != "epoch_time_s":
+            _take_differences(run.timed_spans)
         for place, text in zip(self.layout.keys, key, strict=True):
             _describe(run, self.layout.columns[place].kind, text)
         if several:
@@ -184,6 +188,20 @@ class _LoggedRun:
             run.details["nan_steps"] = self._not_finite
         if self._broken:
             problems.append(f"{self._broken:,} lines are no rows of numbers")
+
+
+def _take_differences(spans: list[TimedSpan]) -> None:
+    """Make the times of epochs out of a clock that runs from epoch to epoch ("hours"); other times are left alone."""
+    clock = [span.seconds for span in spans if span.seconds]
+    seconds = np.diff(clock, prepend=0.0)
+    if (
+        len(spans) >= CLOCK_ROWS
+        and len(clock) == len(spans)
+        and seconds.min() > 0
+        and seconds.max() < UNEVEN * np.median(seconds)
+    ):
+        for span, own in zip(spans, seconds.tolist(), strict=True):
+            span.seconds = own
 
 
 def _scope(layout: Layout) -> str | None:

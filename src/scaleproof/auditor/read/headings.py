@@ -1,8 +1,7 @@
 """What a heading of a table (or a key of a JSON file) means: its kind, unit, statistic and scope.
 
 A heading is taken apart into its unit, its statistic ("p95"), its scope ("per GPU", "total") and the phrase that is
-left; the phrase
-must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
+left; the phrase must be one of `heading_words` as a whole. Anything else is not understood, and is listed as such.
 """
 
 import re
@@ -63,16 +62,8 @@ IN_ALL = re.compile(
 )
 # The scope is part of these phrases, and not taken off them.
 SCOPED_KINDS = (
-    "total_time_s",
-    "global_batch",
-    "steps",
-    "epochs",
-    "tokens",
-    "samples",
-    "parameters",
-    "devices",
-    "energy_j",
-    "cost",
+    *("total_time_s", "global_batch", "steps", "epochs", "tokens", "samples", "parameters"),
+    *("devices", "energy_j", "cost"),
 )
 OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
@@ -145,6 +136,16 @@ def column_of(heading: str) -> TableColumn:
     if kind is None and (partial := _by_part(printed)) is not None:
         return partial
     return _typed(column, kind, unit)
+
+
+def columns_of(header: list[str]) -> list[TableColumn]:
+    """Return what the headings of one table mean. "DP" is a number of replicas beside "TP" or "PP", else a strategy."""
+    columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
+    if any(column.kind in ("tensor_parallel", "pipeline_parallel") for column in columns):
+        for column in columns:
+            if column.heading.strip().lower() == "dp":
+                column.kind = "data_parallel"
+    return columns
 
 
 def _by_part(printed: str) -> TableColumn | None:

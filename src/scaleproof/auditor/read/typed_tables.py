@@ -1,10 +1,16 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
-from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, devices_heading, heading_remarks
+from scaleproof.auditor.read.headings import (
+    NOT_FIGURES,
+    PRECISION,
+    column_of,
+    columns_of,
+    devices_heading,
+    heading_remarks,
+)
 from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
@@ -43,7 +49,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         return None
     grid = _without_markup(grid)
     grid.header = _header_with_units(grid)
-    columns = [replace(column_of(heading)) for heading in grid.header]  # copies: column_of remembers its results
+    columns = columns_of(grid.header)
     _without_utilization(columns, grid)
     table = ReportedTable(
         place.file,

@@ -221,7 +221,7 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
-    text = linked(f"{bullet.text} [{', '.join(unnamed)}]" if unnamed else bullet.text, slugs)
+    text = linked(f"{bullet.text} (see {', '.join(unnamed)})" if unnamed else bullet.text, slugs)
     if not bullet.basis:
         return label + text
     return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))

@@ -50,6 +50,12 @@ def read_figures(
     received each line. They time the steps of a program that counts them and prints nothing else that is understood.
     `was_ended`: by the launcher, before it was done.
     """
+    if not log.stat().st_size:
+        raise NoFigures(
+            "it had printed nothing when it was ended: give it longer (work.seconds; of ab: --seconds)"
+            if was_ended
+            else "it printed nothing"
+        )
     printed = _printed(log, cell, read)
     if printed is None:
         counted = None

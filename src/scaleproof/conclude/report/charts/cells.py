@@ -65,6 +65,7 @@ def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
 PARTS = {"startup_s": ("start-up", "0.55"), "warmup_s": ("warm-up", "0.25"), "window_s": ("timed window", None)}
 REST = "after the window"  # validation, and what it takes to end
+OUTSIDE = "outside of the window"  # of a program whose start-up and warm-up nobody tells apart from its end
 REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "hatch": "////", "hatchcolor": "0.6"}
 
 
@@ -93,11 +94,13 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
     A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of. `cells`: cells.csv.
     """
     cells, title = _measured(axes, cells)
+    parts = {name: look for name, look in PARTS.items() if cells[name].notna().any()}
+    rest_label = REST if len(parts) == len(PARTS) else OUTSIDE
     for i, row in enumerate(cells.to_dict("records")):
         left = 0.0
-        for name, (label, grey) in PARTS.items():
+        for name, (label, grey) in parts.items():
             if pd.isna(row[name]):
-                continue  # a command's start-up is not told apart: it is in the rest
+                continue
             look = bar(grey or colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
             (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
             tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
@@ -105,12 +108,15 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
         rest = row["total_wall_time_s"] - left
         if rest > 0:
             (part,) = axes.barh(i, rest, left=left, height=0.55, **REST_LOOK)
-            tip(part, f"{row['cell']}, {REST}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s")
+            tip(
+                part,
+                f"{row['cell']}, {rest_label}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s",
+            )
     if len(cells):  # entries of the legend: bars of no length; that of the window, whose colour differs, is empty
-        for label, grey in PARTS.values():
+        for label, grey in parts.values():
             fill = 0.25 if label == "start-up" else 0.6
             axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **bar(grey or "black", fill if grey else 0))
-        axes.barh(0, 0, label=REST, **REST_LOOK)
+        axes.barh(0, 0, label=rest_label, **REST_LOOK)
     _finish(axes, cells, cells["cell"], report, "wall time of a run (s), median")
     axes.set_title(f"Time of a whole run ({title})")
 

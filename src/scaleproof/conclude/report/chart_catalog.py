@@ -91,7 +91,8 @@ CATALOG = {
     "throughput": Chart(
         "Throughput and devices",
         "Dots: runs; marks: cells with 95 % intervals over runs, series side by side; dashed, for a series of several "
-        "sizes: the best baseline times the number of devices. A red ring: the number has a finding; an arrow: the interval goes on, see the table.",
+        "sizes: the best baseline times the number of devices. A red ring: the number has a finding; an arrow: the "
+        "interval goes on, see the table.",
         _sizes,
         _scaled,
         banded=True,

@@ -24,6 +24,7 @@ DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
 OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
 # Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
 SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
+CELLS_BEHIND = re.compile(r" \[[^\]]*\]| \(see [^)]*\)")  # in brackets in pages of before
 # What the page says of the environment -> where a run has it.
 ENVIRONMENT = {
     "Machine": ("host", "hostname"),
@@ -256,7 +257,7 @@ def _plain(text: str) -> str:
 
 def _same(printed: str, stated: str) -> bool:
     """Return whether a sentence of the page is the stated one; cells that it does not name stand behind it there."""
-    return re.sub(r" \[[^\]]*\]", "", _plain(printed)) == re.sub(r" \[[^\]]*\]", "", stated)
+    return CELLS_BEHIND.sub("", _plain(printed)) == CELLS_BEHIND.sub("", stated)
 
 
 def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:

@@ -151,7 +151,7 @@ def waterfall(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.waterfall import waterfall_report
     from scaleproof.conclude.report.charts import draw_waterfall
     from scaleproof.conclude.report.read_results import read_inputs, read_profiles
-    from scaleproof.conclude.report.tables.scaling import write_waterfall
+    from scaleproof.conclude.report.tables.waterfall import write_waterfall
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.files import write_json
 

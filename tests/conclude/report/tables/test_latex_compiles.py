@@ -13,7 +13,8 @@ from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.conclude.report.tables.comparison import write_comparison
 from scaleproof.conclude.report.tables.forecast import write_forecast
-from scaleproof.conclude.report.tables.scaling import write_series, write_waterfall
+from scaleproof.conclude.report.tables.scaling import write_series
+from scaleproof.conclude.report.tables.waterfall import write_waterfall
 
 PAGE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs}

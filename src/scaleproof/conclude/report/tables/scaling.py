@@ -1,6 +1,5 @@
-"""Strong and weak scaling as tables of their own, one row per size of a series, and where scaling is lost."""
+"""Strong and weak scaling as tables of their own, one row per size of a series."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ from scaleproof.conclude.report.sentences.scaling import law_sentences
 from scaleproof.conclude.report.tables.cells import figure_columns
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
-from scaleproof.ground.number_format import number
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
-from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 KINDS = ("strong", "weak")
 # Heading -> column of the table for people.
@@ -86,38 +83,3 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
 def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
     """The series of strong, or of weak scaling."""
     return [series for series in report.series if series.kind == kind]
-
-
-def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
-    """Return a table with a row per part of each cell, in plain numbers, with what measured it or what would."""
-    rows = []
-    for cell in entries:
-        base: dict[str, Any] = {"cell": cell.cell, "baseline": cell.baseline, "kind": cell.kind}
-        parts = [
-            ("ideal", cell.ideal_ms, cell.baseline),
-            *((part.name, part.ms, part.source) for part in cell.parts),
-            ("unexplained", cell.unexplained_ms, "the rest"),
-            ("measured", cell.measured_ms, "timed runs"),
-        ]
-        rows += [base | {"part": name, "ms": ms, "source": source} for name, ms, source in parts]
-    return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
-
-
-def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
-    """Return a table with a row per cell and a column per part, in ms; what is unknown is a dash."""
-    rows = []
-    for cell in entries:
-        row = {"cell": cell.cell, "scaling": cell.kind, "ideal (ms)": number(cell.ideal_ms)}
-        row |= {part.name: number(part.ms) for part in cell.parts}
-        row |= {"unexplained": number(cell.unexplained_ms), "measured (ms)": number(cell.measured_ms)}
-        row["compute / transfer"] = number(cell.compute_to_communication)
-        rows.append(row)
-    return pd.DataFrame(rows).fillna("–")
-
-
-def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
-    """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
-    human = waterfall_human(entries)
-    numeric = [heading for heading in human.columns if heading not in ("cell", "scaling")]
-    caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."
-    Table("waterfall", waterfall_rows(entries), human, caption, "waterfall", numeric, none=none).write(folder)

@@ -126,7 +126,7 @@ rule waterfall:
     params:
         code=code_sha256(
             "conclude/analysis/waterfall.py",
-            "conclude/report/tables/scaling.py",
+            "conclude/report/tables/waterfall.py",
             "conclude/report/charts/__init__.py",
             "conclude/report/read_results.py",
         ),

@@ -78,7 +78,7 @@ def test_patterns_read_any_line(tmp_path):
         (RATES, {}, "a rate without the time of a step"),
         ("hello\nworld\n", {}, "no figure in its log is understood"),
         ("", {}, "^it printed nothing$"),
-        ("", {"ended": True}, "it had printed nothing when it was ended: give it longer"),
+        ("", {"ended": True}, "^it printed nothing; give it longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),
         (TOKENS + NANOGPT, {"figures": "NanoGTP"}, 'there is no reader "NanoGTP"'),
         (TOKENS + "\n".join(NANOGPT.splitlines()[:8]), {}, "within the first 10 steps"),

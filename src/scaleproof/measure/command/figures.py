@@ -51,11 +51,7 @@ def read_figures(
     `was_ended`: by the launcher, before it was done.
     """
     if not log.stat().st_size:
-        raise NoFigures(
-            "it had printed nothing when it was ended: give it longer (work.seconds; of ab: --seconds)"
-            if was_ended
-            else "it printed nothing"
-        )
+        raise NoFigures(f"it printed nothing{'; give it longer (of ab: --seconds)' if was_ended else ''}")
     printed = _printed(log, cell, read)
     if printed is None:
         counted = None

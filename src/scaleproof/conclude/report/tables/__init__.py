@@ -1,3 +1,3 @@
 """Tables as CSV, Markdown and LaTeX."""
 
-__all__ = ["cells", "comparison", "forecast", "scaling"]
+__all__ = ["cells", "comparison", "forecast", "scaling", "waterfall"]

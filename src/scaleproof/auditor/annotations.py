@@ -32,7 +32,7 @@ def located(place: str, paths: Sequence[Path]) -> Location:
     for path in paths:
         for above in (path, *path.parents):
             file = above / name
-            if file.exists() and file.is_relative_to(path):
+            if file.is_relative_to(path) and file.exists():
                 return Location(file, line)
     return Location(paths[0], None)
 

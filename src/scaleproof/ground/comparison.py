@@ -1,7 +1,7 @@
 """One result relative to another: the ratio with its interval, what it supports, and why there may be none."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -82,6 +82,15 @@ def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None
     widening = stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / claims) / stdtrit(freedom, (1 + CONFIDENCE) / 2)
     half = math.log(high / ratio) * float(widening)
     return ratio * math.exp(-half), ratio * math.exp(half)
+
+
+def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
+    """Yield dotted name and value of everything in nested dictionaries; `at`: what the names begin with."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{at}{key}.")
+        else:
+            yield f"{at}{key}", value
 
 
 def incomparable(unexpected: list[str], vary: list[str]) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 from scaleproof import __version__
 from scaleproof.ground.campaign.cells import Cell, arms, expand
 from scaleproof.ground.campaign.yaml_loader import load_campaign
+from scaleproof.ground.comparison import flat
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
-from scaleproof.verify.raw import Difference, RawRun, flat, read_runs
+from scaleproof.verify.raw import Difference, RawRun, read_runs
 
 SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
 

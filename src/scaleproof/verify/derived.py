@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.comparison import flat
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.raw import Difference, RawRun, close, flat
+from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import by_cell, devices, waiting_share
 
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of

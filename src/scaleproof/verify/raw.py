@@ -9,7 +9,7 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -249,15 +249,6 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     """Return the fingerprint of a configuration, by which runs of the same one are known."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
-    """Yield dotted name and value of everything in nested dictionaries; `at`: what the names begin with."""
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{at}{key}.")
-        else:
-            yield f"{at}{key}", value
 
 
 def _is_number(value: Any) -> bool:

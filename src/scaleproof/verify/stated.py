@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.comparison import flat
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
-from scaleproof.verify.raw import Difference, RawRun, close, flat
+from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import batch, by_cell, devices
 from scaleproof.verify.tables import markdown_table
 

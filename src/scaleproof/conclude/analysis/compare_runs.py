@@ -3,14 +3,13 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import differences
 from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
 from scaleproof.conclude.analysis.run_tables import by_cell, throughput
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.comparison import Compared, at_once, field_error, incomparable
+from scaleproof.ground.comparison import Compared, at_once, field_error, flat, incomparable
 from scaleproof.ground.confidence import ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.records.evidence import lowest
@@ -144,19 +143,10 @@ def _expected_codes(configured: list[str]) -> set[str]:
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     first = runs[0]  # its configuration has the keys of all
-    known = set(cell_provenance(runs)).union(*map(_names_of, _fields(first.metrics.config)))
+    known = set(cell_provenance(runs)).union(*(_names_of(field) for field, _ in flat(first.metrics.config)))
     for name in vary:
         if name not in known:
             raise field_error(name, known, first.folder / METRICS)
-
-
-def _fields(section: Mapping[str, object], at: str = "") -> Iterator[str]:
-    """Yield the whole names of the keys of a configuration. `at`: prefix of the keys, "section." within a section."""
-    for name, value in section.items():
-        if isinstance(value, dict) and value:
-            yield from _fields(value, f"{at}{name}.")
-        else:
-            yield f"{at}{name}"
 
 
 def _names_of(field: str) -> set[str]:

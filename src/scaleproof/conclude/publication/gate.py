@@ -16,6 +16,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import CODES, audit
+from scaleproof.ground.comparison import flat
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.findings.registry import rules_version
@@ -24,7 +25,7 @@ from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
-from scaleproof.verify.raw import Difference, RawRun, flat, read_runs
+from scaleproof.verify.raw import Difference, RawRun, read_runs
 from scaleproof.verify.recompute import by_cell
 
 FINDINGS = "findings.json"

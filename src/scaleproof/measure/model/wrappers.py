@@ -13,7 +13,24 @@ from scaleproof.measure.model.attention import MASKED
 from scaleproof.measure.model.loss import Kind, LossHead, scores
 
 
-class LanguageModel(nn.Module):
+class _Wrapper(nn.Module):
+    """What both kinds of models have in common; `network` is changed in place."""
+
+    def __init__(self, network: PreTrainedModel, attention: str, checkpointing: bool) -> None:
+        """`attention`: transformers' name; `checkpointing`: activations are computed again in the backward pass."""
+        super().__init__()
+        self.network = network
+        network.config._attn_implementation = attention
+        if checkpointing:
+            network.gradient_checkpointing_enable({"use_reentrant": False})
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """What is sharded by itself where parameters are."""
+        return blocks_of(self.network)
+
+
+class LanguageModel(_Wrapper):
     """Next-token training: tokens in, mean cross-entropy out; in evaluation mode the scores of each sample.
 
     It returns one tensor, because that is what every wrapper (DDP, FSDP2, DeepSpeed, DataParallel) can follow.
@@ -29,21 +46,12 @@ class LanguageModel(nn.Module):
         compiled_loss: bool = False,
     ) -> None:
         """`network` is changed in place; `attention`, `loss`: as in `execution`; `compiled_loss`: by torch.compile."""
-        super().__init__()
-        self.network = network
-        network.config._attn_implementation = own_attention.name_for(network, seq_len, attention)
+        super().__init__(network, own_attention.name_for(network, seq_len, attention), checkpointing)
         own_attention.allow_kernels(attention)
         head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)
         if compiled_loss:  # the method alone: hooks that gather weights around the module stay outside of the graph
             head.mean_loss = torch.compile(head.mean_loss)  # type: ignore[method-assign]
         self.network.set_output_embeddings(head)
-        if checkpointing:
-            network.gradient_checkpointing_enable({"use_reentrant": False})
-
-    @property
-    def blocks(self) -> nn.ModuleList:
-        """What is sharded by itself where parameters are."""
-        return blocks_of(self.network)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1).
@@ -54,21 +62,12 @@ class LanguageModel(nn.Module):
         return self.network.get_output_embeddings()(hidden, tokens[:, 1:])
 
 
-class TransformersClassifier(nn.Module):
+class TransformersClassifier(_Wrapper):
     """An encoder with the classifier that transformers gives it. Padding takes no part."""
 
     def __init__(self, network: PreTrainedModel, checkpointing: bool = False) -> None:
         """`network` is changed in place; `checkpointing`: activations are computed again in the backward pass."""
-        super().__init__()
-        self.network = network
-        network.config._attn_implementation = MASKED
-        if checkpointing:
-            network.gradient_checkpointing_enable({"use_reentrant": False})
-
-    @property
-    def blocks(self) -> nn.ModuleList:
-        """What is sharded by itself where parameters are."""
-        return blocks_of(self.network)
+        super().__init__(network, MASKED, checkpointing)
 
     def forward(self, samples: Tensor) -> Tensor:
         """Mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).

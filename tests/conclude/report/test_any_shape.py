@@ -30,7 +30,8 @@ from scaleproof.conclude.report.paper import write_paper
 from scaleproof.conclude.report.read_results import read_inputs, read_traces
 from scaleproof.conclude.report.tables.comparison import write_comparison
 from scaleproof.conclude.report.tables.forecast import write_forecast
-from scaleproof.conclude.report.tables.scaling import KINDS, write_series, write_waterfall
+from scaleproof.conclude.report.tables.scaling import KINDS, write_series
+from scaleproof.conclude.report.tables.waterfall import write_waterfall
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.unreadable import without_numbers

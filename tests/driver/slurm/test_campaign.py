@@ -72,8 +72,7 @@ def test_a_run_has_numbers_and_says_where_it_ran(made, run):
     assert scheduler["nodelist"] == ("n[1-2]" if given == 2 else scheduler["nodelist"])
     assert scheduler["nnodes"] == str(given)
     assert scheduler["partition"] == "gpu"
-    assert scheduler["state"] == "RUNNING"
-    assert scheduler["reason"] == "None"
+    assert not {"state", "reason"} & set(scheduler), "the job's end, which is after the record"
     assert re.fullmatch(r"00:[0-5]\d:[0-5]\d", scheduler["elapsed"])
     assert set(found["hardware"]["nodes"]) == {rank["host"] for rank in found["ranks"]}
 

@@ -40,7 +40,7 @@ def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cel
 
 
 NODE_LOST = ["srun: error: Node failure on n2"]
-GIVEN = {"nodelist": "n[1-2]", "nnodes": "2", "state": "RUNNING", "elapsed": "00:00:01"}
+GIVEN = {"nodelist": "n[1-2]", "nnodes": "2", "elapsed": "00:00:01"}
 
 
 def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:

@@ -65,6 +65,20 @@ def test_a_job_knows_its_own_node_and_name(monkeypatch, asked, number, name, nod
     assert provenance("x", own.known_at_start)["scheduler"]["job_id"] == name
 
 
+@pytest.mark.parametrize(
+    ("state", "recorded"),
+    [
+        ("RUNNING", {"elapsed": "00:01:02"}),
+        ("COMPLETING", {"elapsed": "00:01:02", "state": "COMPLETING", "reason": "None"}),
+    ],
+)
+def test_a_job_that_goes_on_has_no_state_in_the_record(monkeypatch, state, recorded):
+    monkeypatch.setattr(
+        slurm, "run_command", lambda *command: f"JobId=7 JobState={state} Reason=None RunTime=00:01:02 NodeList=n1"
+    )
+    assert slurm.recorded_at_end("7") == recorded
+
+
 def test_the_number_of_an_outer_job_s_array_is_not_believed(monkeypatch, asked):
     """A job that a task of an array has submitted inherits these two; `scancel` of it would end that task."""
     monkeypatch.setenv("SLURM_JOB_ID", "7")

@@ -180,7 +180,7 @@ def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
 
 
 def recorded_at_end(job: str) -> dict[str, str]:
-    """State, reason and elapsed time of a job, as Slurm gives them now; empty where it does not answer.
+    """Elapsed time of a job, state and reason where it has one already (COMPLETING); empty where Slurm does not answer.
 
     The rest stands as it was at the beginning: of a job that has lost a node, Slurm goes on to name the others only.
     """
@@ -200,10 +200,18 @@ def end_of_job(job: str, lines: Sequence[str]) -> str | None:
 
 
 def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
-    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty where there is none."""
+    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty where there is none.
+
+    That a job is running is no end, and the record is sealed before there is one: the job's is in jobs.jsonl.
+    """
     if not facts:
         return {}
-    entries = {name: facts[field] for name, field in RECORDED.items() if facts.get(field, "(null)") != "(null)"}
+    no_end = ("state", "reason") if facts.get("JobState") == RUNNING else ()
+    entries = {
+        name: facts[field]
+        for name, field in RECORDED.items()
+        if name not in no_end and facts.get(field, "(null)") != "(null)"
+    }
     return {"job_id": job_name(facts), **entries}
 
 

@@ -1,6 +1,7 @@
 """Jobs without end, and everything that happens on clusters at random: nothing is lost, nothing is made twice.
 
-`CHAOS_MINUTES=60 pytest -m fault tests/driver/slurm/test_chaos.py` goes on for an hour; so does `make faults CHAOS=60`.
+`CHAOS_MINUTES=60 pytest -m fault tests/driver/slurm/test_chaos.py` goes on for an hour each, with 900 jobs, and with
+2,400 runs of a campaign; so does `make faults CHAOS=60`.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from patience import wait_until
-from slurm_tools import Cluster, environment
+from slurm_tools import Checkout, Cluster, environment
 
 from scaleproof.ground.records.jobs import entries_of
 
@@ -34,15 +35,32 @@ rule make:
         "|| {{{{ [ $? != 99 ] || echo {{output}} >> at-the-same-time; exit 1; }}}}"
 """
 
+RUNS_PER_MINUTE = 40  # of a campaign, in shared jobs: about one in a second and a half
+CELLS = 8
+# What is begun is written down: a run may begin again only where a fault has ended it.
+PROGRAM = """
+import sys, time
+with open("begun", "a") as begun:
+    begun.write(sys.argv[1] + "\\n")
+for k in range(1, 13):
+    time.sleep(0.004)
+    print(f"step: {k} loss: {9 / (k + 1):.3f} step_ms: {4.2 + k % 3 / 10} tokens/s: {1000 + k}")
+"""
+CAMPAIGN = """title: runs of shared jobs
+workload: {command: "python -S program.py {x}", per_step: {tokens: 64}}
+vary: {x: [%s], geometry: [1x1]}
+repeats: %d
+resources: {time_limit: 1, minutes_per_job: 20}
+"""
+
 
 class Chaos:
     """A Snakemake that sends jobs to a cluster, and what befalls both."""
 
-    def __init__(self, cluster: Cluster, folder: Path, seed: int) -> None:
-        self.cluster, self.folder, self.random = cluster, folder, random.Random(seed)
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.seed = random.randrange(10**6)
+        self.cluster, self.folder, self.random = cluster, folder, random.Random(self.seed)
         self.happened: Counter[str] = Counter()
-        (folder / "lock").mkdir()
-        (folder / "Snakefile").write_text(WORKFLOW.format(runs=round(PER_MINUTE * MINUTES)))
 
     def command(self, *words: str) -> list[str]:
         options = ("--executor", "scaleproof", "--jobs", "40", "--keep-going", "--retries", "1")
@@ -111,33 +129,57 @@ class Chaos:
         """Wait until no job is left, whoever sent it."""
         wait_until(lambda: self.cluster.run("squeue").returncode == 0 and not self.jobs("PENDING,RUNNING,COMPLETING"))
 
+    def survive(self) -> str:
+        """Faults for as long as Snakemake has work, or the minutes are over; then calls of it until all is made.
+
+        Returns what happened.
+        """
+        until = time.monotonic() + 60 * MINUTES
+        driver = self.call()
+        try:
+            while time.monotonic() < until and driver.poll() != 0:
+                time.sleep(self.random.uniform(1, 8))
+                if driver.poll() is None:
+                    self.befall()
+                else:
+                    self.quiet()
+                    driver = self.call()
+            if driver.poll() is None:
+                driver.wait()
+            for _ in range(CALLS):
+                self.quiet()
+                driver = self.call()
+                if driver.wait() == 0:
+                    break
+        finally:
+            driver.send_signal(signal.SIGKILL)
+        return f"seed {self.seed}, {dict(self.happened)}\n{(self.folder / 'driver.log').read_text()[-5000:]}"
+
+
+class OfACampaign(Chaos):
+    """The same of a campaign's Snakemake, whose jobs make several runs each."""
+
+    def __init__(self, cluster: Cluster, folder: Path, sentences: list[str]) -> None:
+        super().__init__(cluster, folder)
+        self.runs = round(RUNS_PER_MINUTE * MINUTES / CELLS) * CELLS
+        self.checkout = Checkout(folder, cluster, Path(__file__).parents[3], sentences)
+        self.checkout.campaign("many", CAMPAIGN % (", ".join(map(str, range(CELLS))), self.runs // CELLS))
+        (folder / "program.py").write_text(PROGRAM)
+
+    def command(self, *words: str) -> list[str]:
+        options = ("--profile", "slurm", "--seconds-between-status-checks", "5", "--latency-wait", "5")
+        target = () if "--unlock" in words else ("results/many/report.html",)
+        return self.checkout.command("snakemake", *options, "--rerun-incomplete", *target, *words)
+
 
 @pytest.mark.long
 @pytest.mark.timeout(60 * (2 * MINUTES + 15))
 @pytest.mark.fault("anything, at random, for five minutes or an hour", "no job is lost, and none is made twice")
 def test_nothing_is_lost_and_nothing_is_made_twice(cluster, tmp_path):
-    seed = random.randrange(10**6)
-    chaos = Chaos(cluster, tmp_path, seed)
-    until = time.monotonic() + 60 * MINUTES
-    driver = chaos.call()
-    try:
-        while time.monotonic() < until and driver.poll() != 0:
-            time.sleep(chaos.random.uniform(1, 8))
-            if driver.poll() is None:
-                chaos.befall()
-            else:
-                chaos.quiet()
-                driver = chaos.call()
-        if driver.poll() is None:
-            driver.wait()
-        for _ in range(CALLS):
-            chaos.quiet()
-            driver = chaos.call()
-            if driver.wait() == 0:
-                break
-    finally:
-        driver.send_signal(signal.SIGKILL)
-    story = f"seed {seed}, {dict(chaos.happened)}\n{(tmp_path / 'driver.log').read_text()[-5000:]}"
+    (tmp_path / "lock").mkdir()
+    (tmp_path / "Snakefile").write_text(WORKFLOW.format(runs=round(PER_MINUTE * MINUTES)))
+    chaos = Chaos(cluster, tmp_path)
+    story = chaos.survive()
     runs = {f"out/{k}" for k in range(round(PER_MINUTE * MINUTES))}
     assert {f"out/{path.name}" for path in (tmp_path / "out").iterdir()} == runs, story
     assert not (tmp_path / "at-the-same-time").exists(), story
@@ -146,3 +188,20 @@ def test_nothing_is_lost_and_nothing_is_made_twice(cluster, tmp_path):
     assert [entry.id for entry in entries if entry.ended is None] == [], story
     well = Counter(entry.makes for entry in entries if entry.state == "COMPLETED")
     assert set(well.values()) == {1}, story
+
+
+@pytest.mark.long
+@pytest.mark.timeout(60 * (2 * MINUTES + 15))
+@pytest.mark.fault(
+    "anything, at random, to jobs of several runs each", "no run is lost; one begins again where a fault has ended it"
+)
+def test_no_run_of_a_campaign_is_lost(cluster, tmp_path, sentences):
+    chaos = OfACampaign(cluster, tmp_path, sentences)
+    story = chaos.survive()
+    results = tmp_path / "results/many"
+    assert (results / "report.html").exists(), story
+    assert len(list(results.glob("runs/*/rep*/RUN_COMPLETE.txt"))) == chaos.runs, story
+    begun = Counter((tmp_path / "begun").read_text().split())
+    assert set(begun) == {str(x) for x in range(CELLS)}, story
+    ended = 2 * (chaos.happened["cancel"] + chaos.happened["power_cut"])  # a run on each node at most
+    assert chaos.runs <= begun.total() <= chaos.runs + ended, story

@@ -154,6 +154,16 @@ def faster(data):
         census["control"]["step_s"] *= 0.3
 
 
+def of_witness(name, value):
+    """A field of the witness of rank 0, by the processor time of a step of its main thread."""
+
+    def change(data):
+        step_s = data["ranks"][0]["main_thread_s"] / data["config"]["work"]["steps"]
+        data["census"][0]["witness"][name] = value(step_s)
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -164,6 +174,12 @@ def faster(data):
         (lambda data: data["ranks"][0].update(main_thread_s=0.9 * data["ranks"][0]["cpu_s"]), {}),
         (lambda data: data["ranks"][0].update(bytes_written=10**6), {"step-unexplained": "suspect"}),
         (lambda data: data["ranks"][0].update(bytes_written=None), {}),
+        (of_census(lambda c: c["updates_in_window"].update(children=15)), BESIDE),
+        (of_census(lambda c: c["updates_in_window"].update(children=1)), {}),
+        (of_witness("beside", lambda step_s: {"logger.py:write": 0.2 * step_s}), BESIDE),
+        (of_witness("beside", lambda step_s: {"timed_loop.py:run_steps": 0.01 * step_s}), {}),
+        (of_witness("plain_s", lambda step_s: 0.5 * step_s), BESIDE),
+        (of_witness("plain_s", lambda step_s: 0.8 * step_s), {}),
     ],
 )
 def test_a_step_that_takes_longer_than_training_explains_is_named(sound, change, expected):

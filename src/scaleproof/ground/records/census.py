@@ -86,6 +86,9 @@ class UpdatesInWindow(CensusPart):
     conditions: dict[str, list[str]] = Field(
         {}, description="Threads, TF32, dispatch modes and the moments' dtype at each call: all that occurred."
     )
+    children: int = Field(
+        0, description="Calls before which a process had ended that this one had started after the call before."
+    )
 
 
 class WitnessedSteps(CensusPart):
@@ -97,6 +100,16 @@ class WitnessedSteps(CensusPart):
     scaled_by: list[float | None] = Field(description="As in a probed step, of each step.")
     moments: list[float] = Field(description="As in the window, of all calls of these steps.")
     kinds: list[ProbedStep] = Field(description="Each step that differs in what it ran from the one before it.")
+    plain_s: float | None = Field(
+        None,
+        description="Processor time of the rank's main thread in a step that nobody looked at, median of five after "
+        "these; null beside a GPU and in older files.",
+    )
+    beside: dict[str, float] = Field(
+        {},
+        description="Seconds of processor time in a step, by file and function beside training: of this package or of "
+        "no library; the lesser of two steps, those of 0.1 ms or more. Empty in older files.",
+    )
 
 
 class BareLoop(CensusPart):

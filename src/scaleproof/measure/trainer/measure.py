@@ -26,6 +26,7 @@ from scaleproof.measure.machine import accelerator
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
+from scaleproof.measure.trainer.beside import foreign_hooks
 from scaleproof.measure.trainer.census import (
     TokenChecksum,
     coarse_share,
@@ -208,7 +209,8 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
         census=seen
         | {
             "coarse": coarse_share(run.strategy),
-            "slowed_by": sorted(update_log.slowed_by),
+            "slowed_by": sorted(update_log.slowed_by)
+            + [f"the hook {name}" for name in foreign_hooks(run.strategy.module)],
             "tokens_in_window": fed.chain(work.warmup_steps, cell.batch.accumulation),
             "tokens_inside_window": inside.tokens,
             "updates_in_window": update_log.summary(work.warmup_steps, work.steps),

@@ -332,6 +332,23 @@ def kept_to_itself() -> None:
 fault("fsdp exchanges no gradients in the window", FSDP_TWO, OPERATIONS, large=True)(kept_to_itself)
 
 
+def scaled(scores: Any) -> Any:
+    """The losses of samples by 0.8; not how many targets they have."""
+    import torch
+
+    return scores * torch.tensor([0.8, 1.0, 1.0])
+
+
+for label, keys in (("one", ONE), ("ddp, bf16", TWO_BF16), ("fsdp", FSDP_TWO)):
+    fault(
+        f"validation losses x 0.8, {label}", keys, "validation-differs-from-reference", fast=label == "fsdp", large=True
+    )(
+        replaced(
+            "strategy.base", "Native.evaluate", lambda original: lambda self, tokens: scaled(original(self, tokens))
+        )
+    )
+
+
 def debugging() -> None:
     import torch.distributed as dist
 

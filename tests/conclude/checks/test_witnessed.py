@@ -186,6 +186,19 @@ def test_a_step_that_takes_longer_than_training_explains_is_named(sound, change,
     assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
 
 
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ([4.716, 5.895], {"validation-differs-from-reference": "invalid"}),
+        ([5.89500001, 5.895], {}),
+        (None, {}),
+    ],
+)
+def test_samples_are_scored_as_they_are_trained_on(sound, pair, expected):
+    change = of_census(lambda census: census.update(scored_and_trained=pair))
+    assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
+
+
 def resident(data, factor):
     """Change the memory of all processes."""
     data["memory"]["max_rss_bytes"] = round(data["memory"]["max_rss_bytes"] * factor)

@@ -125,6 +125,11 @@ class Census(CensusPart):
 
     before: ProbedStep
     after: ProbedStep | None = Field(description="null under torch.compile.")
+    scored_and_trained: list[float] | None = Field(
+        None,
+        description="Of this rank's samples of the step after the window the loss as it is scored, and as it is "
+        "trained on; null under torch.compile, where it is not finite, and in older files.",
+    )
     parameters: int = Field(description="Of the wrapped model; whole tensors where they are sharded.")
     trainable: int = Field(description="Of them, those that have gradients.")
     engine: dict[str, Any] | None = Field(None, description="Settings that DeepSpeed's engine reports itself.")

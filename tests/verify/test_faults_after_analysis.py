@@ -329,6 +329,15 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "a count of runs": ("tables/scaling.csv", r"(?<=,bpe-2048,128,8,1,8,1,1,1,)4,4", "5,4", "ddp-n1x1, runs"),
     "a setting of a series": ("scaling_report.json", r'"tokenizer": "bpe-2048"', '"tokenizer": "gpt2"', "tokenizer"),
     "a setting of all rows": ("tables/scaling.md", "seq len 128", "seq len 256", "In all rows, seq len"),
+    "no next step": ("claims.json", r'(?<="topic": )"next"', '"later"', "no sentence says what to do next"),
+    "a part of what is unknown": (
+        "claims.json",
+        r"Not measured: smaller local batch, host gaps",
+        "Not measured: smaller local batch",
+        "not measured: smaller local batch, host gaps, by waterfall.json",
+    ),
+    "a run of a finding": ("report.html", r"rep1, rep2, rep3, rep4</b>", "rep1, rep2, rep3</b>", "rep4"),
+    "a number of runs": ("report.html", r"zero3-n1x2 \(4 runs\)", "zero3-n1x2 (3 runs)", "is said of 3 runs"),
     "a cell alone is recommended": (
         "scaling_report.json",
         r'("devices": 1,(?:(?!"recommendation").)*"recommendation": )null',

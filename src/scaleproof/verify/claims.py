@@ -89,8 +89,8 @@ def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
     if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
         return
     unknown = ", ".join(part["name"] for part in cell["parts"] if part["ms"] is None)
-    said = re.search(r" Not measured: (.*?)\.(?: |$)", text)
-    if (said[1] if said else "") != unknown:
+    stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
+    if (stated[1] if stated else "") != unknown:
         yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
 
 

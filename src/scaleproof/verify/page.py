@@ -209,8 +209,8 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
         for line in part.all("li"):
             named = next(line.all("b"), Element("b")).text
             texts = {finding["evidence"] for finding in group if _plain(finding["evidence"]) in _plain(line.text)}
-            said = max(texts, key=len, default="")  # one may be the beginning of another
-            alike = [finding for finding in group if finding["evidence"] == said]
+            evidence = max(texts, key=len, default="")  # one may be the beginning of another
+            alike = [finding for finding in group if finding["evidence"] == evidence]
             expected = {run for finding in alike for run in finding["runs"] or finding["cells"]}
             if _runs_in(named) != expected:
                 other = ", ".join(sorted(_runs_in(named) ^ expected))

@@ -81,6 +81,18 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     for sentence in content["sentences"]:
         if sentence["topic"] == "lost":
             yield from _unmeasured(sentence["text"], lost)
+        if sentence["topic"] == "recommended":
+            yield from _not_rested_on(sentence["claims"], expected)
+
+
+def _not_rested_on(claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the ratios of cells that may be as fast, on which a recommendation rests and which it does not list."""
+    places = [identity.removeprefix("recommended/") for identity in claims if identity.startswith("recommended/")]
+    first = {expected[f"fastest/{place}"]["subject"] for place in places if f"fastest/{place}" in expected}
+    for identity, claim in expected.items():
+        may_be_as_fast = claim["kind"] == "ratio" and claim["baseline"] in first and claim["word"] != "slower"
+        if may_be_as_fast and identity not in claims:
+            yield Difference(FILE, "recommended", f"does not list {identity}")
 
 
 def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:

@@ -211,6 +211,7 @@ READ_BACK = {
     "another CPU": (lambda d: d["census"][0]["env"].update(cpu_model="Another"), "settings-differ"),
     "other instructions": (lambda d: d["census"][0]["env"].update(MKL_ENABLE_INSTRUCTIONS="AVX"), "provenance-differs"),
     "a process in KiB": (lambda d: resident(d, 1 / 1024), "state-differs"),
+    "half of the memory at most": (lambda d: resident(d, 0.5), "state-differs"),
     "the same memory": (lambda d: resident(d, 1), None),
 }
 
@@ -220,3 +221,17 @@ def test_what_is_recorded_is_read_back(sound, name):
     change, code = READ_BACK[name]
     sound[0] = sealed(sound[0], change)
     assert set(codes(sound)) == ({code} if code else set())
+
+
+MACHINES = {
+    "more CPUs": (lambda d: d["hardware"].update(cpu_count=2 * d["hardware"]["cpu_count"]), "settings-differ"),
+    "more memory": (lambda d: d["hardware"].update(memory_bytes=2 * d["hardware"]["memory_bytes"]), "settings-differ"),
+    "some pages more": (lambda d: d["hardware"].update(memory_bytes=d["hardware"]["memory_bytes"] + 2**20), None),
+    "another machine's": (lambda d: (d["hardware"].update(cpu_count=999), d["host"].update(hostname="login")), None),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_rank_says_what_its_machine_is(sound, name):
+    change, code = MACHINES[name]
+    assert set(codes([sealed(run, change) for run in sound])) == ({code} if code else set())

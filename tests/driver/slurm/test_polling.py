@@ -22,16 +22,26 @@ def until(job, state):
         time.sleep(0.1)
     return state
 
+def begun():
+    job = sh("sbatch --parsable --no-requeue -p gpu -N2 --exclusive -o /dev/null --wrap 'sleep infinity'")
+    heard.append(until(job, "RUNNING"))
+    return job
+
+def preempted(job):
+    sh("sbatch -p urgent -N2 --exclusive -o /dev/null --wrap true")
+    return until(job, "PREEMPTED") in FAILED
+
 heard = []
-job = sh("sbatch --parsable --no-requeue -p gpu -N2 --exclusive -o /dev/null --wrap 'sleep infinity'")
-heard.append(until(job, "RUNNING"))
+job = begun()
 sh("kill $(cat /run/slurmctld.pid)")
 while subprocess.run("squeue", capture_output=True).returncode == 0:
     time.sleep(0.1)
 heard.append(look(job))
 sh("slurmctld")
-urgent = sh("sbatch --parsable -p urgent -N2 --exclusive -o /dev/null --wrap true")
-heard.append(until(job, "PREEMPTED") in FAILED)
+heard.append(preempted(job))
+sh("scontrol update PartitionName=gpu PreemptMode=CANCEL")  # sites have either
+heard.append(preempted(begun()))
+sh("scontrol update PartitionName=gpu PreemptMode=REQUEUE")
 held = sh("sbatch --parsable --hold -p gpu -o /dev/null --wrap true")
 heard.append(Slurm(dict).states({held})[held].reason)
 sh(f"scancel {held}")
@@ -44,4 +54,4 @@ print(json.dumps(heard))
 def test_an_absent_controller_a_preemption_and_a_held_job(checkout):
     done = checkout.run(sys.executable, "-c", STORY)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["RUNNING", None, True, "JobHeldUser", "UNKNOWN"]
+    assert json.loads(done.stdout) == ["RUNNING", None, True, "RUNNING", True, "JobHeldUser", "UNKNOWN"]

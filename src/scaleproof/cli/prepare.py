@@ -111,8 +111,8 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
         most = most_entries(name, corpus)
-        asked = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
-        for tokenizer in dict.fromkeys(asked):
+        tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
+        for tokenizer in dict.fromkeys(tokenizers):
             if most is not None and tokenizer.startswith("bpe-") and entries_of(tokenizer) > most:
                 raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
     for cell in loaded.cells:

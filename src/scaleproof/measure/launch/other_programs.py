@@ -27,7 +27,9 @@ class OtherPrograms:
         """Read the counters and begin to look at the descendants."""
         self._seen: dict[psutil.Process, float] = {}  # descendant -> its CPU seconds when last seen
         self._ended = threading.Event()
-        self._began, self._busy, self._own = time.monotonic(), busy_s(psutil.cpu_times()), _own_s()
+        self._own = _own_s()
+        self._busy = busy_s(psutil.cpu_times())
+        self._began = time.monotonic()
         self._looker = threading.Thread(target=self._look, daemon=True)
         self._looker.start()
         return self

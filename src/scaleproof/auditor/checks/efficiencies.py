@@ -14,6 +14,7 @@ from scaleproof.auditor.checks.ratios import (
     is_over_fewest,
     one_figure,
     unequal_work,
+    wrong_baseline,
 )
 from scaleproof.auditor.checks.rows import Ratio, RowSeries, places, series_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
@@ -51,6 +52,8 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         for series in series_of(table):
             of_series = _efficiencies(series)
             flag = _by_all_devices(of_series, series) or _below_one(series)
+            if flag is None and not any(one.speedup for one in of_series) and not unequal_work(series.rows):
+                flag = wrong_baseline(series, "efficiency")
             if flag is not None:
                 yield flag
             else:

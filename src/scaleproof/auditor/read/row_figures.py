@@ -158,6 +158,8 @@ def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, fl
         return kind, 1e9  # "7b"
     if kind == "price_per_s" and unit.dimension == "cost":
         return kind, 1 / 3600  # "$2.49" below "$/hr"
+    if kind == "rate" and unit.dimension == "time":
+        return "time_s", unit.scale  # "124 s" below "Speed"
     counts = ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
     if kind in counts and unit.dimension == "times":
         return kind, 1.0  # "8x"

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read.headings import columns_of
+from scaleproof.auditor.read.kinds import KINDS_OF_UNITS
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
-from scaleproof.auditor.read.row_figures import KINDS_OF_UNITS
 from scaleproof.auditor.read.units import unit_of
 
 MOST_COLUMNS = 24

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
-from scaleproof.auditor.read.kinds import KINDS
+from scaleproof.auditor.read.kinds import KINDS, KINDS_OF_UNITS
 from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.units import Unit
@@ -185,7 +185,6 @@ def describe_label(row: ReportedRow) -> None:
 
 
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
-KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:

@@ -92,6 +92,18 @@ SOUND = {
     "a baseline of another batch": rows(
         "GPUs | Batch | Steps/s | Speedup", "1 | 32 | 10.0 | 1.00", "2 | 64 | 9.8 | 1.96", "4 | 128 | 9.5 | 3.80"
     ),
+    "MFU of other steps than the rate": rows(
+        "GPUs | tok/s/GPU | MFU (%)",
+        *("1 | 60,000 | 68.4", "2 | 52,000 | 59.3", "4 | 43,941 | 46.9", "8 | 39,000 | 44.5", "16 | 30,000 | 34.2"),
+    ),
+    "total times with evaluation beside speed-ups of steps": rows(
+        "GPUs | Total training time (h) | Speedup | tok/s/GPU",
+        *("1 | 1.9961 | 1.000 | 368,321", "4 | 0.5841 | 3.474 | 319,869", "16 | 0.2231 | 9.142 | 210,447"),
+        *("32 | 0.1639 | 12.644 | 145,534", "64 | 0.1276 | 15.641 | 90,015"),
+    ),
+    "accuracies in the ratio of efficiencies": rows(
+        "GPUs | Accuracy (%) | Efficiency", "1 | 95.0 | 1.00", "2 | 91.2 | 0.96", "3 | 89.3 | 0.94", "4 | 64.4 | 0.93"
+    ),
     "weak scaling, one size twice": rows(
         "GPUs | Step time (ms) | Speedup", "1 | 100 | 1.00", "4 | 102 | 3.92", "4 | 103 | 3.88"
     ),

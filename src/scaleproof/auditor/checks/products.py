@@ -23,6 +23,7 @@ from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
 ODD = 0.05  # the same, of a row that stands out
+ODD_SHARE = 0.12  # the same of MFU, which may be of other steps than the rate
 ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
@@ -133,7 +134,8 @@ class Agreement:
 
     @cached_property
     def odd(self) -> np.typing.NDArray[np.bool_]:
-        return self.figures.distance(self.usual) > ODD
+        of_shares = any(factor.column.kind in ("mfu", "hfu") for factor in self.factors)
+        return self.figures.distance(self.usual) > (ODD_SHARE if of_shares else ODD)
 
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
@@ -225,9 +227,7 @@ def _samples_of(table: ReportedTable) -> set[int]:
 
 
 def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
-    """The one row in which two measured columns, of which one is not understood, have another ratio; or in which three
-    are no product.
-    """
+    """The one row in which columns, of which one is not understood, have another ratio, or are no product."""
     columns = [column for column in figures.columns if column.has_decimals]
     rows = list(range(len(figures.places)))
     if figures.on_side or len(rows) <= ROWS or len(columns) > MOST_COLUMNS:

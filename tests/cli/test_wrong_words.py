@@ -76,6 +76,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "loop").symlink_to("loop")
     (folder / "lost").symlink_to("../gone.txt")
     (folder / "nothing.txt").touch()
+    (folder / "results.zip").write_bytes(b"PK")
     (folder / "nothing.yaml").touch()
     (folder / "nothing.toml").touch()
     (folder / "notes.txt").write_text("Dear reader,\n")
@@ -131,6 +132,8 @@ PATHS = [
     (["compare", "nothing.txt", "results/demo"], "nothing.txt is empty; a table, a log or a record of results"),
     (["compare", "results/demo", "loop"], "loop is a link that leads back to itself"),
     (["verify", "nothing.txt"], "it is an empty file; give results/<campaign>. Results there: results/demo"),
+    (["verify", "results.zip"], "results.zip is no campaign's results: it is an archive; unpack it; give results/"),
+    (["plan", "x.yaml", "--price", "$2.5"], "allowed: a number above 0, up to 1,000,000,000,000; write 2.5."),
     (["verify", "notes.txt"], "there is no folder runs; give results/<campaign>"),
     (["verify", "loop"], "is a link that leads back to itself; give results/<campaign>. Results there: results/demo"),
     (["verify", "lost"], "is a link to ../gone.txt, which leads nowhere; give results/<campaign>."),

@@ -1,14 +1,17 @@
 """What would be measured again is said before it is: how many runs, why, how many device hours."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from synthetic import rewrite, write_run
 
+from scaleproof.cli.run import retry
 from scaleproof.driver.snakemake_view import Seen
 from scaleproof.driver.stale import stale_runs, stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
+from scaleproof.ground.errors import UserError
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -79,6 +82,30 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
     assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
     again = f"--forcerun {folder}/runs.csv {folder}/findings.json -- {folder}/report.html"
     assert f"snakemake --cores 2 {again}" in text
+
+
+def test_a_damaged_run_is_named_alone(measured):
+    """Sound repeats of its cell are kept; the command makes what is missing behind it as well."""
+    path, results = measured
+    folder = results / "sizes"
+    series = folder / "runs/ddp-n1x2/rep1/steps.csv"
+    series.write_bytes(series.read_bytes()[:200])
+    text = stale_text(stale_runs(path, results))
+    assert "1 of 4 runs would be measured again (0 device hours): 1 because its files are damaged" in text
+    assert f"scaleproof retry {path} --cell ddp-n1x2/rep1 --results {results} && snakemake" in text
+    assert "to keep" not in text
+
+    (folder / "runs.csv").write_text("cell,repeat\nddp-n1x1,1\n")
+    assert "--forcerun" not in stale_text(stale_runs(path, results))
+    retry(Namespace(campaign=path, cell=["ddp-n1x2/rep1"], results=results))
+    assert not series.exists()
+    assert (folder / "runs/ddp-n1x2/rep2/steps.csv").exists()
+
+
+def test_a_run_that_is_not_planned_cannot_be_repeated(measured):
+    path, results = measured
+    with pytest.raises(UserError, match=r"ddp-n1x2/rep3: the campaign plans no such run; of this cell: .*rep1, .*rep2"):
+        retry(Namespace(campaign=path, cell=["ddp-n1x2/rep3"], results=results))
 
 
 def viewed(monkeypatch, measured, seen: Seen) -> str:

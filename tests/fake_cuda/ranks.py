@@ -160,9 +160,7 @@ def steps(folder: Path, choices: list[dict[str, Any]], planted: str | None = Non
 def looked_at(session: Session, request: Request) -> dict[str, Any]:
     """Dispatch, dtypes, traffic, memory and host waits of a cell's steps on this rank."""
     gc.collect()  # cells before it
-    # DeepSpeed lets no engine go. Elsewhere nothing is left, but what threads of a collective still hold for a moment.
-    leaves = request.cell.execution.strategy.startswith("zero")
-    taken = torch.accelerator.memory_allocated(session.device) if leaves else 0
+    left = torch.accelerator.memory_allocated(session.device)
     ready = measure.set_up(session, request)
     made: set[str] = set()
 
@@ -181,7 +179,8 @@ def looked_at(session: Session, request: Request) -> dict[str, Any]:
     return {
         "cell": request.cell.config,
         "parameters": ready.parameters,
-        "state_bytes": probe.state_bytes - taken,
+        "state_bytes": probe.state_bytes,
+        "left_bytes": left,
         "losses": [float(loss) for loss in series.loss],
         "made": sorted(made),
         "probed": probed.model_dump(mode="json"),

@@ -175,7 +175,9 @@ def test_memory_of_the_state_is_that_of_the_formula(cells):
         most = expected + 4 * BUFFERS.get(strategy, 0) * cell["parameters"] + STATE_SLACK
         gradients = BUFFERS.get(strategy, 0) and (2 if LOW[precision_of(cell)] != "float32" else 4) * cell["parameters"]
         least = (expected - gradients) * 0.98 - STATE_SLACK
-        assert least <= cell["state_bytes"] <= most * 1.02, cell["cell"]["execution"]
+        # DeepSpeed lets no engine of the cells before go; the model of another strategy may go while this cell runs.
+        held = cell["state_bytes"], cell["state_bytes"] - cell["left_bytes"]
+        assert any(least <= state <= most * 1.02 for state in held), cell["cell"]["execution"]
 
 
 def test_losses_of_all_ranks_are_those_of_one_device(ranks, steps):

@@ -159,7 +159,8 @@ def plan(args: argparse.Namespace) -> None:
     print(plan_text(evidence.loaded, made))
     for line in better_splits(evidence.loaded, args.results):
         print(line)
-    print(f"all of the campaign: {planned_work(evidence.loaded, args.results, drawn(evidence.loaded)).text}")
+    work = planned_work(evidence.loaded, args.results, drawn(evidence.loaded))
+    print(f"all of the campaign, with what is done already and the report: {work.text}")
     result = spent(folder, evidence.runs)
     if result:
         print(spent_text(result))

@@ -94,8 +94,11 @@ def drawn(loaded: "LoadedCampaign") -> int:
 
 def _checked(campaign: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
+    from scaleproof.ground.campaign.cells import tokens_of
+    from scaleproof.ground.campaign.config import entries_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.corpus.check import check_corpus
+    from scaleproof.measure.corpus.check import check_corpus, most_entries
+    from scaleproof.measure.corpus.tokenizer import too_large
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
@@ -107,6 +110,11 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         )
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
+        most = most_entries(name, corpus)
+        tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
+        for tokenizer in dict.fromkeys(tokenizers):
+            if most is not None and tokenizer.startswith("bpe-") and entries_of(tokenizer) > most:
+                raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
     for cell in loaded.cells:
         try:
             inventory_of(cell)
@@ -159,13 +167,15 @@ def corpus_list(args: argparse.Namespace) -> None:
 def corpus_check(args: argparse.Namespace) -> None:
     """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import ask_hub, check_corpus
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_entries
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
     answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
-    print(f"{args.corpus}: valid{f'; {answer}' if answer else ''}")
+    most = most_entries(args.corpus, corpus)
+    size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
+    print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
 
 
 def model_fetch(args: argparse.Namespace) -> None:

@@ -182,21 +182,27 @@ def shared_job(args: argparse.Namespace) -> None:
 
 
 def retry(args: argparse.Namespace) -> None:
-    """Remove failed runs and traces, or all of the cells in `--cell`, and print what repeats them. Raises UserError."""
+    """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import forget
     from scaleproof.ground.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
-    for cell in args.cell:
-        loaded.cell(cell)  # UserError where there is no such cell
+    cells = {name for name in args.cell if "/" not in name}
+    for name in args.cell:
+        loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
     folder = args.results / loaded.name
     if not folder.is_dir():
         raise UserError(
             f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
         )
-    runs = [place for place in loaded.runs(args.results) if not args.cell or place.parent.name in args.cell]
-    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in args.cell]
+    planned = {f"{place.parent.name}/{place.name}": place for place in loaded.runs(args.results)}
+    for run in sorted(set(args.cell) - cells - planned.keys()):
+        repeats = [name for name in planned if name.partition("/")[0] == run.partition("/")[0]]
+        raise UserError(f"--cell {run}: the campaign plans no such run; of this cell: {', '.join(repeats)}")
+    named = [run for run in planned if run in args.cell or run.partition("/")[0] in cells]
+    runs = [planned[run] for run in named] if args.cell else list(planned.values())
+    traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in cells]
     before = sorted(folder.iterdir())
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     if (folder / "report.pdf").exists():
@@ -234,10 +240,11 @@ def add(commands: Group) -> None:
     example = (
         "scaleproof retry config/campaigns/demo.yaml                     # what failed\n"
         "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2     # all runs of one cell\n"
+        "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2/rep1\n"
         "snakemake --cores 2 results/demo/report.html"
     )
     again = on_campaign(commands, "retry", retry, doc, example)
-    words = "remove all runs of this cell, measured ones too; may be given several times"
+    words = "remove all runs of this cell, or this run (CELL/rep1), measured ones too; may be given several times"
     again.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=words)
     results_option(again)
 

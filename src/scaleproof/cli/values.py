@@ -164,6 +164,9 @@ class Number:
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
         meant = f"; write {text.replace(',', '.')}" if re.fullmatch(r"[0-9]+,[0-9]{1,2}", text) else ""
+        price = re.fullmatch(r"[$€£¥]? ?([0-9]+(?:\.[0-9]+)?) ?(?:[$€£¥]|[A-Z]{3})?", text)
+        if price and price[1] != text and not self.unit and not self.whole:
+            meant = f"; write {price[1]}"
         raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
 
 

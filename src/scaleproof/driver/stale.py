@@ -12,10 +12,10 @@ from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
-from scaleproof.ground.records.run import METRICS, measure_again, read_run
+from scaleproof.ground.records.run import METRICS, STEPS, measure_again, read_run
 from scaleproof.ground.snakemake_command import options_for
 
-UNREADABLE = "its metrics are unreadable"
+DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
 UNRECORDED = "snakemake has no record of it, as of one that was copied from another folder"
@@ -30,7 +30,8 @@ class StaleRuns:
     results: Path
     planned: int
     reasons: dict[str, int]  # why -> number of runs
-    cells: tuple[str, ...]  # of runs that cannot be kept: of another configuration, or unreadable
+    cells: tuple[str, ...]  # whose runs cannot be kept, as they are of another configuration
+    damaged: tuple[str, ...]  # runs of other cells that cannot be kept: CELL/repK
     device_hours: float  # what they took when they were measured
     commits: tuple[str, ...]  # that they were measured at
     unrecorded: str | None = None  # the rule of those that Snakemake has no record of: it makes them only when forced
@@ -58,14 +59,15 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     reasons: Counter[str] = Counter()
     device_seconds = 0.0
     commits: set[str] = set()
-    unusable: dict[str, None] = {}  # cells, each once, in order
+    changed: dict[str, None] = {}  # cells, each once, in order
+    damaged: dict[str, str] = {}  # run -> its cell
     unrecorded = None
     for folder, cell in finished:
         try:
-            metrics = read_run(folder).metrics
+            metrics = _sound_metrics(folder)
         except UserError:
-            reasons[UNREADABLE] += 1
-            unusable[cell.slug] = None
+            reasons[DAMAGED] += 1
+            damaged[f"{cell.slug}/{folder.name}"] = cell.slug
             continue
         file = view.get(folder / METRICS) if view else None
         if reason := _reason(metrics, cell.fingerprint, current_code, file):
@@ -73,7 +75,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             if file is not None and not file.recorded:
                 unrecorded = file.rule
             if reason == CONFIGURATION:
-                unusable[cell.slug] = None
+                changed[cell.slug] = None
             device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
             commits.add(metrics.git_commit[:10])
     hours = device_seconds / 3600
@@ -85,12 +87,21 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         results=results,
         planned=len(planned),
         reasons=dict(reasons),
-        cells=tuple(unusable),
+        cells=tuple(changed),
+        damaged=tuple(run for run, cell in damaged.items() if cell not in changed),
         device_hours=hours,
         commits=tuple(sorted(commits)),
         unrecorded=unrecorded,
         lost=tuple(lost),
     )
+
+
+def _sound_metrics(folder: Path) -> Timed | Failed:
+    """Return the metrics of a run. Raises UserError where they, or the series that belongs to them, are damaged."""
+    run = read_run(folder)
+    if run.ok and (folder / STEPS).is_file():  # what is missing is told apart from what is damaged
+        run.steps_file()
+    return run.metrics
 
 
 def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
@@ -128,6 +139,8 @@ def _missing_text(stale: StaleRuns) -> str:
     """
     if not stale.lost:
         return ""
+    if stale.cells or stale.damaged:  # the command that measures these again makes all of the rest
+        return f"{stale.campaign}: {lost_text(stale.lost)}"
     folder = stale.results / stale.campaign
     report = folder / "report.html"
     jobs = "shared_job " if stale.loaded.shared_jobs else ""
@@ -147,11 +160,10 @@ def _again_text(stale: StaleRuns) -> str:
         f"({stale.device_hours:.3g} device hours): {why}; measured at {commits}\n"
     )
     path = stale.loaded.path
-    if stale.cells:
-        return (
-            f"{head}  to measure them again: {measure_again(path, stale.cells, stale.results)}\n"
-            f"  to keep the old ones: undo the change in {path}, and make it in a copy of the file under another name"
-        )
+    if stale.cells or stale.damaged:
+        again = measure_again(path, (*stale.cells, *stale.damaged), stale.results)
+        undo = f"undo the change in {path}, and make it in a copy of the file under another name"
+        return f"{head}  to measure them again: {again}" + (f"\n  to keep the old ones: {undo}" if stale.cells else "")
     code = ""
     if CODE in stale.reasons:
         code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"

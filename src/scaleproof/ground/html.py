@@ -62,7 +62,7 @@ def bounded(text: str) -> Markup:
 CODE = re.compile(
     r'"(?P<quoted>repeats: [^"]+)"'
     r"|(?P<plain>config/campaigns/[\w.-]+\.yaml|snakemake (?:--[a-z-]+ \S+ )+\S+\.html"
-    r"|scaleproof (?:explain [\w-]+|plan \S+|retry [^\s;]+(?: --cell [\w.-]*\w)*(?: --results \S*\w)?)"
+    r"|scaleproof (?:explain [\w-]+|plan \S+|retry [^\s;]+(?: --cell [\w./-]*\w)*(?: --results \S*\w)?)"
     r"|results/[\w-]+/(?:runs|looks)\b)"
 )
 

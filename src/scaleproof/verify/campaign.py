@@ -31,6 +31,7 @@ from scaleproof.verify.recompute import (
 from scaleproof.verify.signature import signer_of
 
 REPORT = "scaling_report.json"
+ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".7z")
 INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate has the noise of all cells
 
 
@@ -50,6 +51,8 @@ def _not_results(path: Path, folder: Path) -> str:
         return fault.removesuffix(nearest_path(path)).strip(" :.")
     if path.is_file() and not path.stat().st_size:
         return "it is an empty file"
+    if path.suffix in ARCHIVES:
+        return "it is an archive; unpack it"
     return f"there is no folder {folder / 'runs'}"
 
 

@@ -23,6 +23,7 @@ OWN = {
     "clocks-rank-differently",
     "counts-differ",
     "start-up-timed",
+    "machine-busy",
 }
 ARGUMENTS = {
     "sound": "--ms 30",
@@ -49,7 +50,13 @@ def _made(cell: Cell, folder: Path) -> Run:
 def _run(cell: Cell, folder: Path) -> TimedRun:
     run = _made(cell, folder)
     assert isinstance(run, TimedRun)
-    return run
+    return with_others(run, 0.01)  # whatever else goes on here
+
+
+def with_others(run: TimedRun, share: float | None) -> TimedRun:
+    """The run as if other programs had used this part of the machine's CPU time in it."""
+    host = run.metrics.host | {"others_cpu": share}
+    return TimedRun(run.folder, run.metrics.model_copy(update={"host": host}))
 
 
 def codes(*runs: TimedRun) -> set[str]:
@@ -69,6 +76,11 @@ def test_a_sound_program_has_no_finding(runs):
 def test_a_printed_time_that_cannot_be(runs):
     assert codes(with_clock(runs["sound"], 0.4)) == set()  # too short to say
     assert codes(with_clock(runs["sound"], 0.55)) == {"printed-time-too-long"}
+
+
+def test_a_busy_machine_is_named(runs):
+    for share, found in ((0.3, {"machine-busy"}), (0.2, set()), (None, set())):
+        assert codes(with_others(runs["coarse"], share)) & {"machine-busy"} == found
 
 
 def test_time_that_a_program_leaves_out(runs):

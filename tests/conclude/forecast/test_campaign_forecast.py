@@ -205,7 +205,14 @@ def test_memory_that_runs_say_nothing_of_can_be_counted(tmp_path, monkeypatch):
     assert (rows["ddp-n1x4"].fits, rows["ddp-n1x4"].counted) == ("does not fit", True)
     assert (rows["fsdp-n1x4"].memory_bytes, rows["fsdp-n1x4"].counted) == (None, False)
     assert rows["ddp-n1x1"].fits == "fits"
-    assert "2 GB, does not fit (counted)" in plan_text(made, make_plan(known, count_memory=True))
+    text = plan_text(made, make_plan(known, count_memory=True))
+    assert "2 GB (counted), does not fit" in text
+    assert "without a verdict" not in text
+    for run in known.runs["ddp-n1x1"]:
+        del run.metrics.hardware["gpus"]
+    text = plan_text(made, make_plan(known, count_memory=True))
+    assert "unknown" not in text.partition("device hours in all")[0]
+    assert "memory without a verdict: that of the devices is not known" in text
 
 
 def test_a_plan_is_held_against_what_its_runs_took(tmp_path):

@@ -40,6 +40,16 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert "it may be wrong by a factor of 3" in text
     assert text.count("nothing is measured") == 1
     assert text.count("no memory of all cells: no run on a GPU has measured it") == 1
+    assert "budget" not in text
+
+
+@pytest.mark.parametrize(
+    ("hours", "reach"), [(1e4, "is enough for all cells"), (1e-9, "leaves these cells undecided:")]
+)
+def test_a_plan_says_how_far_a_budget_reaches(tmp_path, hours, reach):
+    made = loaded(tmp_path)
+    text = plan_text(made, make_plan(evidence(made, tmp_path), budget=hours, times=RunTimes((), ())))
+    assert f"device hours {reach}" in text
 
 
 def test_what_is_left_counts_cells_that_no_forecast_covers(tmp_path, monkeypatch):

@@ -158,8 +158,12 @@ def test_a_submission_limit_is_waited_for(stub):
     assert sent(stub) == 3, "one was refused; the other was not asked for meanwhile"
 
 
-def test_an_array_that_is_larger_than_the_limit_is_halved(stub):
-    (stub / "full").write_text(LIMIT)
+@pytest.mark.parametrize(
+    "words", [LIMIT, "sbatch: error: Batch job submission failed: Invalid job array specification\n"]
+)
+def test_an_array_that_is_larger_than_a_limit_is_halved(stub, words):
+    """A limit on jobs, or MaxArraySize."""
+    (stub / "full").write_text(words)
     done = snakemake(stub, "--scaleproof-array-jobs", "make")
     assert done.returncode == 0, done.stderr
     calls = (stub / "calls").read_text().splitlines()

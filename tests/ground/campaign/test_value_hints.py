@@ -19,7 +19,8 @@ MEANT = [
     ("work: {steps: 1k}", "(optimizer steps)."),
     ("work: {steps: }", "work.steps has no value; allowed: a whole number"),
     ("work: {optimizer: {weight_decay: 1%}}", "allowed: a number >="),
-    ("work: {optimizer: adamw}", "allowed: a mapping of name"),
+    ("work: {optimizer: AdamW}", "eps, weight_decay, max_grad_norm. Write {name: adamw}."),
+    ("work: {schedule: cosine}", "final_fraction. Write {name: cosine}."),
     ("work: {schedule: {warmup: 5}}", 'Did you mean "ramp_steps"?'),
     ("work: {work: {steps: 3}}", "It belongs at the top of the file, not indented."),
     ("work: {train_batch_size: 8}", 'Did you mean "global_batch"?'),
@@ -151,6 +152,7 @@ def test_a_fault_of_the_notation_is_said_in_words(tmp_path, repository, text, hi
 @pytest.mark.parametrize(
     "text",
     [
+        "work: {optimizer: sgd}",
         "work: {optimizer: {betas: 0.9}}",  # [0.9] would be wrong as well
         "resources: {time_limit: 0}",
         "work: {steps: many}",
@@ -256,7 +258,11 @@ def test_own_data_is_opened_before_anything_runs(tmp_path, file):
 
 
 def test_sound_data_passes(tmp_path):
+    """One class alone is not: nothing could be told apart."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config/corpora.yaml").write_text("mine: {source: csv, files: [d.csv], field: body, label: k}\n")
+    (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n2,a\n" * 150)
+    answer = scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout
+    assert answer == "mine: valid; a small text, on which tokenizers up to bpe-257 can be trained\n"
     (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
-    assert scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout == "mine: valid\n"
+    assert "has 1 different labels" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr

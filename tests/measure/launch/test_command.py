@@ -46,6 +46,7 @@ def test_the_record_of_a_run(here):
     # The launcher's clock saw the same steps: it received each line when it was printed.
     assert metrics.second_clock.window_s == pytest.approx(metrics.window.wall_time_s, rel=0.5)
     assert set(metrics.files) == {"steps.csv", "train.log"}
+    assert "others_cpu" in metrics.host
 
 
 def test_two_lengths_take_the_start_off(here):

@@ -6,10 +6,10 @@ from statistics import median
 from typing import Any
 
 from scaleproof.conclude.checks.clock import window_length
-from scaleproof.ground.findings.registry import Flag, of_run
+from scaleproof.ground.findings.registry import Flag, of_printed, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
 from scaleproof.ground.records.open_sections import Rank
-from scaleproof.ground.records.run import MeasuredRun
+from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
 BUSY = 0.25  # part of the machine's CPU time that others may take
 STARVED = 0.15  # part of a rank's cores that others may take while the rank waits for them
@@ -37,7 +37,8 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     """Other programs took CPU time during the window, and so from the run.
 
     Detected: CPU time of the whole machine during the window, less that of the ranks: more than a quarter; a `note`
-    where the ranks are bound to cores that nobody else used. In files without that count: just before the run.
+    where the ranks are bound to cores that nobody else used. In files without that count: just before the run. Of a
+    command: during its whole run, less that of its processes, if these used some (docker and ssh work elsewhere).
     Seen: Laptops; pollers of earlier runs; two runs at once.
     Repair: Close them and run the cell again: they take time from some runs and not from others.
     """
@@ -47,6 +48,16 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     busy = run.metrics.host.get("cpu_busy_before")
     if busy is not None and busy > BUSY:
         yield Flag(f"other programs used {percent(busy)} of the CPU time just before the run")
+
+
+@of_printed.check(*machine_was_free.codes)
+def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
+    """Flag a run of a command in which other programs took much of its machine's CPU time."""
+    others = run.metrics.host.get("others_cpu")
+    if others is not None and others > BUSY:
+        yield Flag(
+            f"other programs used {percent(others)} of the CPU time of {run.metrics.host['hostname']} during the run"
+        )
 
 
 def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:

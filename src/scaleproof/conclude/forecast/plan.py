@@ -71,6 +71,7 @@ class Plan:
     leave_out: tuple[str, ...]
     measure_next: str | None
     resolve: Resolution | None  # what further repeats would show, as the report has it
+    budget: float | None  # device hours
     beyond_budget: tuple[str, ...]
     kwh: float | None = None  # None where the power of a device is not known
     estimate: str | None = None  # what the time of the rows that are estimated rests on
@@ -168,6 +169,7 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         leave_out=leave_out,
         measure_next=next_measurement(candidates),
         resolve=_resolve(evidence),
+        budget=budget,
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=_kwh(rows),
     )

@@ -116,8 +116,8 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
             f", {significant(plan.cost)} {plan.price.currency} at "
             f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         )
-    lines += ["", f"{total}; what is left takes {_duration(plan.remaining_s)}, one run after the other, without queues"]
-    lines.append(_energy(plan))
+    left = f"timed runs that are left take {_duration(plan.remaining_s)}, one after the other, without queues"
+    lines += ["", f"{total}; {left}", _energy(plan)]
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
         lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
@@ -131,6 +131,8 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     without_memory = _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
     for reason, names in without_memory:
         lines.append(f"no memory of {_cells(names, plan)}: {reason}")
+    if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
+        lines.append("memory without a verdict: that of the devices is not known before a run on them")
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
     if too_large:
         lines.append(f"does not fit: {', '.join(too_large)}")
@@ -140,8 +142,10 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
     if plan.resolve:
         lines.append(_resolve(plan.resolve))
-    if plan.beyond_budget:
-        lines.append(f"beyond the budget, and so undecided: {', '.join(plan.beyond_budget)}")
+    if plan.budget:
+        beyond = ", ".join(plan.beyond_budget)
+        reach = f"leaves these cells undecided: {beyond}" if beyond else "is enough for all cells that need runs"
+        lines.append(f"the budget of {significant(plan.budget)} device hours {reach}")
     return "\n".join(lines)
 
 
@@ -210,8 +214,9 @@ def _plan_row(row: PlanRow) -> list[str]:
     step = row.step
     tokens = row.tokens_per_s
     plan = row.plan
-    memory = "" if row.memory_bytes is None else f"{size(row.memory_bytes)}, {row.fits}"
+    memory = "" if row.memory_bytes is None else size(row.memory_bytes)
     memory += " (counted)" if row.counted else ""
+    memory += f", {row.fits}" if row.memory_bytes is not None and row.fits != "unknown" else ""
     return [
         row.cell,
         _range((step.low, step.high), 1e3) if step else "",

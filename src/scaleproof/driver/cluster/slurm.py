@@ -26,7 +26,7 @@ FOR_EVER = re.compile(
     r"|ReqNodeNotAvail\b.*(DRAINED|DOWN)"
 )
 # What sbatch says where the same job may be taken later: too many jobs, or a controller that does not answer.
-TOO_MANY = re.compile(r"job submit limit|MaxSubmit\w*")
+TOO_MANY = re.compile(r"job submit limit|MaxSubmit\w*|Invalid job array specification")  # the last: MaxArraySize
 AWAY = re.compile(
     r"Unable to contact slurm controller|Socket timed out|temporarily unable|Resource temporarily unavailable"
     r"|Connection refused|Zero Bytes were transmitted"

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from scaleproof.ground.campaign.batch import Batch
-from scaleproof.ground.campaign.config import Work, Workload, entries_of, shape_of
+from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, entries_of, shape_of
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.transformers_model import TransformersModel
@@ -11,6 +11,12 @@ from scaleproof.ground.errors import UserError
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 MOST_PARAMETERS = 10**13
+# Keys of the trainer that mean something of a command as well; the batch and the seed are placeholders of it.
+OF_COMMANDS = {
+    "workload": {"command", "figures", "per_step", "rate_of"},
+    "work": set(Work.model_fields) - {"optimizer", "schedule", "validation_samples"},
+    "execution": {"geometry", "device", "threads_per_device"},
+}
 
 
 class Checked(Protocol):
@@ -34,6 +40,48 @@ class Checked(Protocol):
     def words(self) -> list[str]: ...
     @property
     def per_step(self) -> float | None: ...
+
+
+def is_used_of_section(campaign: Campaign, axis: str) -> bool:
+    """Whether a cell or an arm of a comparison has the value of `axis` that stands in the axis's section."""
+    choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
+    return getattr(campaign.vary, axis) is None or any(axis not in choice.model_fields_set for choice in choices)
+
+
+def check_campaign(campaign: Campaign) -> None:
+    """Check that no key is without effect: beside `vary`, or beside a command, which is not the trainer.
+
+    Raises UserError.
+    """
+    for axis, (section, _) in AXES.items():
+        value = getattr(getattr(campaign, section), axis)
+        varied = getattr(campaign.vary, axis)
+        is_given = axis in getattr(campaign, section).model_fields_set
+        if is_given and not is_used_of_section(campaign, axis) and value not in varied:
+            raise UserError(
+                f"{section}.{axis} is {value}, and no cell has it: vary.{axis} lists {', '.join(map(str, varied))}. "
+                "Keep one of the two",
+                (section, axis),
+            )
+    if campaign.workload.command is not None:
+        _check_beside_command(campaign)
+
+
+def _check_beside_command(campaign: Campaign) -> None:
+    """Check that nothing is asked of a command that only the trainer does. Raises UserError."""
+    for section in SECTIONS:
+        given = getattr(campaign, section).model_fields_set
+        for name in sorted(given - OF_COMMANDS[section]):
+            raise UserError(
+                f"{section}.{name}: workload.command does not read it; say it in the command itself, and leave it out",
+                (section, name),
+            )
+    if campaign.trace.cells:
+        raise UserError("trace.cells: a command is not traced; leave it out", ("trace", "cells"))
+    if campaign.forecast.enabled:
+        raise UserError("forecast: nothing is known of a command's model; leave it out", ("forecast",))
+    if campaign.compare:
+        raise UserError("compare: list both arms of a command under vary; they are paired by repeat", ("compare",))
 
 
 def check_command(cell: Checked) -> None:

@@ -7,6 +7,7 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms, expand, find, tokens_of
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
@@ -66,7 +67,7 @@ class LoadedCampaign:
             for cell in self._all_cells:
                 if cell.command is None:
                     _check_labels(cell)
-            self._check_command()
+            check_campaign(self.campaign)
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
@@ -106,17 +107,6 @@ class LoadedCampaign:
             return cell.resolved(int(answer["micro_batch"]))
 
         return read_record(path, with_answer)
-
-    def _check_command(self) -> None:
-        """Check that nothing is asked of a command that only the trainer does. Raises UserError."""
-        if self.campaign.workload.command is None:
-            return
-        if self.traced:
-            raise UserError("trace.cells: a command is not traced; leave it out", ("trace", "cells"))
-        if self.campaign.forecast.enabled:
-            raise UserError("forecast: nothing is known of a command's model; leave it out", ("forecast",))
-        if self.campaign.compare:
-            raise UserError("compare: list both arms of a command under vary; they are paired by repeat", ("compare",))
 
     def _check_search(self) -> None:
         """Check that no trials are to find a micro-batch where several cells run in one job. Raises UserError."""

@@ -6,8 +6,9 @@ What would fail at night fails in minutes. Its rates mean nothing, so that no pa
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from scaleproof.ground.campaign.cell_checks import is_used_of_section
 from scaleproof.ground.campaign.cells import expand
-from scaleproof.ground.campaign.config import Campaign, shape_of
+from scaleproof.ground.campaign.config import AXES, Campaign, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 
 PREFIX = "rehearsal-"  # of the campaign's name
@@ -33,8 +34,9 @@ def in_small(campaign: Campaign, without_gpu: bool) -> Campaign:
         small.setdefault(section, {})
     if campaign.workload.command is None:
         _shrink(campaign, small)
+        small["work"]["validation_samples"] = 4
     small["title"] = f"Rehearsal of: {campaign.title}"[:300]
-    small["work"] |= {"steps": STEPS, "warmup_steps": WARMUP_STEPS, "validation_samples": 4}
+    small["work"] |= {"steps": STEPS, "warmup_steps": WARMUP_STEPS}
     for key in ("fewer_steps", "schedule"):  # the difference of two short runs is noise; a ramp needs its steps
         small["work"].pop(key, None)
     if campaign.workload.command is not None:
@@ -58,6 +60,9 @@ def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
     _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
     if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):
         _replace(small, small["execution"], "bucket_elements", execution.bucket_elements, _small_bucket)
+    for axis in ("model", "seq_len", "bucket_elements"):  # a value that no cell has would be refused
+        if not is_used_of_section(campaign, axis):
+            small[AXES[axis][0]].pop(axis, None)
 
 
 def _replace(

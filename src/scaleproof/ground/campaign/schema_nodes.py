@@ -49,6 +49,16 @@ def properties_at(schema: Schema, place: Place) -> Schema:
     return properties
 
 
+def section_named(word: object, options: list[Schema], schema: Schema) -> str:
+    """A hint for the word of a section's `name` in place of the section, with a leading space; else empty."""
+    for option in options:
+        names = choices_at(option.get("properties", {}).get("name", {}), schema)
+        for name in names:
+            if str(word).casefold() == name:
+                return f" Write {{name: {name}}}."
+    return ""
+
+
 def choices_at(node: Schema, schema: Schema) -> list[str]:
     """The words that are allowed at a node; none where it is not a choice of words."""
     choices: list[Any] = []

@@ -14,7 +14,14 @@ from scaleproof.ground.campaign.config import TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.hub_names import HUB_NAME
-from scaleproof.ground.campaign.schema_nodes import Schema, alternatives, choices_at, node_at, properties_at
+from scaleproof.ground.campaign.schema_nodes import (
+    Schema,
+    alternatives,
+    choices_at,
+    node_at,
+    properties_at,
+    section_named,
+)
 from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
@@ -242,6 +249,7 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
             _number_meant(value, options, node_at(schema, place).get("unit", ""))
             or _truth_meant(value, options)
             or _own_text(place, value)
+            or section_named(value, options, schema)
             or _nearest_word(value, options, choices)
         )
     if not value or not all(_fits(entry, options, choices) for entry in value):

@@ -129,6 +129,7 @@ class Host(TypedDict):
     hostname: str
     os: str
     cpu_busy_before: NotRequired[float | None]  # of older files: ranks count over the window since
+    others_cpu: NotRequired[float | None]  # of a command's run: part of the machine's CPU time that others used in it
 
 
 @with_config(OPEN)

@@ -3,6 +3,7 @@
 `corpus check` alone asks the hub: a campaign is validated without a network.
 """
 
+import tempfile
 from itertools import islice
 from pathlib import Path
 
@@ -11,11 +12,16 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, absent_field, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.measure.corpus.documents import fetch
+from scaleproof.measure.corpus.encode import read as read_documents
 from scaleproof.measure.corpus.forms import NotADocument, read
 from scaleproof.measure.corpus.remote import Remote
+from scaleproof.measure.corpus.tokenizer import learn
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
 ROWS = 200  # that are read of each
+SMALL = 300_000  # bytes of local files, of which all merges are learnt in less than a second
+LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
 
 def check_corpus(name: str, corpus: Corpus) -> None:
@@ -34,6 +40,22 @@ def check_corpus(name: str, corpus: Corpus) -> None:
     if files and not files_with_text and len(files) <= MOST_OPENED:
         fields = " and ".join(corpus.fields)
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
+
+
+def most_entries(name: str, corpus: Corpus) -> int | None:
+    """The entries of the largest tokenizer that can be trained on a small local text; None where it is not tried.
+
+    A larger text supports more than is asked for. Raises UserError where its files cannot be read.
+    """
+    files = local_files(name, corpus)
+    if not files or sum(Path(file).stat().st_size for file in files) > SMALL:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        fetch(name, corpus, Path(folder))
+        documents = list(read_documents(Path(folder) / "documents.parquet"))
+    if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
+        return None
+    return len(learn(SMALL, iter(documents))) + 1
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

@@ -25,11 +25,26 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
     end-of-text. Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were
     asked for.
     """
+    size = FEWEST if name == "bytes" else _entries(name)
+    tokens = learn(size, documents)
+    if len(tokens) != size - 1:
+        raise too_large(name, len(tokens) + 1)
+    _write(name, tokens, out)
+
+
+def too_large(name: str, most: int) -> UserError:
+    """The error that the text supports tokenizers of `most` entries alone."""
+    return UserError(
+        f"workload.tokenizer {name}: the corpus supports at most bpe-{most} "
+        f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most}"
+    )
+
+
+def learn(size: int, documents: Iterator[str]) -> list[bytes]:
+    """The tokens of a tokenizer of `size` entries, without end-of-text; fewer where the text supports no more."""
     tokens = [bytes([byte]) for byte in range(256)]
-    if name == "bytes":
-        _write(name, tokens, out)
-        return
-    size = _entries(name)
+    if size == FEWEST:
+        return tokens
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     learner = Tokenizer(models.BPE())
@@ -40,13 +55,7 @@ def train(name: str, documents: Iterator[str], out: Path) -> None:
     byte_of = _byte_of_character()  # the library writes bytes as printable characters
     for merge in json.loads(learner.to_str())["model"]["merges"]:
         tokens.append(bytes(byte_of[character] for character in "".join(merge)))
-    tokens = list(dict.fromkeys(tokens))  # two merges may give the same token
-    if len(tokens) != size - 1:
-        raise UserError(
-            f"workload.tokenizer {name}: the corpus supports at most bpe-{len(tokens) + 1} "
-            f"(no further pair of tokens occurs twice); allowed: bpe-257 to bpe-{len(tokens) + 1}"
-        )
-    _write(name, tokens, out)
+    return list(dict.fromkeys(tokens))  # two merges may give the same token
 
 
 def _entries(name: str) -> int:

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -27,6 +28,7 @@ from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figure
 from scaleproof.measure.command.program import program_of
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, failed, failure
+from scaleproof.measure.launch.other_programs import OtherPrograms
 from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
 from scaleproof.measure.trainer.request import Request
@@ -114,7 +116,9 @@ def _start(
         remote = partial(signal_steps, nodes.job)
     try:
         seconds = request.cell.work.seconds
-        return run_watched(list(words), environment, log, limit, remote=remote, end_after=seconds)
+        with OtherPrograms() as others:
+            outcome = run_watched(list(words), environment, log, limit, remote=remote, end_after=seconds)
+        return outcome if remote else replace(outcome, others_cpu=others.share)  # remote: not our descendants
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
 
@@ -184,6 +188,8 @@ def _record(
     figures = vars(window_figures(steps, seconds))
     losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
     del figures["data_wait_mean_s"]  # nothing knows it
+    known = request.known()
+    known["host"] = known["host"] | {"others_cpu": outcome.others_cpu}
     return Printed(
         evidence="watched" if ranks else "printed",
         watched=ranks,
@@ -215,7 +221,7 @@ def _record(
             window_s=ended - begun if begun is not None and ended is not None else None,
             resolution_s=outcome.resolution_s,
         ),
-        **{name: value for name, value in request.known().items() if name not in OF_THE_LEVEL},
+        **{name: value for name, value in known.items() if name not in OF_THE_LEVEL},
     )
 
 

@@ -109,6 +109,7 @@ class CommandOutcome:
     window_s: float | None = None  # seconds of the timed steps, as seen from outside; None where they were not seen
     resolution_s: float = POLL  # the longest time between two looks at them
     arrivals: Sequence[float] = ()  # of each line of its output, seconds since its start
+    others_cpu: float | None = None  # part of this machine's CPU time that other programs used meanwhile; None: unknown
     ended: bool = False  # by us, after the time that it was given: a proper end, whatever its exit code
 
 

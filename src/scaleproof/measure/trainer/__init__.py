@@ -2,4 +2,15 @@
 
 START_VARIABLE = "SCALEPROOF_START"  # environment of a rank: how its process was made
 
-__all__ = ["__main__", "batches", "census", "measure", "monitor", "probe", "request", "session", "timed_loop"]
+__all__ = [
+    "__main__",
+    "batches",
+    "census",
+    "host_load",
+    "measure",
+    "monitor",
+    "probe",
+    "request",
+    "session",
+    "timed_loop",
+]

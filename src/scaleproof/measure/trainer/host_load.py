@@ -59,15 +59,15 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
         "main_thread_s": time.thread_time(),
         "involuntary_switches": float(usage.ru_nivcsw),
         "run_delay_s": _run_delay(),
-        "machine_busy_s": _busy(machine),
-        "cores_busy_s": sum(_busy(times) for core, times in enumerate(per_core) if core in cores),
+        "machine_busy_s": busy_s(machine),
+        "cores_busy_s": sum(busy_s(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
         "full_collections": gc.get_stats()[-1]["collections"],  # of the oldest generation, and so of all
         "bytes_written": _bytes_written(),
     }
 
 
-def _busy(times: Any) -> float:
+def busy_s(times: Any) -> float:
     """CPU seconds of psutil's `times` that were used here. `guest` is part of `user`; stolen time went elsewhere."""
     unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
     return float(sum(times)) - unused

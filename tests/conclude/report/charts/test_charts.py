@@ -210,3 +210,11 @@ def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
     assert (name in CHARTS) != (name in others)
     assert name in CHARTS or (chart.row, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"
     assert name not in CHARTS or ("forecasts" in inspect.signature(CHARTS[name]).parameters) == chart.banded
+
+
+@pytest.mark.parametrize("name", ["loss_step", "loss_seconds"])
+def test_losses_are_not_drawn_where_no_program_showed_any(results, name):
+    _, cells, report = read_inputs(results.folder)
+    assert CATALOG[name].has_content(cells, report)
+    cells["loss_last"] = float("nan")
+    assert not CATALOG[name].has_content(cells, report)

@@ -1,0 +1,69 @@
+"""What other programs took of this machine while a command ran."""
+
+import resource
+import threading
+import time
+from types import TracebackType
+
+import psutil
+
+from scaleproof.measure.trainer.host_load import busy_s
+
+EVERY_S = 1.0  # between two looks at the command's processes
+COST = 0.01  # part of one core that looking may take: on machines with thousands of processes it is done less often
+LEAST_OWN = 0.05  # cores that a program uses at least: below, its work is done elsewhere (docker, ssh), unseen by us
+
+
+class OtherPrograms:
+    """Counts the machine's CPU time that went to others than this process and its descendants in the `with` block.
+
+    `share` says it after the block: a part of all CPU time that the machine has; None where the command's own
+    processes used next to nothing, so that those that do its work are not known.
+    """
+
+    share: float | None = None
+
+    def __enter__(self) -> "OtherPrograms":
+        """Read the counters and begin to look at the descendants."""
+        self._seen: dict[psutil.Process, float] = {}  # descendant -> its CPU seconds when last seen
+        self._ended = threading.Event()
+        self._own = _own_s()
+        self._busy = busy_s(psutil.cpu_times())
+        self._began = time.monotonic()
+        self._looker = threading.Thread(target=self._look, daemon=True)
+        self._looker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Read the counters again."""
+        capacity = (psutil.cpu_count() or 1) * (seconds := time.monotonic() - self._began)
+        busy = busy_s(psutil.cpu_times()) - self._busy
+        self._ended.set()
+        self._looker.join()
+        # Processes that nobody waited for are missing in the kernel's sum, short-lived ones among those seen.
+        of_this_process, of_descendants = (now - before for now, before in zip(_own_s(), self._own, strict=True))
+        own = of_this_process + max(of_descendants, sum(self._seen.values()))
+        if own >= LEAST_OWN * seconds:
+            self.share = max(0.0, busy - own) / capacity
+
+    def _look(self) -> None:
+        """Note the CPU time of all descendants again and again, until the block ends."""
+        pause = EVERY_S
+        while not self._ended.wait(pause):
+            began = time.thread_time()
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    times = process.cpu_times()
+                except psutil.Error:  # it has ended meanwhile
+                    continue
+                self._seen[process] = times.user + times.system
+            pause = max(EVERY_S, (time.thread_time() - began) / COST)
+
+
+def _own_s() -> tuple[float, float]:
+    """CPU seconds of this process, and of the descendants that were waited for, so far."""
+    usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    of_self, of_descendants = (usage.ru_utime + usage.ru_stime for usage in usages)
+    return of_self, of_descendants

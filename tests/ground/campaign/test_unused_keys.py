@@ -1,0 +1,54 @@
+"""Keys without effect are refused, so that nobody thinks that they count."""
+
+import pytest
+
+from scaleproof.ground.campaign.cell_checks import check_campaign
+from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.rehearsal import in_small
+from scaleproof.ground.errors import UserError
+
+BESIDE_VARY = {"execution": {"strategy": "fsdp"}, "vary": {"strategy": ["ddp"]}}
+COMMAND = {"command": "train.py --bs {micro_batch}"}
+
+
+def campaign(**keys) -> Campaign:
+    return Campaign.model_validate({"title": "x"} | keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (BESIDE_VARY, "execution.strategy is fsdp, and no cell has it: vary.strategy lists ddp. Keep one"),
+        (BESIDE_VARY | {"cells": [{"strategy": "zero1"}]}, "execution.strategy is fsdp"),
+        ({"workload": COMMAND | {"model": "gpt2-tiny"}}, "workload.model: workload.command does not read it"),
+        ({"workload": COMMAND, "work": {"optimizer": {"learning_rate": 0.1}}}, "work.optimizer: workload.command"),
+        ({"workload": COMMAND, "execution": {"precision": "bf16"}}, "execution.precision: workload.command"),
+    ],
+)
+def test_a_key_without_effect_is_refused(keys, message):
+    with pytest.raises(UserError, match=message):
+        check_campaign(campaign(**keys))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        BESIDE_VARY | {"vary": {"strategy": ["ddp", "fsdp"]}},  # one of them
+        BESIDE_VARY | {"cells": [{"precision": "bf16"}]},  # which takes fsdp
+        BESIDE_VARY | {"compare": [{"name": "x", "a": {}, "b": {"precision": "bf16"}}]},
+        {"execution": {"precision": "bf16"}, "vary": {"strategy": ["ddp"]}},
+        {
+            "workload": COMMAND | {"per_step": {"samples": 8}},
+            "work": {"micro_batch": 8, "steps": 30, "seed": 2},
+            "execution": {"geometry": "1x2", "device": "cpu", "threads_per_device": 2},
+        },
+    ],
+)
+def test_a_key_that_some_cell_or_the_command_reads_is_allowed(keys):
+    check_campaign(campaign(**keys))
+
+
+def test_the_rehearsal_of_a_campaign_has_no_key_without_effect():
+    varied = {"vary": {"seq_len": [128, 256], "model": ["gpt2-small"], "bucket_elements": [1000, 2000]}}
+    for keys in (varied, {"workload": COMMAND}, varied | {"cells": [{"strategy": "fsdp"}]}):
+        check_campaign(in_small(campaign(**keys), without_gpu=True))

@@ -120,6 +120,23 @@ def test_the_last_error_of_a_job_s_log_is_said(monkeypatch, tmp_path, log, words
     assert bool(end.advice) == ("memory" in words)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "nodes", "started", "by_hand"),
+    [(0, "n1", False, False), (0, "n1", True, True), (9, "n1", False, True), (0, "", False, True)],
+)
+@pytest.mark.fault("a node cannot start a job's script", "it is sent again, and the node counts as one that fails")
+def test_a_job_that_its_node_did_not_start_was_not_cancelled_by_hand(
+    monkeypatch, tmp_path, seconds, nodes, started, by_hand
+):
+    facts = {"JobState": "CANCELLED", "NodeList": nodes, "RunTime": f"00:00:0{seconds}"}
+    monkeypatch.setattr(slurm_module, "describe", lambda job, patience: facts)
+    if started:
+        (tmp_path / "job.log").touch()
+    end = Slurm(dict).end_of("7", state_of("CANCELLED"), tmp_path / "job.log")
+    assert (end.by_hand, end.unstarted) == (by_hand, not by_hand)
+    assert ("did not start" in end.words) == (not by_hand)
+
+
 @pytest.mark.fault("the first node of a run is gone, and nobody on the others notices", "its job is ended, sent again")
 def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
     commands = []

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read.headings import columns_of
+from scaleproof.auditor.read.kinds import KINDS_OF_UNITS
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.units import unit_of
@@ -148,7 +149,7 @@ def _table(
     columns, words = [], {}
     for k, (heading, column) in enumerate(zip(header, columns_of(header), strict=True)):
         texts = [row[k] for row in cells]
-        meaning = meaning_of(column)
+        meaning = meaning_of(column, texts)
         figures = _figures(texts, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
@@ -162,12 +163,16 @@ def _table(
 
 
 UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
-KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 
 
-def meaning_of(meaning: TableColumn) -> TableColumn:
-    """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit."""
+def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
+    """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit; of
+    one that means a rate though all of its cells, `texts`, are times, a time.
+    """
     heading = meaning.heading
+    units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
+    if meaning.kind == "rate" and units == {"time"}:
+        return replace(meaning, kind="time_s")
     match = UNIT.search(heading)
     unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
     if unit is None or unit.dimension not in KINDS_OF_UNITS:

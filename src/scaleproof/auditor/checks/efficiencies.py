@@ -14,8 +14,9 @@ from scaleproof.auditor.checks.ratios import (
     is_over_fewest,
     one_figure,
     unequal_work,
+    wrong_baseline,
 )
-from scaleproof.auditor.checks.rows import Ratio, RowSeries, places, series_of
+from scaleproof.auditor.checks.rows import STEADY, Ratio, RowSeries, places, series_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
@@ -51,6 +52,8 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         for series in series_of(table):
             of_series = _efficiencies(series)
             flag = _by_all_devices(of_series, series) or _below_one(series)
+            if flag is None and not any(one.speedup for one in of_series) and not unequal_work(series.rows):
+                flag = wrong_baseline(series, "efficiency")
             if flag is not None:
                 yield flag
             else:
@@ -78,7 +81,8 @@ class _Efficiency:
         stated = self.stated.interval * self.devices
         if self.speedup is not None:
             return stated.meets(self.speedup.interval)
-        return any(ratio.gives(stated, BEYOND - 1) for ratio in self.measured)
+        # Total times hold start-up and evaluation.
+        return any(r.gives(stated, BEYOND - 1 if r.kind in STEADY else APART) for r in self.measured)
 
     @property
     def is_near(self) -> bool:

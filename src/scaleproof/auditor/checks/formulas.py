@@ -15,7 +15,7 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.ratios import SPEEDUP_NOT_IN_TABLE, speedups_follow
+from scaleproof.auditor.checks.ratios import APART, SPEEDUP_NOT_IN_TABLE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import is_nothing
 from scaleproof.ground.errors import plural
@@ -62,13 +62,15 @@ SETTINGS = (
     *NOT_FIGURES,
     *("devices", "nodes", "devices_per_node", "processes", "batch", "micro_batch", "global_batch", "accumulation"),
     *("seq_len", "steps", "epochs", "step", "epoch", "zero_stage", "tensor_parallel", "pipeline_parallel"),
-    *("data_parallel", "learning_rate", "repeats", "accuracy", "loss", "val_loss", "perplexity", "gradient_norm"),
+    *("data_parallel", "learning_rate", "repeats", "gradient_norm"),
 )
+QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
+WHOLE = ("total_time_s", "time_s")  # that may hold start-up and evaluation
 
 
 def family(column: FigureColumn) -> str | None:
     """What the figures of a column are, where they can be divided by others of the same; None of settings."""
-    if is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
+    if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
         return f"unknown{column.meaning.unit or ''}"
@@ -98,6 +100,7 @@ class Formula:
     expected: int
     above: list[str]
     below: list[str]
+    is_steady: bool = True  # False: of whole times, which hold start-up and evaluation
 
     def of(self, row: int) -> str:
         """The formula with the figures of a row."""
@@ -144,17 +147,19 @@ def _over_rows(
     cells = [source.texts[i] for i in base]
     usual = int(rule in USUAL_BASELINES)
     name, one = f"{source.heading} over {rule}", (source.heading,)
+    is_steady = source.kind not in WHOLE
     for upwards in (True, False):
         ratio = source.figures / there if upwards else there / source.figures
-        both = (source.texts, cells) if upwards else (cells, source.texts)
+        above, below = (source.texts, cells) if upwards else (cells, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
         expected = 2 if meant and upwards != of_times else usual
-        yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, *both)
+        yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
-            yield Formula(f"{name}, x devices", one, ratio * more, 0, *both)
-            yield Formula(f"{name}, / devices", one, ratio / more, expected if meant == "efficiency" else usual, *both)
+            yield Formula(f"{name}, x devices", one, ratio * more, 0, above, below, is_steady)
+            divided = expected if meant == "efficiency" else usual
+            yield Formula(f"{name}, / devices", one, ratio / more, divided, above, below, is_steady)
 
 
 def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
@@ -248,7 +253,7 @@ class Explanation:
     @cached_property
     def odd(self) -> np.typing.NDArray[np.bool_]:
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > ODD)
+        return finite & (self.distance > (ODD if self.formula.is_steady else APART))
 
     @cached_property
     def evidence(self) -> float:

@@ -268,7 +268,7 @@ class Product:
         terms = " x ".join([*(q.printed for q in self.factors), *by_devices])
         if self.over:
             terms += f" / {self.over.printed}"
-        stated, unit = _number_and_unit(self.result)
+        stated, unit = self.result.figure_and_unit
         right = number(stated * self.value(whole) / self.result.value, 4)
         fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
         verb = "are" if self.result.kind in COUNTED else "is"
@@ -387,9 +387,3 @@ def _interval(quantity: Quantity) -> PrintedInterval:
 
 def _is_misread(ratio: PrintedInterval) -> bool:
     return not 1 / MISREAD < ratio.middle < MISREAD
-
-
-def _number_and_unit(quantity: Quantity) -> tuple[float, str]:
-    """The number of a figure as its cell has it, and what stands behind it: "9T tokens" is (9, "T tokens")."""
-    match = re.search(r"(\d[\d,]*(?:\.\d+)?)([^\d()]{0,12})", quantity.text)
-    return (float(match[1].replace(",", "")), match[2].rstrip()) if match else (quantity.value, "")

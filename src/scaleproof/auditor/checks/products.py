@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
 from scaleproof.auditor.read.kinds import RESULTS
+from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
 ODD = 0.05  # the same, of a row that stands out
+ODD_SHARE = 0.12  # the same of MFU, which may be of other steps than the rate
 ONE = 1.5  # the same, of a product that is 1
 FEWEST = 3  # rows that show what the number is
 MOST = 2  # of them for each one that stands out
@@ -40,6 +42,11 @@ BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
 SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
+EXACT = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
+ALIKE = 1.25  # ratio of columns that may have been measured alike
+ROWS = 5  # that have this ratio
+MOST_COLUMNS = 12  # of a table whose columns are compared whatever they mean
+DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_167, "mnist": 60_000, "agnews": 120_000}
 CALLED = 2.5  # the same, where one is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
@@ -127,7 +134,8 @@ class Agreement:
 
     @cached_property
     def odd(self) -> np.typing.NDArray[np.bool_]:
-        return self.figures.distance(self.usual) > ODD
+        of_shares = any(factor.column.kind in ("mfu", "hfu") for factor in self.factors)
+        return self.figures.distance(self.usual) > (ODD_SHARE if of_shares else ODD)
 
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
@@ -164,6 +172,20 @@ class Agreement:
         return int(self.fits.sum()) >= MOST * max(far, 1) and far == self.odd.sum()
 
     @property
+    def is_exact_but_once(self) -> bool:
+        """Whether all rows but one agree to the printed digits, in a ratio that is not about 1 or in a product that is,
+        and that one is far off, by no whole factor: another number of bytes, devices or samples may be meant.
+        """
+        usual = abs(float(np.log(self.usual.middle[0])))
+        meant = usual <= EXACT if len(self.factors) > 2 else usual > np.log(ALIKE)
+        if not meant or self.odd.sum() != 1 or self.fits.sum() != len(self.rows) - 1 or self.evidence < CERTAIN:
+            return False
+        i = int(np.flatnonzero(self.odd)[0])
+        exact = self.figures.distance(self.usual)[self.fits] <= EXACT
+        precise = self.figures.width[self.fits] <= 2 * CONSTANT
+        return bool(exact.all() and precise.all()) and self.most_fit and not self.is_multiple(i)
+
+    @property
     def holds(self) -> bool:
         if self._is_count:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
@@ -190,9 +212,40 @@ class Agreement:
 def products_agree(context: AuditContext) -> Iterator[Flag]:
     known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
+        samples = _samples_of(table)
         for figures in figure_tables(table):
-            yield from (flag for flag in _outliers(figures) if not known & set(flag.about))
+            flags = [flag for flag in _outliers(figures, samples) if not known & set(flag.about)]
+            yield from flags or _without_meaning(figures, known)
             yield from _inverted(figures)
+
+
+def _samples_of(table: ReportedTable) -> set[int]:
+    """The sizes of the data sets that a table, or what stands right above it, names: images, texts of one epoch."""
+    around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
+    text = " ".join(around).lower().replace("-", "").replace(" ", "")
+    return {size for name, size in DATA_SETS.items() if name in text}
+
+
+def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
+    """The one row in which columns, of which one is not understood, have another ratio, or are no product."""
+    columns = [column for column in figures.columns if column.has_decimals]
+    rows = list(range(len(figures.places)))
+    if figures.on_side or len(rows) <= ROWS or len(columns) > MOST_COLUMNS:
+        return
+    pairs = [(Factor(one, 1), Factor(other, -1)) for one, other in combinations(columns, 2)]
+    triples = [
+        (Factor(one, 1), Factor(a, -1), Factor(b, -1))
+        for one in columns
+        for a, b in combinations(figures.columns, 2)
+        if one not in (a, b)
+    ]
+    for factors in (*pairs, *triples):
+        agreement = Agreement(factors, rows)
+        if any(factor.column.kind is None for factor in factors) and agreement.is_exact_but_once:
+            (i,) = np.flatnonzero(agreement.odd).tolist()
+            if _is_alike(figures, agreement, i) and figures.places[i] not in known:
+                yield _flag(figures, agreement, i)
+                return
 
 
 def _inverted(figures: FigureTable) -> Iterator[Flag]:
@@ -212,7 +265,7 @@ def _inverted(figures: FigureTable) -> Iterator[Flag]:
                 )
 
 
-def _outliers(figures: FigureTable) -> Iterator[Flag]:
+def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
     headings = [*figures.words, *(column.heading for column in figures.columns)]
@@ -228,7 +281,7 @@ def _outliers(figures: FigureTable) -> Iterator[Flag]:
                 for more in ([_stages(figures)] if second == REPLICAS else _factors(figures, besides, (one, other)))
             ]
             usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
-            if usual is None or not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
+            if usual is None or not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
                 continue
             for i in np.flatnonzero(usual.odd).tolist():
                 row = usual.rows[i]
@@ -240,11 +293,14 @@ def _outliers(figures: FigureTable) -> Iterator[Flag]:
                     yield _flag(figures, usual, i)
 
 
-def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
-    """Whether the rows differ in their size alone, so that a product is one number whatever their figures are: MFU over
-    the rate of one device, or rate x time of a stated amount of work.
+def _is_one_number(figures: FigureTable, agreement: Agreement, samples: set[int]) -> bool:
+    """Whether a product is one number whatever the figures are: rate x epoch time of a data set of so many `samples`;
+    and where rows differ in size alone, MFU over the rate of one device, or rate x time of a stated amount of work.
     """
     one, other = (factor.column for factor in agreement.factors[:2])
+    if one.kind in RATES and other.kind == "epoch_time_s":
+        usual = agreement.usual.middle[0]
+        return any(abs(usual / size - 1) <= 2 * CONSTANT for size in samples)
     of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
     of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
     settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *RESULTS)]

@@ -4,18 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull
+from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
 from scaleproof.auditor.checks.scaling import rate_of_one_rank
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
-from scaleproof.ground.number_format import times
+from scaleproof.ground.number_format import number, times
 
 ONE = PrintedInterval(0.995, 1.005)
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
 SLOWER = 0.98
+SAME = 0.01  # relative difference of figures that are one
+FEWEST = 2  # larger sizes whose ratios show what they are over
+OTHER = 1.1  # times by which what they are over is another figure than the baseline's
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
 PERCENT = 100.0
 
@@ -35,7 +38,8 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for series in context.series:
         if is_over_fewest(series, "speedup") and not unequal_work(series.rows):
-            yield from _speedups(series)
+            wrong = wrong_baseline(series, "speedup")
+            yield from [wrong] if wrong else _speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -47,6 +51,45 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
         return False
     return kind != "speedup" or all((row.value(kind) or 0) != 1 for row, _ in series.larger())
+
+
+def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
+    """The finding that a figure of the baseline is wrong: the printed ratios ("speedup" or "efficiency") of all larger
+    rows are over one other figure. Where a second figure of the rows gives these ratios, three sizes must say so.
+    """
+    base = series.baseline
+    if base is None or not is_over_fewest(series, kind):
+        return None
+    if not all(comparable(row, base, devices) for row, devices in series.larger()):
+        return None
+    # As speed-ups: an efficiency times the devices.
+    printed = [
+        (row, n, stated.interval * (n if kind == "efficiency" else 1.0))
+        for row, n in series.larger()
+        if (stated := row.usable(kind)) is not None
+    ]
+    # Without `series.weak`, for which the wrong figure may have voted.
+    all_ratios = [(ratio, stated) for row, n, stated in printed for ratio in ratios_of(row, (base,), n)]
+    supported = any(ratio.readings[0].meets(stated, APART) for ratio, stated in all_ratios)
+    for measured in MEASURED if len({n for _, n, _ in printed}) >= FEWEST + supported else ():
+        own = base.usable(measured)
+        off = [ratio.readings[0] / stated for ratio, stated in all_ratios if ratio.kind == measured]
+        if own is None or len(off) < len(printed):
+            continue
+        factor = PrintedInterval(max(one.low for one in off), min(one.high for one in off))
+        times_off = max(factor.middle, 1 / factor.middle)
+        whole = round(times_off) if supported else base.devices or 1  # of another number of devices, or batch
+        if factor.low > factor.high * (1 + SAME) or times_off < OTHER or abs(times_off / whole - 1) <= APART:
+            continue
+        figure, unit = own.figure_and_unit
+        right = figure * factor.middle if measured in RATES else figure / factor.middle
+        return Flag(
+            f"{base.description}: {own.heading} {own.printed}, but the ratio of each of the {len(printed)} larger rows "
+            f"is over {number(right, 4)}{unit}",
+            [base.place],
+            f"{kind}-not-in-table",
+        )
+    return None
 
 
 def _speedups(series: RowSeries) -> Iterator[Flag]:
@@ -119,9 +162,10 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
         by_speedup = is_over_fewest(series, "speedup")
         if not by_speedup and any(base.usable("speedup") for base in series.bases):
             continue  # they are over another baseline
+        is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
         for row, devices in series.larger():
             stated = row.usable("speedup") if by_speedup else None
-            ratios = series.ratios(row, devices)
+            ratios = [] if is_wrong else series.ratios(row, devices)
             if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
                 ratio = stated.interval
                 slower, text = ratio.high < SLOWER, _with_sign(stated)

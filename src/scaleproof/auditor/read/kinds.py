@@ -80,3 +80,5 @@ KINDS = {
 }
 RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]
+# Kind of a figure of which only the dimension of its unit is known.
+KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}

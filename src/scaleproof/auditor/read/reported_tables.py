@@ -109,6 +109,12 @@ class Quantity:
     def printed(self) -> str:
         return " ".join(self.text.split())[:40] or f"{self.value:g}"
 
+    @property
+    def figure_and_unit(self) -> tuple[float, str]:
+        """The number as its cell has it, and what stands behind it: "9T tokens" is (9, "T tokens")."""
+        match = re.search(r"(\d[\d,]*(?:\.\d+)?)([^\d()]{0,12})", self.text)
+        return (float(match[1].replace(",", "")), match[2].rstrip()) if match else (self.value, "")
+
     def is_like(self, other: "Quantity") -> bool:
         """Whether two figures are of one column in all but the row."""
         column = (self.statistic, self.per_device, self.item, self.unit_stated)

@@ -42,6 +42,7 @@ class JobEnd:
     nodes: Sequence[str] = ()
     ended: str = ""  # in the scheduler's own form, in which times can be compared
     by_hand: bool = False  # whether somebody has cancelled it
+    unstarted: bool = False  # whether its node could not start it
     advice: str = ""  # what to change before it is sent again
 
 

@@ -53,6 +53,9 @@ OPTIONS = {
     "runtime": "time",
     "gres": "gres",
 }
+# A node that cannot start a job's script makes Slurm cancel the job, as --no-requeue forbids it to wait for another.
+AT_ONCE = ("00:00:00", "00:00:01")
+UNSTARTED = "the node did not start its script, and Slurm has cancelled it"
 ANSWER_S = 60.0  # a busy controller takes seconds
 REMEMBERED_S = 100.0  # that a controller surely remembers a job that has ended
 CANCELLED_TASK = JobState("CANCELLED", "cancelled", "cancelled before it began")
@@ -142,15 +145,18 @@ class Slurm:
         text = log.read_text(errors="replace") if log.is_file() else ""
         errors = OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""]
         logged = errors[-1].strip()
-        by_hand = state.phase == "cancelled" and LOST_FIRST_NODE not in facts.get("Comment", "")
+        cancelled = state.phase == "cancelled"
+        unstarted = cancelled and not log.exists() and facts.get("RunTime") in AT_ONCE and bool(facts.get("NodeList"))
+        by_hand = cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")
         of_others = by_hand or state.name == "PREEMPTED"
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
-            words="; ".join(filter(None, [state.reason or in_words(facts), logged])),
+            words="; ".join(filter(None, [state.reason or in_words(facts), logged, UNSTARTED if unstarted else ""])),
             kind="" if of_others else in_words({name: value for name, value in facts.items() if name != "NodeList"}),
             nodes=hosts(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
+            unstarted=unstarted,
             advice=MEMORY if short_of_memory else "",
         )
 

@@ -1,0 +1,156 @@
+"""The one figure of a table that all others contradict: of the baseline, of a stated data set, of an unknown column."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+RATES = "GPUs | Images/s | Speedup"
+EFFICIENCIES = "Nodes | GPUs | Throughput | Efficiency"
+EPOCHS = "GPUs | Images/s | Epoch time (s)"
+PRICES = "Run | Spot | Reserved | Tokens/s"
+SPEEDS = "Nodes | MBS | GBS | Speed | TFLOPs"
+BILL = "Run | Kilo-units | Fee | Net | Tokens/s"
+SEVERAL = tuple(
+    f"run {k} | {one} | {other} | 9{k}00"
+    for k, one, other in [
+        (1, 12.45, 33.62),
+        (2, 18.31, 49.44),
+        (3, 29.77, 80.38),
+        (4, 41.02, 110.75),
+        (5, 77.15, 208.31),
+    ]
+)
+FEES = tuple(
+    f"run {k} | {a} | {b} | {a * b:.2f} | 9{k}00"
+    for k, a, b in [(1, 3.17, 12.41), (2, 4.29, 10.77), (3, 6.83, 14.09), (4, 9.47, 11.83), (5, 7.61, 17.29)]
+)
+
+FAULTS = {
+    "the baseline's rate": (
+        rows(RATES, "1 | 812.0 | 1.00x", "2 | 804.1 | 1.98x", "4 | 1,571.4 | 3.87x", "8 | 3,053.0 | 7.52x"),
+        "speedup-not-in-table",
+        "1 device: Images/s 812.0, but the ratio of each of the 3 larger rows is over 406.0",
+    ),
+    "the baseline's time": (
+        rows("GPUs | Epoch (s) | Speedup", "1 | 240.0 | 1.00", "2 | 100.0 | 1.99", "4 | 51.4 | 3.87"),
+        "speedup-not-in-table",
+        "the ratio of each of the 2 larger rows is over 198.9",
+    ),
+    "the rate of a baseline of eight devices": (
+        rows(EFFICIENCIES, "1 | 8 | 72,842 | 100%", "2 | 16 | 70,292 | 96.5%", "4 | 32 | 135,486 | 93.0%"),
+        "efficiency-not-in-table",
+        "8 devices: Throughput 72,842, but the ratio of each of the 2 larger rows is over 36,421",
+    ),
+    "an epoch of a data set that is named": (
+        "## CIFAR-10\n\n" + rows(EPOCHS, "1 | 1,020 | 49.1", "2 | 1,980 | 25.2", "4 | 5,040 | 13.4"),
+        "row-stands-out",
+        "5,040 x 13.4 = 67,536",
+    ),
+    "a ratio of columns of which nothing is known": (
+        rows(PRICES, *SEVERAL, "run 6 | 55.93 | 171.01 | 500"),
+        "row-stands-out",
+        "55.93 / 171.01 = 0.3271 (Spot, Reserved); in 5 other rows 0.3703",
+    ),
+    "a product of columns of which nothing is known": (
+        rows(BILL, *FEES, "run 6 | 5.23 | 13.07 | 86.53 | 500"),
+        "row-stands-out",
+        "run 6: 86.53 / 5.23 / 13.07 = 1.266",
+    ),
+    "a speed in seconds": (
+        rows(
+            SPEEDS,
+            *(
+                "48 | 1 | 2048 | 124.01s | 130.00",
+                "48 | 2 | 2048 | 129.61s | 124.38",
+                "48 | 4 | 2048 | 113.95s | 141.47",
+            ),
+            *("48 | 8 | 2048 | 110.64s | 165.68", "48 | 8 | 2048 | 120.90s | 133.34"),
+        ),
+        "row-stands-out",
+        "165.68 x 110.64s",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_odd_figure_is_named_and_no_other_row(tmp_path, name):
+    table, code, words = FAULTS[name]
+    found = accusations(audited(tmp_path, table))
+    assert list(found) == [code]
+    assert words in found[code]
+
+
+SOUND = {
+    "a baseline of eight devices": rows(
+        EFFICIENCIES, "1 | 8 | 36,421 | 100%", "2 | 16 | 70,292 | 96.5%", "4 | 32 | 135,486 | 93.0%"
+    ),
+    "speed-ups over a baseline of eight devices": rows(
+        RATES, "8 | 3,053 | 1.00x", "16 | 5,902 | 1.93x", "32 | 11,270 | 3.69x"
+    ),
+    "efficiencies over one device that the table leaves out": rows(
+        "GPUs | Throughput | Efficiency", "2 | 790 | 97%", "4 | 1,540 | 95%", "8 | 2,980 | 92%"
+    ),
+    "a baseline of another batch": rows(
+        "GPUs | Batch | Steps/s | Speedup", "1 | 32 | 10.0 | 1.00", "2 | 64 | 9.8 | 1.96", "4 | 128 | 9.5 | 3.80"
+    ),
+    "MFU of other steps than the rate": rows(
+        "GPUs | tok/s/GPU | MFU (%)",
+        *("1 | 60,000 | 68.4", "2 | 52,000 | 59.3", "4 | 43,941 | 46.9", "8 | 39,000 | 44.5", "16 | 30,000 | 34.2"),
+    ),
+    "total times with evaluation beside speed-ups of steps": rows(
+        "GPUs | Total training time (h) | Speedup | tok/s/GPU",
+        *("1 | 1.9961 | 1.000 | 368,321", "4 | 0.5841 | 3.474 | 319,869", "16 | 0.2231 | 9.142 | 210,447"),
+        *("32 | 0.1639 | 12.644 | 145,534", "64 | 0.1276 | 15.641 | 90,015"),
+    ),
+    "accuracies in the ratio of efficiencies": rows(
+        "GPUs | Accuracy (%) | Efficiency", "1 | 95.0 | 1.00", "2 | 91.2 | 0.96", "3 | 89.3 | 0.94", "4 | 64.4 | 0.93"
+    ),
+    "weak scaling, one size twice": rows(
+        "GPUs | Step time (ms) | Speedup", "1 | 100 | 1.00", "4 | 102 | 3.92", "4 | 103 | 3.88"
+    ),
+    "weak scaling": rows("GPUs | Step time (ms) | Speedup", "1 | 100 | 1.00", "2 | 102 | 1.96", "4 | 103 | 3.88"),
+    "speed-ups of times that are not printed": rows(
+        RATES, "1 | 406.0 | 1.00x", "2 | 804.1 | 1.95x", "4 | 1,571.4 | 3.93x", "8 | 3,053.0 | 7.40x"
+    ),
+    "a part of a data set": "## CIFAR-10, a quarter of it\n\n"
+    + rows(EPOCHS, "1 | 1,020 | 12.2", "2 | 1,980 | 6.3", "4 | 3,800 | 3.8"),
+    "another data set in one row": "## CIFAR-10 and SVHN\n\n"
+    + rows(
+        "Data | " + EPOCHS,
+        *("CIFAR-10 | 1 | 1,020 | 49.1", "CIFAR-10 | 2 | 1,980 | 25.2", "SVHN | 1 | 1,020 | 71.8"),
+        "SVHN | 2 | 1,980 | 37.0",
+    ),
+    "padded samples of an epoch": "## CIFAR-10\n\n"
+    + rows(EPOCHS, "1 | 1,020 | 49.1", "2 | 1,980 | 25.2", "4 | 3,800 | 13.5"),
+    "a ratio that scatters": rows(
+        PRICES, *SEVERAL[:3], "run 4 | 41.02 | 115.75 | 9", "run 5 | 77.15 | 204.31 | 9", "run 6 | 55.93 | 171.01 | 5"
+    ),
+    "half as many bytes": rows(
+        PRICES.replace("Spot | Reserved", "Millions | Megs"), *SEVERAL, "run 6 | 55.93 | 75.52 | 500"
+    ),
+    "columns that were measured alike": rows(
+        PRICES.replace("Spot | Reserved", "Ours | Theirs"),
+        *(f"{k} | {k * 7.13:.2f} | {k * 7.12:.2f} | 90" for k in (3, 4, 5, 6, 7)),
+        "8 | 57.04 | 51.93 | 90",
+    ),
+    "widths and heads": rows(
+        "Model | Width | Heads | Tokens/s",
+        *("a | 768 | 12 | 9", "b | 1024 | 16 | 8", "c | 1280 | 20 | 7", "d | 1600 | 25 | 6", "e | 2048 | 32 | 5"),
+        "f | 2560 | 32 | 4",
+    ),
+    "one row of another kind": rows(
+        "Run | Tier | Spot | Reserved | Tokens/s",
+        *(line.replace(" | ", " | basic | ", 1) for line in SEVERAL),
+        "run 6 | large | 55.93 | 171.01 | 500",
+    ),
+    "few rows": rows(PRICES, *SEVERAL[:4], "run 6 | 55.93 | 171.01 | 500"),
+    "a speed in seconds of another model": rows(
+        "Size | " + SPEEDS,
+        *("70B | 48 | 1 | 2048 | 124.01s | 130.00", "70B | 48 | 2 | 2048 | 129.61s | 124.38"),
+        *("70B | 48 | 4 | 2048 | 113.95s | 141.47", "7B | 48 | 8 | 2048 | 11.64s | 145.68"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_has_a_reason_is_not_accused(tmp_path, name):
+    assert accusations(audited(tmp_path, SOUND[name])) == {}

@@ -17,6 +17,7 @@ sys.path.insert(0, str(TESTS))
 
 from faults import (  # noqa: E402, F401
     planted,
+    planted_beside,
     planted_blind_spots,
     planted_settings,
     planted_unnoticed,

@@ -21,12 +21,13 @@ from scaleproof.conclude.checks.all_checks import audit
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", type=int, nargs="?", default=2000, help="campaigns to make")
-    sets = parser.parse_args().sets
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the first campaign; others follow it")
+    args = parser.parse_args()
     began = time.perf_counter()
     runs = 0
     accused: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for seed in range(sets):
+    for seed in range(args.first, args.first + args.sets):
         with tempfile.TemporaryDirectory() as folder:
             records = random_set(Path(folder) / "results/x", seed, gpus=seed % 2 == 1)
             runs += len(records)
@@ -34,7 +35,8 @@ def main() -> int:
                 if finding.severity != "note":
                     accused[finding.code] += 1
                     examples.setdefault(finding.code, f"seed {seed}, {finding.runs}: {finding.evidence}")
-    print(f"{sets:,} sets of {runs:,} sound runs in {time.perf_counter() - began:.0f} s: {accused.total()} accusations")
+    seconds = time.perf_counter() - began
+    print(f"{args.sets:,} sets of {runs:,} sound runs in {seconds:.0f} s: {accused.total()} accusations")
     for code, count in accused.most_common():
         print(f"  {code}: {count}, for example {examples[code]}")
     return 1 if accused else 0

@@ -207,6 +207,7 @@ def _add_load(rank: dict, wall: float, program: float, start: float, noise: Call
         "window_start_monotonic_s": start - BOOT,
         "window_end_monotonic_s": start + wall - BOOT,
         "machine_cpus": CPUS,
+        "machine_memory_bytes": 2**34,
         "cpu_s": used,
         "involuntary_switches": 20.0,
         "run_delay_s": noise(0.2) * wall,

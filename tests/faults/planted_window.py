@@ -1,16 +1,12 @@
 """More faults: what begins with the window of a model that is too large to be replayed, and work beside the steps."""
 
-import gc
-import os
-import tempfile
-import time
 from collections.abc import Callable
 from typing import Any
 
-from faults.planted import ACCUMULATING, BF16, ONE, TWO, ZERO2, fault, replaced
+from faults.planted import ACCUMULATING, BF16, ONE, TWO, fault, replaced
 
 WITNESS, OTHER_LOSSES, SETTINGS = "window-differs-from-witness", "losses-differ-from-reference", "settings-differ"
-OPERATIONS, BESIDE = "operations-differ", "step-unexplained"
+OPERATIONS = "operations-differ"
 window = {"open": False}
 FSDP_TWO = {"execution": {"geometry": "1x2", "strategy": "fsdp"}}
 TWO_BF16 = {"execution": {"geometry": "1x2", "precision": "bf16"}}
@@ -336,49 +332,21 @@ def kept_to_itself() -> None:
 fault("fsdp exchanges no gradients in the window", FSDP_TWO, OPERATIONS, large=True)(kept_to_itself)
 
 
-def beside(action: Callable[[], None], always: bool = True, strategy: str = "base", name: str = "Native") -> Any:
-    """`action` in each update, or in those of the window alone."""
+def scaled(scores: Any) -> Any:
+    """The losses of samples by 0.8; not how many targets they have."""
+    import torch
 
-    def make(original: Any) -> Any:
-        def update(self: Any, step: int) -> None:
-            original(self, step)
-            if always or window["open"]:
-                action()
-
-        return update
-
-    patch = replaced(f"strategy.{strategy}", f"{name}.update", make)
-
-    def both() -> None:
-        watch_the_window()
-        patch()
-
-    return both
+    return scores * torch.tensor([0.8, 1.0, 1.0])
 
 
-def busy() -> None:
-    end = time.thread_time() + 0.01
-    while time.thread_time() < end:
-        pass
-
-
-def log_to_disk() -> None:
-    with tempfile.TemporaryFile() as file:
-        file.write(b'{"loss": 1.0}\n' * 300)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def collect() -> None:
-    gc.collect()
-
-
-fault("garbage is collected in each step (N10)", ZERO2, BESIDE, fast=True, large=True)(
-    beside(collect, strategy="zero", name="Zero")
-)
-fault("10 ms of a busy loop in the window (N13)", ONE, BESIDE, large=True)(beside(busy, always=False))
-fault("10 ms of a busy loop in each step (N13b)", ONE, BESIDE, fast=True, large=True)(beside(busy))
-fault("a log with fsync in each step (N11)", TWO, BESIDE, large=True)(beside(log_to_disk))
+for label, keys in (("one", ONE), ("ddp, bf16", TWO_BF16), ("fsdp", FSDP_TWO)):
+    fault(
+        f"validation losses x 0.8, {label}", keys, "validation-differs-from-reference", fast=label == "fsdp", large=True
+    )(
+        replaced(
+            "strategy.base", "Native.evaluate", lambda original: lambda self, tokens: scaled(original(self, tokens))
+        )
+    )
 
 
 def debugging() -> None:

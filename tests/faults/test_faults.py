@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from faults import (  # noqa: F401  (they register)
     planted,
+    planted_beside,
     planted_blind_spots,
     planted_settings,
     planted_unnoticed,

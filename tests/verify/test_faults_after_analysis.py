@@ -329,6 +329,16 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "a count of runs": ("tables/scaling.csv", r"(?<=,bpe-2048,128,8,1,8,1,1,1,)4,4", "5,4", "ddp-n1x1, runs"),
     "a setting of a series": ("scaling_report.json", r'"tokenizer": "bpe-2048"', '"tokenizer": "gpt2"', "tokenizer"),
     "a setting of all rows": ("tables/scaling.md", "seq len 128", "seq len 256", "In all rows, seq len"),
+    "no next step": ("claims.json", r'(?<="topic": )"next"', '"later"', "no sentence says what to do next"),
+    "a part of what is unknown": ("claims.json", "batch, host gaps", "batch", "host gaps, by waterfall.json"),
+    "a claim of a recommendation": (
+        "claims.json",
+        r'("recommended/1",\s*)"ratio/zero1-n1x2",(\s*"ratio/zero2-n1x2"\s*\]\s*\},\s*\{\s*"topic": "slower")',
+        r"\1\2",
+        "does not list ratio/zero1-n1x2",
+    ),
+    "a run of a finding": ("report.html", r"rep1, rep2, rep3, rep4</b>", "rep1, rep2, rep3</b>", "rep4"),
+    "a number of runs": ("report.html", r"zero3-n1x2 \(4 runs\)", "zero3-n1x2 (3 runs)", "is said of 3 runs"),
     "a cell alone is recommended": (
         "scaling_report.json",
         r'("devices": 1,(?:(?!"recommendation").)*"recommendation": )null',

@@ -76,6 +76,34 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             yield from _read(sentence, own_claims, longest_first, extras)
     yield from _not_said(content["sentences"], expected, report)
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
+    if not any(sentence["topic"] == "next" for sentence in content["sentences"]):
+        yield Difference(FILE, "next", "no sentence says what to do next")
+    for sentence in content["sentences"]:
+        if sentence["topic"] == "lost":
+            yield from _unmeasured(sentence["text"], lost)
+        if sentence["topic"] == "recommended":
+            yield from _not_rested_on(sentence["claims"], expected)
+
+
+def _not_rested_on(claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the ratios of cells that may be as fast, on which a recommendation rests and which it does not list."""
+    places = [identity.removeprefix("recommended/") for identity in claims if identity.startswith("recommended/")]
+    first = {expected[f"fastest/{place}"]["subject"] for place in places if f"fastest/{place}" in expected}
+    for identity, claim in expected.items():
+        may_be_as_fast = claim["kind"] == "ratio" and claim["baseline"] in first and claim["word"] != "slower"
+        if may_be_as_fast and identity not in claims:
+            yield Difference(FILE, "recommended", f"does not list {identity}")
+
+
+def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
+    cell = lost.get(text.split(" (n=")[0].split(":")[0])
+    if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
+        return
+    unknown = ", ".join(part["name"] for part in cell["parts"] if part["ms"] is None)
+    stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
+    if (stated[1] if stated else "") != unknown:
+        yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
 
 
 def _entries(path: Path, key: str, name: str) -> dict[str, Any]:

@@ -176,6 +176,7 @@ def _check_findings(page: Element, folder: Path, quantities: Quantities) -> Iter
     for finding in findings:
         if _plain(finding["evidence"]) not in section:
             yield Difference(FILE, finding["code"], f'does not have "{finding["evidence"][:80]}"')
+    yield from _check_runs_of_findings(page, findings)
     for row in page.all("tr"):
         name = next(row.all("th"), Element("th")).text
         if "data-sha" not in row.attributes:
@@ -192,6 +193,40 @@ def _check_findings(page: Element, folder: Path, quantities: Quantities) -> Iter
                 if quantity and numbers(text) and not stands_for(text, quantity.value):
                     gives = significant(quantity.value, 7)
                     yield Difference(FILE, f"{name}, {column}", f"is {text}, the raw files give {gives}")
+
+
+def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
+    """Yield the findings that the page has of other runs, or of another number of runs, than findings.json."""
+    for part in page.all("div", kind="finding"):
+        code = next(part.all("code"), Element("code")).text
+        severity = next(part.all("span"), Element("span")).text
+        group = [finding for finding in findings if (finding["code"], finding["severity"]) == (code, severity)]
+        runs = {run for finding in group for run in finding["runs"]}
+        where = next(part.all("span", kind="where"), Element("span")).text
+        count = re.search(r"\((\d+) runs?\)", where)
+        if count and int(count[1]) != len(runs):
+            yield Difference(FILE, code, f"is said of {count[1]} runs, in findings.json of {len(runs)}")
+        for line in part.all("li"):
+            named = next(line.all("b"), Element("b")).text
+            texts = {finding["evidence"] for finding in group if _plain(finding["evidence"]) in _plain(line.text)}
+            evidence = max(texts, key=len, default="")  # one may be the beginning of another
+            alike = [finding for finding in group if finding["evidence"] == evidence]
+            expected = {run for finding in alike for run in finding["runs"] or finding["cells"]}
+            if _runs_in(named) != expected:
+                other = ", ".join(sorted(_runs_in(named) ^ expected))
+                yield Difference(FILE, code, f"its runs are others than those of findings.json: {other}")
+
+
+def _runs_in(names: str) -> set[str]:
+    """Return the runs in "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    runs = set()
+    for of_cell in names.split("; "):
+        cell = ""
+        for name in of_cell.split(", "):
+            is_repeat = cell and "/" not in name
+            runs.add(f"{cell}/{name}" if is_repeat else name)
+            cell = cell if is_repeat else name.rpartition("/")[0]
+    return runs - {""}
 
 
 def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:

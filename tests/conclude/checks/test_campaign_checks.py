@@ -122,6 +122,16 @@ def test_a_gpu_works_on_while_its_host_waits(sound, clock, share, flagged):
     assert ("data-wait" in found(sound)) == flagged
 
 
+@pytest.mark.parametrize(("part", "flagged"), [(0.99, False), (1.1, True)])
+def test_ranks_wait_for_data_within_the_window(sound, part, flagged):
+    def waiting(frame):
+        return frame.assign(data_wait_s=part * frame["step_time_s"])
+
+    wall_s = float(sound[-1].window["step_time_s"].sum())
+    sound[-1] = rewrite(sound[-1], set_in("window", "wall_time_sec", wall_s), waiting)
+    assert ("steps-do-not-fill-window" in found(sound)) == flagged
+
+
 @pytest.mark.parametrize(("lost_s", "flagged"), [(0.015, False), (0.15, True)])
 def test_a_rank_may_lose_its_processor_once(sound, lost_s, flagged):
     """Two ranks, one each, at different steps of 5 ms; a scheduler may keep a processor for a while."""

@@ -154,6 +154,16 @@ def faster(data):
         census["control"]["step_s"] *= 0.3
 
 
+def of_witness(name, value):
+    """A field of the witness of rank 0, by the processor time of a step of its main thread."""
+
+    def change(data):
+        step_s = data["ranks"][0]["main_thread_s"] / data["config"]["work"]["steps"]
+        data["census"][0]["witness"][name] = value(step_s)
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -164,9 +174,28 @@ def faster(data):
         (lambda data: data["ranks"][0].update(main_thread_s=0.9 * data["ranks"][0]["cpu_s"]), {}),
         (lambda data: data["ranks"][0].update(bytes_written=10**6), {"step-unexplained": "suspect"}),
         (lambda data: data["ranks"][0].update(bytes_written=None), {}),
+        (of_census(lambda c: c["updates_in_window"].update(children=15)), BESIDE),
+        (of_census(lambda c: c["updates_in_window"].update(children=1)), {}),
+        (of_witness("beside", lambda step_s: {"logger.py:write": 0.2 * step_s}), BESIDE),
+        (of_witness("beside", lambda step_s: {"timed_loop.py:run_steps": 0.01 * step_s}), {}),
+        (of_witness("plain_s", lambda step_s: 0.5 * step_s), BESIDE),
+        (of_witness("plain_s", lambda step_s: 0.8 * step_s), {}),
     ],
 )
 def test_a_step_that_takes_longer_than_training_explains_is_named(sound, change, expected):
+    assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ([4.716, 5.895], {"validation-differs-from-reference": "invalid"}),
+        ([5.89500001, 5.895], {}),
+        (None, {}),
+    ],
+)
+def test_samples_are_scored_as_they_are_trained_on(sound, pair, expected):
+    change = of_census(lambda census: census.update(scored_and_trained=pair))
     assert codes([with_witness(sound[0], change), *sound[1:]]) == expected
 
 
@@ -182,6 +211,7 @@ READ_BACK = {
     "another CPU": (lambda d: d["census"][0]["env"].update(cpu_model="Another"), "settings-differ"),
     "other instructions": (lambda d: d["census"][0]["env"].update(MKL_ENABLE_INSTRUCTIONS="AVX"), "provenance-differs"),
     "a process in KiB": (lambda d: resident(d, 1 / 1024), "state-differs"),
+    "half of the memory at most": (lambda d: resident(d, 0.5), "state-differs"),
     "the same memory": (lambda d: resident(d, 1), None),
 }
 
@@ -191,3 +221,17 @@ def test_what_is_recorded_is_read_back(sound, name):
     change, code = READ_BACK[name]
     sound[0] = sealed(sound[0], change)
     assert set(codes(sound)) == ({code} if code else set())
+
+
+MACHINES = {
+    "more CPUs": (lambda d: d["hardware"].update(cpu_count=2 * d["hardware"]["cpu_count"]), "settings-differ"),
+    "more memory": (lambda d: d["hardware"].update(memory_bytes=2 * d["hardware"]["memory_bytes"]), "settings-differ"),
+    "some pages more": (lambda d: d["hardware"].update(memory_bytes=d["hardware"]["memory_bytes"] + 2**20), None),
+    "another machine's": (lambda d: (d["hardware"].update(cpu_count=999), d["host"].update(hostname="login")), None),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_rank_says_what_its_machine_is(sound, name):
+    change, code = MACHINES[name]
+    assert set(codes([sealed(run, change) for run in sound])) == ({code} if code else set())

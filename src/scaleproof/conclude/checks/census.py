@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
-from scaleproof.ground.number_format import integer, significant
+from scaleproof.ground.number_format import integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
@@ -16,6 +17,7 @@ from scaleproof.measure.machine.network import short_host
 
 # What a census says was compiled, by `execution.compile`.
 COMPILED = {"loss": "LossHead", "max-autotune": "with max_autotune", "reduce-overhead": "with triton.cudagraphs"}
+SAME_MEMORY = 0.05  # relative, of a machine: a host may take some of it back
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
 
 
@@ -263,7 +265,8 @@ SETTINGS_DIFFER = Code(
     detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
     "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
     "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
-    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed.",
+    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed; "
+    "torch, CPU, CPUs and memory of the machine.",
     seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
     repair="Find out who overrides the setting; run the cell again.",
 )
@@ -299,11 +302,17 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
             yield f"the process may use {len(census.cores)} cores, {threads} are configured"
     if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
         yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
-    recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node_cpu(run, record)}
+    node = node_of(run, record)
+    recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node.get("cpu_model")}
     for name, value in recorded.items():
         own = census.env.get(name)
         if own and value and own != value:
             yield f"the rank has {name.replace('_', ' ')} {own}, recorded is {value}"
+    cpus, memory = record.get("machine_cpus"), record.get("machine_memory_bytes")
+    if cpus and node.get("cpu_count") and cpus != node["cpu_count"]:
+        yield f"the rank sees {plural(cpus, 'CPU')}, recorded are {node['cpu_count']}"
+    if memory and node.get("memory_bytes") and not abs(memory / node["memory_bytes"] - 1) <= SAME_MEMORY:
+        yield f"the rank sees {megabytes(memory)} of memory, recorded are {megabytes(node['memory_bytes'])}"
     if execution["compile"] and not census.compiled_graphs:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
@@ -314,12 +323,11 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
         yield f"compiled was {compiled}, though execution.compile is {execution['compile']}"
 
 
-def node_cpu(run: MeasuredRun, rank: Rank) -> str | None:
-    """Return the CPU's model as it is recorded of a rank's machine; None where it is not known."""
+def node_of(run: MeasuredRun, rank: Rank) -> dict[str, Any]:
+    """Return what is recorded of a rank's machine: CPU, cores, memory; nothing where it is not known."""
     if "nodes" not in run.metrics.hardware:
-        return run.metrics.hardware["cpu_model"] if rank["host"] == run.metrics.host["hostname"] else None
-    node = run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
-    return node.get("cpu_model")
+        return {**run.metrics.hardware} if rank["host"] == run.metrics.host["hostname"] else {}
+    return run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})
 
 
 def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:

@@ -9,6 +9,7 @@ from scaleproof.ground.records.run import MeasuredRun
 
 STATE = 1.3  # measured state over the ZeRO paper's formula; a workspace of cuBLAS, 32 MiB on Hopper, counts too
 LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
+PEAK = 0.95  # of the memory of a process by another count, for pages that are counted late
 NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
 
 
@@ -43,7 +44,7 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     """Weights, gradients and optimizer state take more memory than the formula says; or, `suspect`, less than they can.
 
     Detected: Measured state of the largest rank over the ZeRO paper's formula: 1.3; or 0.8, where nothing is offloaded;
-    on CPUs the memory of the process against its state.
+    on CPUs the memory of the process against its state; the most that a rank took against what it took in the end.
     Seen: Buckets and buffers of an engine, which are large beside a small model.
     Repair: Plan memory by the measured figure; smaller buckets help.
     """
@@ -63,6 +64,15 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
             severity="suspect",
             advice="One of the two is not in bytes, or not of this run.",
         )
+    for rank in run.metrics.ranks:
+        most, last = rank.get("max_rss_bytes"), rank.get("rss_bytes")  # by getrusage, by psutil
+        if most and last and most < PEAK * last:
+            yield Flag(
+                f"rank {rank['rank']} took {megabytes(most)} at most, and {megabytes(last)} at the end of the window",
+                severity="suspect",
+                advice="One of the two is not in bytes, or not of this run.",
+            )
+            break
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "

@@ -304,10 +304,12 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """The validation loss is not that of this training on these samples.
 
     Detected: The validation loss after the last step against that of the replay, where it made all steps: 1e-5 in fp32,
-    and more where training amplifies rounding.
+    and more where training amplifies rounding. The samples of the step after the window, scored as those of the
+    validation are, against their loss in that step: twice as much.
     Seen: Validation on the training split.
     Repair: Do not quote the validation loss of this run.
     """
+    yield from _scored_as_trained(run)
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
@@ -322,6 +324,20 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
             f"the validation loss is {significant(validation.loss, 8)}, that of the replay "
             f"{significant(expected, 8)}, {scientific(difference)} apart; {scientific(tolerance, 0)} is allowed"
         )
+
+
+def _scored_as_trained(run: MeasuredRun) -> Iterator[Flag]:
+    """Flag a run of which a rank scores samples otherwise than it trains on them, with the same weights."""
+    of_rounding = OF_CLASSES if run.metrics.config["workload"]["task"] == "classification" else OF_VALIDATION
+    tolerance = 2 * of_rounding[run.metrics.training_config.precision]
+    for rank, census in enumerate(run.metrics.census or []):
+        scored, trained = census.scored_and_trained or (0.0, 0.0)
+        if not abs(scored - trained) <= tolerance * max(abs(trained), SMALL_LOSS):
+            yield Flag(
+                f"rank {rank} scores the samples of the step after the window at {significant(scored, 8)}; trained on, "
+                f"with the same weights, they have a loss of {significant(trained, 8)}"
+            )
+            return
 
 
 @of_runs.finds("replay-in-part", "note")

@@ -43,7 +43,7 @@ def rate_times_time(run: MeasuredRun) -> Iterator[Flag]:
 def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
     """The steps of the window do not add up to its time: the timer leaves time out or counts it twice.
 
-    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s.
+    Detected: Sum of the slowest rank's steps against the wall time, 2 % + 0.02 s; its waits for data beyond it.
     Seen: ZeRO on one H100, with a timer that restarted every tenth step.
     Repair: Trust neither step times nor percentiles of this run.
     """
@@ -54,6 +54,9 @@ def steps_fill_window(run: MeasuredRun) -> Iterator[Flag]:
             f"the steps add up to {seconds(total)}, but the window took {seconds(wall)} ({fixed(total / wall, 2)} "
             "times)"
         )
+    waited = float(rank_totals(run.steps, "data_wait_s").max())
+    if waited > (1 + FILLED) * wall + FILLED_S:
+        yield Flag(f"waits for data add up to {seconds(waited)}, but the window took {seconds(wall)}")
 
 
 @of_run.finds("ranks-slow-by-turns", "suspect")

@@ -328,9 +328,8 @@ def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
         return ""
     if isinstance(value, dict):
         of_mappings = any(option.get("type") == "object" for option in alternatives(array.get("items", {}), schema))
-        return (
-            " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]." if of_mappings else ""
-        )
+        hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
+        return hint if of_mappings else ""
     items = array.get("items", {})
     would_fit = _fits(value, alternatives(items, schema), choices_at(items, schema))
     return f" Write [{shortened(value, 60)}]." if would_fit else ""
@@ -344,14 +343,9 @@ def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
         return value in choices or any(re.search(pattern, value) for pattern in free)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return any(_within(value, option) for option in options if option.get("type") in ("integer", "number"))
-
-
-def _within(number: float, option: Schema) -> bool:
-    """Whether a number is within the limits of an option."""
-    if option["type"] == "integer" and not float(number).is_integer():
-        return False
-    return all(holds(number, option[name]) for name, _, holds in LIMITS if name in option)
+    kinds = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)
+    numbers = [option for option in options if option.get("type") in kinds]
+    return any(all(holds(value, option[name]) for name, _, holds in LIMITS if name in option) for option in numbers)
 
 
 def _allowed(node: Schema, schema: Schema) -> str:

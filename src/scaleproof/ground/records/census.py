@@ -86,6 +86,9 @@ class UpdatesInWindow(CensusPart):
     conditions: dict[str, list[str]] = Field(
         {}, description="Threads, TF32, dispatch modes and the moments' dtype at each call: all that occurred."
     )
+    children: int = Field(
+        0, description="Calls before which a process had ended that this one had started after the call before."
+    )
 
 
 class WitnessedSteps(CensusPart):
@@ -97,6 +100,16 @@ class WitnessedSteps(CensusPart):
     scaled_by: list[float | None] = Field(description="As in a probed step, of each step.")
     moments: list[float] = Field(description="As in the window, of all calls of these steps.")
     kinds: list[ProbedStep] = Field(description="Each step that differs in what it ran from the one before it.")
+    plain_s: float | None = Field(
+        None,
+        description="Processor time of the rank's main thread in a step that nobody looked at, median of five after "
+        "these; null beside a GPU and in older files.",
+    )
+    beside: dict[str, float] = Field(
+        {},
+        description="Seconds of processor time in a step, by file and function beside training: of this package or of "
+        "no library; the lesser of two steps, those of 0.1 ms or more. Empty in older files.",
+    )
 
 
 class BareLoop(CensusPart):
@@ -112,6 +125,11 @@ class Census(CensusPart):
 
     before: ProbedStep
     after: ProbedStep | None = Field(description="null under torch.compile.")
+    scored_and_trained: list[float] | None = Field(
+        None,
+        description="Of this rank's samples of the step after the window the loss as it is scored, and as it is "
+        "trained on; null under torch.compile, where it is not finite, and in older files.",
+    )
     parameters: int = Field(description="Of the wrapped model; whole tensors where they are sharded.")
     trainable: int = Field(description="Of them, those that have gradients.")
     engine: dict[str, Any] | None = Field(None, description="Settings that DeepSpeed's engine reports itself.")

@@ -88,6 +88,7 @@ class Rank(TypedDict):
     window_start_monotonic_s: NotRequired[SkipValidation[float]]
     window_end_monotonic_s: NotRequired[SkipValidation[float]]
     machine_cpus: NotRequired[SkipValidation[int]]
+    machine_memory_bytes: NotRequired[SkipValidation[int]]
     cpu_s: NotRequired[SkipValidation[float]]
     involuntary_switches: NotRequired[SkipValidation[float]]
     run_delay_s: NotRequired[SkipValidation[float | None]]

@@ -108,10 +108,10 @@ def _in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
     return bool(every_rank and (first[1:] > first[:-1]).all())
 
 
-def rank_totals(rows: np.ndarray) -> np.ndarray:
-    """Seconds of all steps of the window, of each rank."""
+def rank_totals(rows: np.ndarray, column: str = "step_time_s") -> np.ndarray:
+    """Seconds of all steps of the window, of each rank; or those of another column."""
     window = _timed(rows)
-    return np.bincount(rows["rank"][window], rows["step_time_s"][window])
+    return np.bincount(rows["rank"][window], rows[column][window])
 
 
 def median(values: np.ndarray) -> float:

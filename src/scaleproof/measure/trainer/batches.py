@@ -48,6 +48,10 @@ class Batches:
         self.tokens[step] = self.tokens.get(step, 0) + self.file.count(ids)
         return tokens.to(self.device, non_blocking=True)
 
+    def read(self, step: int, micro: int) -> Tensor:
+        """The samples of a micro-batch as `take` hands them out, of which no note is made."""
+        return self._read(step, micro)[1].to(self.device)
+
     def _read(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
         """Sample ids and tokens of a micro-batch; tokens are pinned for a GPU, so that copying is asynchronous."""
         ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])

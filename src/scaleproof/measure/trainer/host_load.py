@@ -45,6 +45,7 @@ class HostLoad:
             "window_end_monotonic_s": self.end_monotonic_s,
             "cpu_load": (passed["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
             "machine_cpus": psutil.cpu_count(),
+            "machine_memory_bytes": psutil.virtual_memory().total,
             **passed,
         }
 

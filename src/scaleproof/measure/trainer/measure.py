@@ -26,6 +26,7 @@ from scaleproof.measure.machine import accelerator
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
+from scaleproof.measure.trainer.beside import foreign_hooks
 from scaleproof.measure.trainer.census import (
     TokenChecksum,
     coarse_share,
@@ -43,7 +44,7 @@ from scaleproof.measure.trainer.request import Request, heartbeat
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.updates import UpdateLog, active_modes
-from scaleproof.measure.trainer.validation import Scored, validate
+from scaleproof.measure.trainer.validation import Scored, score, validate
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -208,7 +209,8 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
         census=seen
         | {
             "coarse": coarse_share(run.strategy),
-            "slowed_by": sorted(update_log.slowed_by),
+            "slowed_by": sorted(update_log.slowed_by)
+            + [f"the hook {name}" for name in foreign_hooks(run.strategy.module)],
             "tokens_in_window": fed.chain(work.warmup_steps, cell.batch.accumulation),
             "tokens_inside_window": inside.tokens,
             "updates_in_window": update_log.summary(work.warmup_steps, work.steps),
@@ -224,6 +226,7 @@ class Closing:
     epoch_s: float
     monotonic_s: float
     probed: ProbedStep | None
+    twice: list[float] | None  # loss of the probed step, as it is scored and as it is trained on
 
 
 def close(session: Session, request: Request, run: Ready) -> Closing:
@@ -234,12 +237,17 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
     own = validate(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
     scored = session.gather(own)
     epoch, monotonic = time.time(), time.monotonic()
-    run.strategy.module.train()
     probed: ProbedStep | None = None
+    twice: list[float] | None = None
     # A compiled cell would run as written, which takes more memory than what was timed.
     if not run.compiled and not any(rank.out_of_memory for rank in scored):
-        _, _, probed = probed_step_of(run, work.warmup_steps + work.steps, weigh=False)
-    return Closing(scored, epoch, monotonic, probed)
+        step = work.warmup_steps + work.steps
+        as_scored = score(run.strategy, (run.batches.read(step, micro) for micro in range(cell.batch.accumulation)))
+        run.strategy.module.train()
+        series, _, probed = probed_step_of(run, step, weigh=False)
+        losses = [as_scored, float(series.loss[0])]
+        twice = losses if np.isfinite(losses).all() else None
+    return Closing(scored, epoch, monotonic, probed, twice)
 
 
 def measure_in(session: Session, request: Request, began: float) -> tuple[Measured | None, float, float]:
@@ -271,6 +279,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
             run.model,
             before=before,
             after=closing.probed,
+            scored_and_trained=closing.twice,
             collectives_of_step=exchanges,
             first_losses=run.first_losses,
             **window.census,

@@ -8,6 +8,7 @@ import gc
 import time
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -18,13 +19,15 @@ from scaleproof.ground.records.census import BareLoop, ProbedStep, WitnessedStep
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import bare_loop, has_control
-from scaleproof.measure.trainer.measure import TIGHT, content, measure_in, probed_step_of, say, set_up
+from scaleproof.measure.trainer.beside import time_beside
+from scaleproof.measure.trainer.measure import TIGHT, Ready, content, measure_in, probed_step_of, say, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
 CONTROL_S = 1.0  # of the control, by the time of a timed step
 LEAST, MOST = 3, 10  # its steps
+PLAIN = 5  # steps after those of the witness, with nobody looking
 TIME_SHARE = 0.5  # of what is left of a run's time limit
 # What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
 KIND = (
@@ -112,6 +115,8 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
             series, _, probed = probed_step_of(run, number, weigh=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
+    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]
+    beside = {} if run.compiled else time_beside(run.model, lambda: run.steps(steps, 1))
     changed = [step for before, step in pairwise(probed_steps) if _differ(before, step)]
     return WitnessedSteps(
         seconds=time.monotonic() - began,
@@ -120,7 +125,16 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
         scaled_by=[step.scaled_by for step in probed_steps],
         moments=update_log.moments,
         kinds=[*probed_steps[:1], *changed],  # the first step, and each that ran other things than the one before
+        beside=beside,
+        plain_s=median(plain_s) if plain_s else None,
     )
+
+
+def _thread_s(run: Ready, step: int) -> float:
+    """Make step `step` with nobody looking, and return the processor time that this thread took for it."""
+    began = time.thread_time()
+    run.steps(step, 1)
+    return time.thread_time() - began
 
 
 def _differ(before: ProbedStep, after: ProbedStep) -> bool:

@@ -1,5 +1,6 @@
 """What the optimizer does: its settings in each update of the window, and what a probed update makes of gradients."""
 
+import resource
 import sys
 import tracemalloc
 from collections import defaultdict
@@ -40,6 +41,8 @@ class UpdateLog:
         self._rates: list[float] = []  # of each call, the mean over its groups
         self._decays: list[float] = []  # of each call, the sum over its groups
         self._settings: set[Settings] = set()
+        self._children = 0
+        self._of_children: tuple[float, int] | None = None
         self.slowed_by: set[str] = set()
 
     def _note(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
@@ -49,6 +52,10 @@ class UpdateLog:
         self._decays.append(sum(group["weight_decay"] for group in groups))
         self.slowed_by.update(slowing())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        of_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
+        self._children += self._of_children not in (None, of_children)
+        self._of_children = of_children
         self._conditions["threads"].add(str(torch.get_num_threads()))
         self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
         self._conditions["dispatch_modes"].add(str(active_modes()))
@@ -104,6 +111,7 @@ class UpdateLog:
             settings=sorted(list(settings) for settings in self._settings),
             moments=self.moments,
             conditions={name: sorted(values) for name, values in self._conditions.items()},
+            children=self._children,
         )
 
 

@@ -45,6 +45,18 @@ def test_two_settings_have_two_fingerprints_and_one_work():
     assert (a.per_step, b.per_step) == (8, 8)
 
 
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [("python t.py | tee l", "|"), ("cd x && python t.py", "&&"), ("python t.py 2>&1", "2>&1"), ("LR=1 t.py", "LR=1")],
+)
+def test_what_only_a_shell_obeys_is_refused(command, word):
+    with pytest.raises(UserError) as refused:
+        cells(command)
+    assert f"no shell reads it, so that {word} is a plain word; write bash -c" in str(refused.value)
+    assert cells(f"bash -c '{command}'")
+    assert cells("./x=1/python t.py --query a=b '|x'")
+
+
 def test_two_lengths():
     (cell,) = cells("p {steps}", work={"steps": [50, 150]}, workload={"figures": "whole"})
     assert (cell.work.fewer_steps, cell.work.steps) == (50, 150)

@@ -20,6 +20,11 @@ MEANT = [
     ("work: {steps: }", "work.steps has no value; allowed: a whole number"),
     ("work: {optimizer: {weight_decay: 1%}}", "allowed: a number >="),
     ("work: {optimizer: AdamW}", "eps, weight_decay, max_grad_norm. Write {name: adamw}."),
+    (
+        "workload: {command: python t.py}\nwork: {seconds: 9000}",
+        "work.seconds 9000: a run is stopped after resources.time_limit, which is 15 minutes",
+    ),
+    ("workload: {command: 't.py {x}'}\nvary: {x: [[1]]}", "vary.x[0] cannot be [1]; allowed: text, a number, true or"),
     ("work: {schedule: cosine}", "final_fraction. Write {name: cosine}."),
     ("work: {schedule: {warmup: 5}}", 'Did you mean "ramp_steps"?'),
     ("work: {work: {steps: 3}}", "It belongs at the top of the file, not indented."),

@@ -11,6 +11,7 @@ from scaleproof.ground.errors import UserError
 
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 MOST_PARAMETERS = 10**13
+OF_SHELLS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "&>")  # words of a command that a shell obeys
 # Keys of the trainer that mean something of a command as well; the batch and the seed are placeholders of it.
 OF_COMMANDS = {
     "workload": {"command", "figures", "per_step", "rate_of"},
@@ -89,7 +90,7 @@ def check_command(cell: Checked) -> None:
     assert cell.command is not None
     if cell.searched:
         raise UserError("work.micro_batch: a command needs a number; nothing looks for one", ("work", "micro_batch"))
-    cell.words  # noqa: B018  (raises where a quote is open)
+    _check_words(cell.words)  # reading them raises where a quote is open
     cell.per_step  # noqa: B018  (raises where it is no product)
     is_timed_as_whole = cell.workload.figures == "whole"
     if cell.work.fewer_steps is not None and "{steps}" not in cell.command:
@@ -100,6 +101,17 @@ def check_command(cell: Checked) -> None:
         raise UserError(
             "work.seconds ends a program early, and workload.figures: whole times it to its end; give one of the two",
             ("work", "seconds"),
+        )
+
+
+def _check_words(words: list[str]) -> None:
+    """Check that a command, which no shell reads, has nothing that only a shell obeys. Raises UserError."""
+    name, sets, _ = words[0].partition("=")
+    shells = [word for word in words if word in OF_SHELLS] + ([words[0]] if sets and name.isidentifier() else [])
+    if shells:
+        raise UserError(
+            f"workload.command: no shell reads it, so that {shells[0]} is a plain word; write bash -c '...' around it",
+            ("workload", "command"),
         )
 
 

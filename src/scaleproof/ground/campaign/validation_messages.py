@@ -154,7 +154,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
             hint = _hint(place, known, schema)
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
-    if error["loc"][-1] == "[key]":  # the fault is in the name of the key
+    if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         name = nearest_valid_name(str(place[-1]))
         return f'{at}"{dotted(place)}" cannot be a name; allowed: {NAME_WORDS}.{name}'
     value = data
@@ -353,7 +353,7 @@ def _allowed(node: Schema, schema: Schema) -> str:
     words: list[str] = []
     for option in alternatives(node, schema):
         words += _words(option, node, schema)
-    return "; ".join(dict.fromkeys(words)) or node.get("description", "see the schema")
+    return "; ".join(dict.fromkeys(words)) or node.get("description", "text, a number, true or false")
 
 
 def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:

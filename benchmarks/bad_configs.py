@@ -12,7 +12,12 @@ from scaleproof.ground.errors import nearest_name
 
 DOCUMENT: dict[str, Any] = {
     "title": "Does it scale?",
-    "workload": {"model": {"layers": 2, "width": 64, "heads": 2, "context": 128}, "corpus": "mine", "seq_len": 32},
+    "workload": {
+        "model": {"layers": 2, "width": 64, "heads": 2, "context": 128},
+        "corpus": "mine",
+        "tokenizer": "bytes",
+        "seq_len": 32,
+    },
     "work": {
         "global_batch": 16,
         "steps": 5,

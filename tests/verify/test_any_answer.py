@@ -22,6 +22,11 @@ STRATEGIES: Times = {("single", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x
 NEAR: Times = {("ddp", "1x2"): 0.0603, ("zero1", "1x2"): 0.06, ("zero3", "1x2"): 0.0606}
 SLOWER: Times = {("ddp", "1x1"): 0.05, ("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.07}
 SLOWER_SIZES: Times = {("ddp", "1x1"): 0.05, ("ddp", "1x2"): 0.06, ("ddp", "1x4"): 0.07}
+# So many that a sentence names the first and the last of them alone.
+MANY: Times = {("single", "1x1"): 0.1} | {
+    (strategy, "1x2"): 0.06 + 0.004 * k
+    for k, strategy in enumerate(("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero2-offload", "zero3-offload"))
+}
 ONE: Times = {("ddp", "1x1"): 0.1}
 
 
@@ -58,6 +63,8 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "two runs": {"times": STRATEGIES, "repeats": 2},
     "one run": {"times": SIZES, "repeats": 1},
     "one cell": {"times": ONE},
+    "many": {"times": MANY},
+    "many, noisy": {"times": MANY, "spread": 0.2, "repeats": 4},
     "better than": {"times": NEAR, "question": {"is": "zero1-n1x2", "better_than": "ddp-n1x2", "by": 0.02}},
     "not slower": {"times": NEAR, "question": {"is": "ddp-n1x2", "not_slower_than": "zero1-n1x2", "by": 0.2}},
     "decided": {"times": STRATEGIES, "repeats": 4, "repeat_until": RepeatUntil(resolve=0.05, at_most=7)},
@@ -89,3 +96,23 @@ def test_a_cell_that_is_left_out_although_it_has_three_runs_is_named(
     finished(tmp_path, NEAR)
     named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
     assert any("zero3-n1x2: is left out for its repeats" in text for text in named), named
+
+
+@pytest.mark.parametrize(
+    ("said", "edited", "named"),
+    [
+        ("6 cells, from", "5 cells, from", 'says "5 cells, from" of other cells'),
+        ("from 1.13x zero0-n1x2", "from 1.23x zero0-n1x2", "zero0-n1x2 is at 1.23x"),
+        ("from 1.13x zero0-n1x2", "from 1.18x zero1-n1x2", 'says "6 cells, from" of other cells'),
+        ("to 1.45x zero3-offload-n1x2", "to 1.25x zero3-offload-n1x2", "zero3-offload-n1x2 is at 1.25x"),
+        ("8 cells, from ddp-n1x2", "7 cells, from ddp-n1x2", 'says "7 cells, from" of other cells'),
+    ],
+)
+def test_an_edited_end_or_number_of_many_cells_is_named(tmp_path: Path, said: str, edited: str, named: str) -> None:
+    finished(tmp_path, **CAMPAIGNS["many"])
+    claims = tmp_path / "claims.json"
+    text = claims.read_text()
+    assert said in text
+    claims.write_text(text.replace(said, edited))
+    differences = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
+    assert any(named in difference for difference in differences), differences

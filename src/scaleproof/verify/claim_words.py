@@ -1,10 +1,46 @@
 """The words of the sentences in claims.json: which a claim supports, by its own word."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Claim = Mapping[str, Any]  # of claims.json
+
+
+MANY = re.compile(r"\b(\d+) cells, from ")  # of so many, the first and the last are named
+
+
+def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
+    """Return which claims a sentence leaves out between the ends of "7 cells, from A to B", and what is wrong with it.
+
+    Wrong is a number or an end that is not that of the claims on a ratio, or of those of one word; else "".
+    """
+    unsaid: set[str] = set()
+    for said in MANY.finditer(text):
+        ends = text[said.end() :].split(" to ", 1)
+        group = next((group for group in _alike(claims) if len(group) == int(said[1]) and _ends_with(group, ends)), [])
+        if not group:
+            return unsaid, f'says "{said[0].strip()}" of other cells than its claims'
+        unsaid |= {claim["id"] for claim in group[1:-1]}
+    return unsaid, ""
+
+
+def _alike(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
+    """Yield the claims on a ratio, in order: all of a kind, and those of one word."""
+    of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
+    for keys in (("kind",), ("kind", "word")):
+        groups: dict[tuple[str, ...], list[Claim]] = {}
+        for claim in of_ratios:
+            groups.setdefault(tuple(claim[key] for key in keys), []).append(claim)
+        yield from groups.values()
+
+
+def _ends_with(group: Sequence[Claim], ends: Sequence[str]) -> bool:
+    """Return whether the texts of both ends, "1.2x A (1.1-1.3)" or "A at 1.2x", are of the first and last claim."""
+    cells = group[0]["subject"], group[-1]["subject"]
+    return len(ends) == len(cells) and all(
+        re.match(rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])", end) for cell, end in zip(cells, ends, strict=True)
+    )
 
 
 def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.claim_words import Claim, wrong_word
+from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
@@ -283,7 +283,10 @@ def _read(
     """
     topic, text = sentence["topic"], sentence["text"]
     where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
-    plain = text
+    unsaid, miscounted = left_unsaid(text, claims)
+    if miscounted:
+        yield Difference(FILE, where, miscounted)
+    plain = MANY.sub("from ", text)
     for name in names:
         plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
     without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
@@ -297,7 +300,7 @@ def _read(
         yield from _misquoted(claim, text, where)
         due = claim["figure"] and claim["kind"] in PRINTED and topic not in SUMMING_UP
         of_value = {**claim, "figure": (claim["figure"] or ())[:1]}  # a bound alone says less
-        if due and not any(_states(printed, of_value) for printed in printed_numbers):
+        if due and claim["id"] not in unsaid and not any(_states(printed, of_value) for printed in printed_numbers):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
     problem = wrong_word(topic, text, claims)
     if problem:

@@ -98,7 +98,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     from scaleproof.ground.campaign.config import entries_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.corpus.check import check_corpus, most_entries
-    from scaleproof.measure.corpus.tokenizer import too_large
+    from scaleproof.measure.corpus.tokenizer import FEWEST, too_large
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
@@ -110,10 +110,11 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         )
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
-        most = most_entries(name, corpus)
         tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
-        for tokenizer in dict.fromkeys(tokenizers):
-            if most is not None and tokenizer.startswith("bpe-") and entries_of(tokenizer) > most:
+        sizes = {tokenizer: entries_of(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
+        most = most_entries(name, corpus, max(sizes.values(), default=FEWEST))
+        for tokenizer, size in sizes.items():
+            if most is not None and size > most:
                 raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
     for cell in loaded.cells:
         try:

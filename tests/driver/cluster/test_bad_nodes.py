@@ -63,6 +63,16 @@ def cluster():
     return FakeScheduler()
 
 
+@pytest.mark.parametrize(("unstarted", "excluded"), [(True, {"n1"}), (False, set())])
+def test_a_node_that_starts_no_job_is_left_out(cluster, unstarted, excluded):
+    """Slurm cancels such jobs; those that a person cancels say nothing of their node."""
+    bad = queued(cluster)
+    for job in ("7", "8"):
+        bad.failed(job, "CANCELLED", JobEnd("", "", nodes=["n1"], ended=NOON, unstarted=unstarted))
+    bad.judge()
+    assert bad.excluded == excluded
+
+
 @pytest.mark.fault("a node on which every job fails", "left out after two, and named")
 def test_a_node_on_which_two_jobs_failed_is_left_out(cluster, capsys):
     cluster.sound = sound("n2:28\nn3")

@@ -80,11 +80,6 @@ def _has(column: str) -> Callable[[Any, "ScalingReport"], bool]:
     return lambda cells, _: bool(cells[column].notna().any())
 
 
-def _learnt(cells: Any, _: "ScalingReport") -> bool:
-    """Whether a cell has losses: programs may show none."""
-    return bool(cells["loss_last"].notna().any())
-
-
 CATALOG = {
     "ranking": Chart(
         "Throughput of all cells",
@@ -147,14 +142,14 @@ CATALOG = {
         "Loss and steps",
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
         "loss after the last step.",
-        has_content=_learnt,
+        has_content=_has("loss_last"),  # programs may show none
         rule="loss_charts",
     ),
     "loss_seconds": Chart(
         "Loss and time",
         "The same losses against the seconds of the window. Dashed: the target of “time to "
         "loss”. Steps of the warm-up train as well, but are not timed.",
-        has_content=_learnt,
+        has_content=_has("loss_last"),  # programs may show none
         rule="loss_charts",
     ),
     "memory": Chart(

@@ -68,6 +68,8 @@ class BadNodes:
 
     def failed(self, number: str, state: str, end: JobEnd) -> None:
         """Take note of a job that did not end well. `number`, `state`: by which the scheduler knows and calls it."""
+        if end.unstarted:
+            state = NODE_STATES[0]
         if state not in FAILED_STATES:
             return
         for node in end.nodes:

@@ -231,7 +231,7 @@ class Executor(RemoteExecutor):
         """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
         number, makes = info.external_jobid, files_of(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
-        self._bad_nodes.failed(number, "NODE_FAIL" if end.unstarted else state.name, end)
+        self._bad_nodes.failed(number, state.name, end)
         words = self._not_again.get(makes) or f"{self._scheduler.name} says of job {number}: {end.words}"
         if end.by_hand and makes not in self._not_again:
             words += "; it was cancelled, and this snakemake does not send it again"

@@ -16,11 +16,11 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
     Wrong is a number or an end that is not that of the claims on a ratio, or of those of one word; else "".
     """
     unsaid: set[str] = set()
-    for said in MANY.finditer(text):
-        ends = text[said.end() :].split(" to ", 1)
-        group = next((group for group in _alike(claims) if len(group) == int(said[1]) and _ends_with(group, ends)), [])
+    for match in MANY.finditer(text):
+        ends = text[match.end() :].split(" to ", 1)
+        group = next((group for group in _alike(claims) if len(group) == int(match[1]) and _ends_with(group, ends)), [])
         if not group:
-            return unsaid, f'says "{said[0].strip()}" of other cells than its claims'
+            return unsaid, f'says "{match[0].strip()}" of other cells than its claims'
         unsaid |= {claim["id"] for claim in group[1:-1]}
     return unsaid, ""
 

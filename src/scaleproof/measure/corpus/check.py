@@ -42,8 +42,8 @@ def check_corpus(name: str, corpus: Corpus) -> None:
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
 
-def most_entries(name: str, corpus: Corpus, wanted: int = SMALL) -> int | None:
-    """The entries, up to `wanted`, of the largest tokenizer that can be trained on a small local text; None where it is
+def most_entries(name: str, corpus: Corpus, limit: int = SMALL) -> int | None:
+    """The entries, up to `limit`, of the largest tokenizer that can be trained on a small local text; None where it is
     not tried.
 
     A larger text supports more than is asked for. Raises UserError where its files cannot be read.
@@ -56,7 +56,7 @@ def most_entries(name: str, corpus: Corpus, wanted: int = SMALL) -> int | None:
         documents = list(read_documents(Path(folder) / "documents.parquet"))
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None
-    return len(learn(wanted, iter(documents))) + 1
+    return len(learn(limit, iter(documents))) + 1
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

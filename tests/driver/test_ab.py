@@ -106,15 +106,15 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert campaign_of(request, 3, chance=0.01)["repeats"] == 1
 
 
-def played(monkeypatch, failure=None, first_try=None, **request):
+def played(monkeypatch, failure=None, first_tries=(), **request):
     """What Snakemake was asked for, by `compare` in a world where each round takes 10 s, and the campaign.
 
-    `first_try`: the metrics of both runs of the first round; of later ones, `failure`.
+    `first_tries`: the metrics of both runs of the first rounds; of later ones, `failure`.
     """
     asked, ends = [], []
     moments = count(step=6.0)
     metrics = SimpleNamespace(failure=failure and SimpleNamespace(failure_class=failure), total_wall_time_s=5.0)
-    tries = iter([first_try] if first_try else [])
+    tries = iter(first_tries)
 
     def run(campaign, targets):
         asked.append([str(target) for target in targets])
@@ -127,7 +127,7 @@ def played(monkeypatch, failure=None, first_try=None, **request):
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=made))
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    path, _ = compare(AbRequest(["a"], ["b"], minutes=5, **request), "mine")
+    path, _ = compare(AbRequest(["a"], ["b"], **{"minutes": 5} | request), "mine")
     return asked, ends, LoadedCampaign(path).campaign
 
 
@@ -147,25 +147,28 @@ def test_a_program_that_fails_is_not_started_again(monkeypatch):
 
 def cut_short(*printed: str):
     failure = SimpleNamespace(failure_class="no_figures", log_tail=list(printed))
-    return SimpleNamespace(failure=failure, total_wall_time_s=16.0)
+    return SimpleNamespace(failure=failure, total_wall_time_s=61.0)
 
 
 @pytest.mark.parametrize(
-    ("request_", "first_try", "ends"),
+    ("request_", "first_tries", "ends"),
     [
-        ({}, None, [15.0, 15.0]),
-        ({}, cut_short("starting"), [15.0, 30.0, 30.0]),  # it had hardly begun
-        ({}, cut_short(*["line"] * 40), [15.0, 15.0]),  # nobody can read that, however long it is
-        ({"seconds": 4.0}, cut_short("starting"), [4.0, 4.0]),
-        ({"figures": "whole"}, None, [None, None]),
+        ({}, [], [15.0, 15.0]),
+        ({}, [cut_short("starting")], [15.0, 30.0, 30.0]),  # it had hardly begun
+        ({}, [cut_short("starting")] * 2, [15.0, 30.0, 60.0, 60.0]),  # it starts slowly
+        ({}, [cut_short("starting")] * 3, [15.0, 30.0, 60.0, 60.0]),
+        ({}, [cut_short(*["line"] * 40)], [15.0, 15.0]),  # nobody can read that, however long it is
+        ({"minutes": 2}, [cut_short("starting")], [15.0, 24.0, 24.0]),
+        ({"seconds": 4.0}, [cut_short("starting")], [4.0, 4.0]),
+        ({"figures": "whole"}, [], [None, None]),
     ],
 )
-def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_, first_try, ends):
-    assert played(monkeypatch, None, first_try, **request_)[1] == ends
+def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_, first_tries, ends):
+    assert played(monkeypatch, None, first_tries, **request_)[1] == ends
 
 
 def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypatch):
-    before = played(monkeypatch, None, cut_short("starting"))[2]
+    before = played(monkeypatch, None, [cut_short("starting")])[2]
     asked, ends, after = played(monkeypatch)
     assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):

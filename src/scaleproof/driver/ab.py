@@ -37,11 +37,13 @@ START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
 # Of the minutes:
 SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
-LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then
+LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then ...
+SLOW_START = 0.2  # ... or after this, where it had printed no figure by then either
 LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
 START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
 LEAST_RUN_S = 15.0  # the start of a program may take so long
 BEGUN = 0.2  # of a run that was ended: steps that fill less have hardly begun
+FURTHER = 1.5  # times as long as the first try, or a further one tells little
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,9 @@ def _lengths(request: AbRequest) -> list[float | None]:
         return [None]
     if request.seconds:
         return [request.seconds]
-    budget_s = 60 * request.minutes
-    longest_s = LONG_RUN * budget_s
-    return list(dict.fromkeys([min(max(SHORT_RUN * budget_s, LEAST_RUN_S), longest_s), longest_s]))
+    short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
+    short_s = min(max(short_s, LEAST_RUN_S), longest_s)
+    return [short_s, *(length for length in (long_s, longest_s) if length >= FURTHER * short_s)]
 
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
@@ -181,7 +183,9 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
         loaded = LoadedCampaign(path, results)
         run_snakemake(path, list(loaded.records(results)))
         runs = [read_run(place).metrics for place in loaded.runs(results)]
-        if not any(_had_hardly_begun(run, seconds) for run in runs):
+        short = [run for run in runs if _had_hardly_begun(run, seconds)]
+        is_long = seconds is not None and seconds >= LONG_RUN * 60 * request.minutes
+        if not (any(run.failure for run in short) if is_long else short):
             break
     if not any(run.failure for run in runs):  # a program that fails once is not started again
         now = time.monotonic()
@@ -233,17 +237,19 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
-    if counted := next((r.unit for r in runs if isinstance(r, Printed) and _is_only_counted(r)), None):
-        verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
+    if verdict.ratio is None:
+        timed_out = any(run.failure and run.failure.failure_class == "timeout" for run in runs)
+        limit = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
+        return with_words(verdict, limit) if timed_out else verdict
     printed = [run for run in runs if isinstance(run, Printed)]
+    if counted := next((run.unit for run in printed if _is_only_counted(run)), None):
+        verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
     if any(run.reading.ended_after_s for run in printed):
         verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
         verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}")
         return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
-    if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
-        return with_words(verdict, f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}")
     return verdict
 
 

@@ -71,12 +71,22 @@ def test_patterns_read_any_line(tmp_path):
     assert work.window[0].loss == pytest.approx(2.8)  # of the last line before it
 
 
+def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
+    text = "\n".join(f"global_step={8 * k}" for k in range(1, 21))
+    work = figures(tmp_path, text, figures={"step": r"global_step=(\d+)"})
+    assert (work.unit, work.log.reader, int(work.rows["tokens"][-1])) == ("steps", "progress", 8)
+    with pytest.raises(NoFigures, match="match no line of its log"):
+        figures(tmp_path, text, figures={"step": r"local_step=(\d+)"})
+
+
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
         (NANOGPT, {}, "give workload.per_step"),
         (RATES, {}, "a rate without the time of a step"),
-        ("hello\nworld\n", {}, "no figure in its log is understood"),
+        ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
+        ("hello\nworld\n", {"ended": True}, "^it had printed 2 lines; give it longer"),
+        ("hello\n" * 20, {"ended": True}, "no figure in its log is understood"),
         ("", {}, "^it printed nothing$"),
         ("", {"ended": True}, "^it printed nothing; give it longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),

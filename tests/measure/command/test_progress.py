@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.measure.command.progress import progress
+from scaleproof.measure.command.progress import progress, progress_of
 
 EPOCHS = [f"Train Epoch: {e} [{64 * k}/192 ({k / 3:.0%})]\tLoss: {2 - k / 9:.6f}" for e in (1, 2) for k in range(3)]
 FORMS = {
@@ -31,6 +31,13 @@ FORMS = {
     "two losses": ([f"[0/25][{k}/250] Loss_D: 1.01 Loss_G: 0.{k}" for k in range(4)], [1] * 3, 250, "items"),
     "no word": ([f"{k}: 0.{k}e-08" for k in range(12)], [1] * 11, None, "items"),
     "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None, "steps"),
+    "it": (
+        [f"Finished training it {k}/500 of epoch 0, 8.31 ms/it, loss 0.2" for k in range(0, 40, 10)],
+        [10] * 3,
+        500,
+        "steps",
+    ),
+    "items": ([f"items {k}/50 loss 1" for k in range(4)], [1] * 3, 50, "items"),
     "images": ([f"seen images: {k}/50, Loss nan" for k in range(0, 50, 10)], [10] * 4, 50, "samples"),
 }
 
@@ -39,6 +46,16 @@ FORMS = {
 def test_forms_of_lines(lines, amounts, counts_to, unit):
     found = progress(lines, [float(k) for k in range(len(lines))])
     assert (found.amounts, found.counts_to, found.unit) == (amounts, counts_to, unit)
+
+
+def test_a_pattern_of_the_step_is_enough():
+    """Lines that nobody knows, timed by the launcher: here steps of an environment, with their mean rate."""
+    lines = [line for k in range(1, 6) for line in (f"global_step={512 * k}, return=[2{k}.]", f"SPS: {200 + k}")]
+    found = progress_of(r"global_step=(\d+)", r"return=\[(\d+)", lines, [float(k) for k in range(len(lines))])
+    assert (found.amounts, found.seconds, found.unit) == ([512] * 4, [2.0] * 4, "steps")
+    assert found.losses == [22.0, 23.0, 24.0, 25.0]
+    assert progress(lines, [float(k) for k in range(len(lines))]) is None
+    assert progress_of(r"global_step=(\d+)", None, lines[:4], [0.0] * 4) is None, "two say no rate"
 
 
 def test_the_time_between_two_epochs_is_left_out():

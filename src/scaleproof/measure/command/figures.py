@@ -11,16 +11,17 @@ import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Patterns
-from scaleproof.ground.errors import plural
+from scaleproof.ground.errors import plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
-from scaleproof.measure.command.progress import Progress, progress
+from scaleproof.measure.command.progress import Progress, progress, progress_of
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
+FEW_LINES = 10  # of a program that was ended
 READER = "scaleproof.watch"
 
 
@@ -54,12 +55,13 @@ def read_figures(
         raise NoFigures(f"it printed nothing{'; give it longer (of ab: --seconds)' if was_ended else ''}")
     printed = _printed(log, cell, read)
     if printed is None:
-        counted = None
-        if cell.workload.figures == "auto":
-            counted = progress(log.read_text("utf-8", "replace").split("\n"), arrivals)
-        if counted is None:
-            raise NoFigures(_unread(cell))
-        return _of_progress(counted, cell)
+        lines = log.read_text("utf-8", "replace").split("\n")
+        if counted := _counted(lines, arrivals, cell):
+            return _of_progress(counted, cell)
+        seen = [line.strip() for line in lines if line.strip()]
+        if was_ended and len(seen) < FEW_LINES:
+            raise NoFigures(f"it had printed {plural(len(seen), 'line')}; give it longer (of ab: --seconds, --minutes)")
+        raise NoFigures(_unread(cell, seen[-1] if seen else ""))
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -74,6 +76,39 @@ def read_figures(
     if printed.spans:
         return _of_spans(printed, cell, was_ended)
     raise NoFigures(_unread(cell))
+
+
+def _counted(lines: Sequence[str], arrivals: Sequence[float], cell: Cell) -> Progress | None:
+    """What lines count, of which none has a time or a rate: by the campaign's pattern of a step, or as is usual."""
+    figures = cell.workload.figures
+    if isinstance(figures, Patterns):
+        return progress_of(figures.step, figures.loss, lines, arrivals) if figures.step else None
+    return progress(lines, arrivals) if figures == "auto" else None
+
+
+def table(
+    seconds: Sequence[float],
+    amounts: Sequence[int],
+    losses: Sequence[float | None],
+    warmup: Sequence[bool] | None = None,
+) -> np.ndarray:
+    """The rows of steps.csv of one process: seconds, work and loss of each, and whether it is of the `warmup`.
+
+    No wait for data is known. A loss that is none, or no number, is NaN.
+    """
+    rows = zip(seconds, amounts, losses, warmup or [False] * len(seconds), strict=True)
+    return np.array(
+        [
+            ("warmup" if early else "window", place, 0, time, 0.0, _finite(loss), 1, amount)
+            for place, (time, amount, loss, early) in enumerate(rows)
+        ],
+        ROW,
+    )
+
+
+def _finite(loss: float | None) -> float:
+    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
+    return loss if loss is not None and math.isfinite(loss) else math.nan
 
 
 def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
@@ -94,15 +129,16 @@ def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
     return None if is_misread else printed
 
 
-def _unread(cell: Cell) -> str:
-    """The message where no figure was understood."""
+def _unread(cell: Cell, last: str = "") -> str:
+    """The message where no figure was understood. `last`: the last line of the log."""
     what = "the patterns of workload.figures match no line of its log"
     if not isinstance(cell.workload.figures, Patterns):
-        what = "no figure in its log is understood: neither the time of a step nor a rate"
+        what = "no figure in its log is understood: no time of a step, no rate, and no count"
+    shown = f" (its last line: {shortened(last, 80)})" if last else ""
     return (
-        f"{what}. Give patterns (workload.figures: {{step_ms: 'time ([\\d.]+)ms'}}; of ab: --pattern step_ms='time "
-        "([\\d.]+)ms'), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: --steps 50 150), with "
-        "{steps} in the command"
+        f"{what}{shown}. Give patterns (workload.figures: {{step: 'it (\\d+)'}}; of ab: --pattern step='it (\\d+)', "
+        "or of step_ms, tokens_per_s, ...), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: "
+        "--steps 50 150), with {steps} in the command"
     )
 
 
@@ -143,22 +179,27 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
     """The figures of a log that has lines about steps; `steps`: those with a time or a rate. Raises NoFigures."""
     unit, per_step = _work_of_a_step(printed, steps, cell)
     devices = _devices_of_a_rate(printed, steps, cell, per_step)
-    timed = [replace(step, seconds=_seconds(step, unit, per_step, devices)) for step in steps]
-    first = steps[0].step
-    warmup_lines = sum(step.step - first < cell.work.warmup_steps for step in timed)
-    window = timed[warmup_lines:]
+    timed: list[PrintedStep] = []
+    amounts: list[int] = []
+    for step in steps:
+        rate = devices * ((step.tokens_per_s if unit == "tokens" else step.samples_per_s) or 0.0)
+        seconds = step.seconds or (per_step / rate if rate and per_step else None)
+        if seconds is None:
+            raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
+        timed.append(replace(step, seconds=seconds))
+        amounts.append(max(1, round(rate * seconds if per_step is None else per_step)))
+    first, warmup_steps = steps[0].step, cell.work.warmup_steps
+    warmup = [step.step - first < warmup_steps for step in timed]
+    window = timed[sum(warmup) :]
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
-            f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps "
+            f"{warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps "
             "(of ab: --warmup-steps)"
         )
-    rows = []
-    for number, step in enumerate(timed):
-        phase = "warmup" if number < warmup_lines else "window"
-        amount = _amount(step, unit, per_step, devices)
-        rows.append((phase, number, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))  # of rank 0; no wait is known
-    return TimedWork(printed, unit, np.array(rows, ROW), window, per_step, losses_lost=lost([s.loss for s in timed]))
+    losses = [step.loss for step in timed]
+    rows = table([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
+    return TimedWork(printed, unit, rows, window, per_step, losses_lost=lost(losses))
 
 
 def lost(losses: Sequence[float | None]) -> int:
@@ -209,45 +250,12 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
     return devices
 
 
-def _rate(step: PrintedStep, unit: WorkUnit) -> float | None:
-    """The printed rate of a step: tokens/s where `unit` is tokens, else samples/s; None where it was not printed."""
-    return step.tokens_per_s if unit == "tokens" else step.samples_per_s
-
-
-def _seconds(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> float:
-    """Seconds of a step: as printed, else its work `per_step` over its rate times `devices`. Raises NoFigures."""
-    if step.seconds:
-        return step.seconds
-    rate = _rate(step, unit)
-    if not rate or per_step is None:
-        raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
-    return per_step / (rate * devices)
-
-
-def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> int:
-    """The work of a step in `unit`, 1 or more: `per_step` where that is known, else rate x `devices` x seconds."""
-    if per_step is not None:
-        return max(1, round(per_step))
-    return max(1, round((_rate(step, unit) or 0.0) * devices * (step.seconds or 0.0)))
-
-
-def _loss(value: float | None) -> float:
-    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
-    return value if value is not None and math.isfinite(value) else math.nan
-
-
 def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
     """The figures of a program whose count was timed by the launcher. Raises NoFigures."""
     unit, each = _work_of_a_count(counted, cell)
     done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
     is_warmup[0] |= len(done) > 2  # between the first two lines may be an epoch, or a hundred samples
-    rows = [
-        ("warmup" if early else "window", place, 0, seconds, 0.0, _loss(loss), 1, amount * each)
-        for place, (amount, seconds, loss, early) in enumerate(
-            zip(counted.amounts, counted.seconds, counted.losses, is_warmup, strict=True)
-        )
-    ]
     window_s = float(np.sum(counted.seconds, where=~is_warmup))
     if window_s < LEAST_S:
         raise NoFigures(
@@ -255,8 +263,8 @@ def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
             "short for the launcher's clock; let it train longer"
         )
     given = float(each) if cell.workload.per_step else None
-    log = PrintedLog("progress")
-    return TimedWork(log, unit, np.array(rows, ROW), [], given, counted.counts_to, lost(counted.losses))
+    rows = table(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
+    return TimedWork(PrintedLog("progress"), unit, rows, [], given, counted.counts_to, lost(counted.losses))
 
 
 def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
@@ -293,11 +301,9 @@ def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
         spans = spans[1:] or spans
     unit = _unit_of_spans(spans, cell)
     devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or printed.rate_of) == "device" else 1
-    rows = [
-        ("window", place, 0, span.seconds, 0.0, _loss(span.loss), 1, _span_amount(span, unit, devices, cell))
-        for place, span in enumerate(spans)
-    ]
-    return TimedWork(printed, unit, np.array(rows, ROW), [], None)
+    amounts = [_span_amount(span, unit, devices, cell) for span in spans]
+    rows = table([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
+    return TimedWork(printed, unit, rows, [], None)
 
 
 def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:

@@ -25,7 +25,7 @@ FEWEST_BARE = 10  # lines without a word
 MOST_PAIRS = 3  # of a line that are looked at
 # What is counted -> how words for it begin. A number without such a word counts items, whatever these are.
 UNITS: dict[WorkUnit, tuple[str, ...]] = {
-    "steps": ("step", "iter", "update"),
+    "steps": ("step", "iter", "it ", "update"),
     "batches": ("batch",),
     "epochs": ("epoch",),
     "samples": ("sample", "example", "image", "img"),
@@ -74,6 +74,17 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
     return None
 
 
+def progress_of(step: str, loss: str | None, lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
+    """The progress by the numbers that the pattern `step` finds; None where it finds fewer than three that differ."""
+    counts: list[tuple[int, int, int | None, WorkUnit]] = []
+    for place, line in enumerate(lines[: len(arrivals)]):
+        if match := re.search(step, line):
+            counts.append((place, int(float(match[1].replace(",", ""))), None, "steps"))
+    if len({number for _, number, *_ in counts}) < FEWEST:
+        return None
+    return _between(counts, lines, arrivals, re.compile(loss) if loss else LOSS)
+
+
 def _counted(numbered: Sequence[tuple[int, str]]) -> list[tuple[int, int, int | None, WorkUnit]] | None:
     """Return (place, number, number it counts to, unit) for each line, by the way of counting that rises most often."""
     ways: list[Callable[[str], Count]] = [partial(_pair, place=k) for k in range(MOST_PAIRS)]
@@ -103,6 +114,7 @@ def _pair(line: str, place: int) -> Count:
     word, number, of = pairs[place]
     if bar := BAR.search(line):
         word = bar[1] or bar[2]
+        word = "" if word == "it" else word  # a bar's word for anything
     return (int(number), int(of), _unit(word)) if int(number) <= int(of) else None
 
 
@@ -114,20 +126,23 @@ def _number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count:
 
 def _unit(word: str) -> WorkUnit:
     """What is counted by a number that stands behind `word`, which may be empty."""
-    return next((unit for unit, begins in UNITS.items() if word.lower().startswith(begins)), "items")
+    return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
 def _between(
-    counts: Sequence[tuple[int, int, int | None, WorkUnit]], lines: Sequence[str], arrivals: Sequence[float]
+    counts: Sequence[tuple[int, int, int | None, WorkUnit]],
+    lines: Sequence[str],
+    arrivals: Sequence[float],
+    loss_of: re.Pattern[str] = LOSS,
 ) -> Progress:
-    """Return what was counted between lines that follow each other in one epoch."""
+    """Return what was counted between lines that follow each other in one epoch. `loss_of`: finds a line's loss."""
     last, counted, counts_to, unit = counts[0]
     between = Progress(unit, [], [], [], counts_to)
     for place, number, *_ in counts[1:]:
         if number == counted:  # another rank's line, or the same one once more
             continue
         if number > counted:
-            loss = LOSS.search(lines[place])
+            loss = loss_of.search(lines[place])
             between.amounts.append(number - counted)
             between.seconds.append(arrivals[place] - arrivals[last])
             between.losses.append(float(loss[1]) if loss else None)

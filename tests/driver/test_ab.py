@@ -280,7 +280,7 @@ def test_rounds_that_would_decide(ratio, rounds):
             (1.001, 0.95, 1.055),
             6,
             9.0,
-            ["47 rounds would be needed: ask for a larger --difference"],
+            ["47 rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"],
         ),
         ((1.1, 0.9, 1.35), 6, 1.0, ["about 47 ", "training is 10% of the time of a run, the rest is its start"]),
     ],

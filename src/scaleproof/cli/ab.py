@@ -43,7 +43,8 @@ def ab(args: argparse.Namespace) -> None:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
         if not shutil.which(words[0]):
-            raise UserError(f'command {name}: there is no program "{words[0]}"')
+            hint = f"; to set a variable: env {words[0]} ..." if "=" in words[0] else ""
+            raise UserError(f'command {name}: there is no program "{words[0]}"{hint}')
     request = AbRequest(
         *(a, b),
         figures="whole" if args.metric == "time" or args.steps else args.figures,

@@ -31,6 +31,7 @@ SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before it
 MOST = 30  # rounds
+COUNTED = ("steps", "batches", "epochs", "items")  # units: how much work one is, nobody may have said
 TAIL = 40  # lines of a log: who has printed so many says no more in a longer run
 # What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
 START_OF_ROUND = 0.25  # of a further round: several are one job
@@ -109,19 +110,15 @@ def campaign_of(
     campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if work:
         campaign["work"] = work
+    limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)  # minutes
     return campaign | {
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
         # All repeats up to a look at the results in one job: fewer starts, and closer together.
-        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": _time_limit(request)},
+        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},
         "repeats": _repeats(request, rounds, chance),
     }
-
-
-def _time_limit(request: AbRequest) -> float:
-    """Minutes after which a run is stopped."""
-    return max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)
 
 
 def _lengths(request: AbRequest) -> list[float | None]:
@@ -158,14 +155,15 @@ def compare(
     """
     text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
-    chance = _level_in_series(series, path.stem, results) if series else None
+    level_file = results / SERIES / f"{series}.json" if series else None
+    chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
-    if series:
-        entries = _entries(series, results)
+    if level_file:
+        entries = _entries(level_file)
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
-        write_json(_series_file(series, results), entries)
+        write_json(level_file, entries)
     return path, verdict
 
 
@@ -242,8 +240,8 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
         limit = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
         return with_words(verdict, limit) if timed_out else verdict
     printed = [run for run in runs if isinstance(run, Printed)]
-    if counted := next((run.unit for run in printed if _is_only_counted(run)), None):
-        verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
+    if counted := [r.unit for r in printed if r.unit in COUNTED and r.reading.per_step is None]:
+        verdict = with_words(verdict, f"{counted[0]} of A are taken for as much work as those of B")
     if any(run.reading.ended_after_s for run in printed):
         verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
@@ -257,7 +255,7 @@ def _what_would_tell(verdict: AbVerdict, request: AbRequest, rounds: int, runs: 
     """Yield what would decide a comparison that had `rounds`, if it goes on as in its `runs`."""
     needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
     if needed > MOST:
-        yield f"{integer(needed)} rounds would be needed: ask for a larger --difference"
+        yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:
         minutes = math.ceil(request.minutes * needed / rounds)
         yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes})"
@@ -272,22 +270,11 @@ def trained_s(run: Printed) -> float:
     return max(run.window.wall_time_s, between_lines_s or 0.0)
 
 
-def _is_only_counted(run: Printed) -> bool:
-    """Whether the rate of a run is in things that the program counts, and nobody has said how much work one is."""
-    return run.reading.per_step is None and run.unit in ("steps", "batches", "epochs", "items")
-
-
-def _series_file(series: str, results: Path) -> Path:
-    """Where the levels of a series are kept."""
-    return results / SERIES / f"{series}.json"
-
-
-def _entries(series: str, results: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons of a series, in the order in which they were begun.
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the comparisons of the series in the file `path`, in the order in which they were begun.
 
     Campaign -> its `level` of significance, and whether it `decided`, that is, claimed a difference.
     """
-    path = _series_file(series, results)
     if not path.is_file():
         return {}
     try:
@@ -299,14 +286,14 @@ def _entries(series: str, results: Path) -> dict[str, dict[str, Any]]:
         raise damaged(path, first_fault(error)) from None
 
 
-def _level_in_series(series: str, campaign: str, results: Path) -> float:
+def _level_in_series(path: Path, campaign: str) -> float:
     """Return the level of significance that a comparison has in its series.
 
     The level is noted before the comparison begins, so that one that is given up has spent it.
     """
-    entries = _entries(series, results)
+    entries = _entries(path)
     if campaign not in entries:
         level = next_level([entry["decided"] for entry in entries.values()])
         entries[campaign] = {"level": level, "decided": False}
-        write_json(_series_file(series, results), entries)
+        write_json(path, entries)
     return float(entries[campaign]["level"])

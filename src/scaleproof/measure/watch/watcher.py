@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.optim import Optimizer
 
+from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
+from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import versions_of
 from scaleproof.measure.strategy.base import dtype_names, local_part
-from scaleproof.measure.trainer.census import weights_checksum
+from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
 
@@ -35,7 +37,7 @@ class Watcher:
     """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, folder: Path | None = None, loader: object = None
+        self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
         """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none.
 
@@ -44,7 +46,7 @@ class Watcher:
         self.model = model
         self.loader_batches = _length(loader)
         self.optimizer: Optimizer = getattr(optimizer, "optimizer", optimizer)  # inside of accelerate's wrapper
-        self.folder = folder or Path(os.environ.get(VARIABLE) or FOLDER)
+        self.folder = Path(folder or os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
         self.timer = StepTimer(self.device)
         # One entry for each step; the last is that of the step that is being made.
@@ -64,8 +66,7 @@ class Watcher:
 
         `by_hooks`: False where a framework calls `see_inputs`, `see_loss` and `before_update` itself.
         """
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
+        accelerator.forget_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._after_update)]
         if by_hooks:
             forward: Callable[..., Any] = self._before_forward
@@ -187,6 +188,7 @@ class Watcher:
         is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
+        memory = accelerator.memory(self.device)
         record = WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
             world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
@@ -206,13 +208,13 @@ class Watcher:
                 for step, gradient, update, weight in self.norms
             ],
             probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
-            parameters=sum(_elements(parameter) for parameter in parameters),
-            trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
+            parameters=sum(map(elements_of, parameters)),
+            trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
             weights=None if is_flat else weights_checksum(parameters),
             parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
-            memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
+            memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
-            cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+            cores=cores_of_this_process(),
             wall_s=wall,
             versions={"python": platform.python_version()} | versions_of(PACKAGES),
             float32_products=torch.get_float32_matmul_precision(),
@@ -256,12 +258,6 @@ def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
     if not tensors:
         return torch.zeros((), device=device)
     return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
-
-
-def _elements(parameter: Tensor) -> int:
-    """The number of elements of a parameter on all ranks together, of which this one may have a part."""
-    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
-    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
 
 
 def _inside(arguments: tuple[Any, ...]) -> list[Any]:

@@ -72,11 +72,16 @@ def test_patterns_read_any_line(tmp_path):
 
 
 def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
-    text = "\n".join(f"global_step={8 * k}" for k in range(1, 21))
-    work = figures(tmp_path, text, figures={"step": r"global_step=(\d+)"})
+    """Lines that nobody knows: here steps of an environment, with their mean rate."""
+    text = "\n".join(f"global_step={8 * k}, return=[{k}.5]\nSPS: {200 + k}" for k in range(1, 21))
+    work = figures(tmp_path, text, figures={"step": r"global_step=(\d+)", "loss": r"return=\[([\d.]+)"})
     assert (work.unit, work.log.reader, int(work.rows["tokens"][-1])) == ("steps", "progress", 8)
-    with pytest.raises(NoFigures, match="match no line of its log"):
-        figures(tmp_path, text, figures={"step": r"local_step=(\d+)"})
+    assert (work.rows["step_time_s"][-1], work.rows["loss"][-1]) == (2.0, 20.5)
+    for pattern, message in ((r"local_step=(\d+)", "match no line of its log"), (r"SPS: (20[12])$", "match no line")):
+        with pytest.raises(NoFigures, match=message):
+            figures(tmp_path, text, figures={"step": pattern})
+    with pytest.raises(NoFigures, match="no figure in its log is understood"):
+        figures(tmp_path, text)
 
 
 @pytest.mark.parametrize(

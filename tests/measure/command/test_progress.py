@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.measure.command.progress import progress, progress_of
+from scaleproof.measure.command.progress import progress
 
 EPOCHS = [f"Train Epoch: {e} [{64 * k}/192 ({k / 3:.0%})]\tLoss: {2 - k / 9:.6f}" for e in (1, 2) for k in range(3)]
 FORMS = {
@@ -46,16 +46,6 @@ FORMS = {
 def test_forms_of_lines(lines, amounts, counts_to, unit):
     found = progress(lines, [float(k) for k in range(len(lines))])
     assert (found.amounts, found.counts_to, found.unit) == (amounts, counts_to, unit)
-
-
-def test_a_pattern_of_the_step_is_enough():
-    """Lines that nobody knows, timed by the launcher: here steps of an environment, with their mean rate."""
-    lines = [line for k in range(1, 6) for line in (f"global_step={512 * k}, return=[2{k}.]", f"SPS: {200 + k}")]
-    found = progress_of(r"global_step=(\d+)", r"return=\[(\d+)", lines, [float(k) for k in range(len(lines))])
-    assert (found.amounts, found.seconds, found.unit) == ([512] * 4, [2.0] * 4, "steps")
-    assert found.losses == [22.0, 23.0, 24.0, 25.0]
-    assert progress(lines, [float(k) for k in range(len(lines))]) is None
-    assert progress_of(r"global_step=(\d+)", None, lines[:4], [0.0] * 4) is None, "two say no rate"
 
 
 def test_the_time_between_two_epochs_is_left_out():

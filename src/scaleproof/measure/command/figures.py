@@ -17,12 +17,13 @@ from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
-from scaleproof.measure.command.progress import Progress, progress, progress_of
+from scaleproof.measure.command.progress import FEWEST, Progress, between, progress
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 10  # of a program that was ended
 READER = "scaleproof.watch"
+STEPS: WorkUnit = "steps"
 
 
 class NoFigures(Exception):
@@ -53,10 +54,13 @@ def read_figures(
     """
     if not log.stat().st_size:
         raise NoFigures(f"it printed nothing{'; give it longer (of ab: --seconds)' if was_ended else ''}")
-    printed = _printed(log, cell, read)
-    if printed is None:
-        lines = log.read_text("utf-8", "replace").split("\n")
-        if counted := _counted(lines, arrivals, cell):
+    figures = cell.workload.figures
+    lines = log.read_text("utf-8", "replace").split("\n")
+    printed = by_patterns(lines, figures) if isinstance(figures, Patterns) else _printed(log, figures, read)
+    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
+    if not steps and not printed.spans:
+        counted = progress(lines, arrivals) if figures == "auto" else _counted(printed.steps, arrivals)
+        if counted:
             return _of_progress(counted, cell)
         seen = [line.strip() for line in lines if line.strip()]
         if was_ended and len(seen) < FEW_LINES:
@@ -70,20 +74,16 @@ def read_figures(
         )
     if printed.runs > 1:
         raise NoFigures(f"its log has {printed.runs} runs, each with steps of its own; one command must train once")
-    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
-    if steps:
-        return _of_steps(printed, steps, cell)
-    if printed.spans:
-        return _of_spans(printed, cell, was_ended)
-    raise NoFigures(_unread(cell))
+    return _of_steps(printed, steps, cell) if steps else _of_spans(printed, cell, was_ended)
 
 
-def _counted(lines: Sequence[str], arrivals: Sequence[float], cell: Cell) -> Progress | None:
-    """What lines count, of which none has a time or a rate: by the campaign's pattern of a step, or as is usual."""
-    figures = cell.workload.figures
-    if isinstance(figures, Patterns):
-        return progress_of(figures.step, figures.loss, lines, arrivals) if figures.step else None
-    return progress(lines, arrivals) if figures == "auto" else None
+def _counted(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
+    """The progress of `steps` that have no time and no rate; None where there are fewer than three."""
+    counts = [(step.line - 1, step.step, None, STEPS) for step in steps if step.line and step.line <= len(arrivals)]
+    if len({number for _, number, *_ in counts}) < FEWEST:
+        return None
+    losses = {place: step.loss for (place, *_), step in zip(counts, steps, strict=False)}
+    return between(counts, losses, arrivals)
 
 
 def table(
@@ -111,22 +111,14 @@ def _finite(loss: float | None) -> float:
     return loss if loss is not None and math.isfinite(loss) else math.nan
 
 
-def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
-    """What the file `log` says, by the campaign's patterns or by `read`; None where nothing is understood."""
-    figures = cell.workload.figures
-    if isinstance(figures, Patterns):
-        printed: PrintedLog | None = by_patterns(log, figures)
-    else:
-        try:
-            printed = read(log, figures)
-        except NoSuchReader as error:
-            raise NoFigures(
-                f'workload.figures: there is no reader "{figures}"; allowed: auto, whole, {error}'
-            ) from None
-    if printed is None or not (printed.steps or printed.spans):
-        return None
-    is_misread = printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, were taken for steps
-    return None if is_misread else printed
+def _printed(log: Path, reader: str, read: ReadLog) -> PrintedLog:
+    """What the file `log` says by the `reader`; nothing where no line is understood. Raises NoFigures."""
+    try:
+        printed = read(log, reader)
+    except NoSuchReader as error:
+        raise NoFigures(f'workload.figures: there is no reader "{reader}"; allowed: auto, whole, {error}') from None
+    is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
+    return PrintedLog(reader) if printed is None or is_misread else printed
 
 
 def _unread(cell: Cell, last: str = "") -> str:
@@ -142,15 +134,15 @@ def _unread(cell: Cell, last: str = "") -> str:
     )
 
 
-def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
-    """The steps of a log, as `patterns` match: one for each line with a time or a rate.
+def by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
+    """The steps of a log, as `patterns` match: one for each of its `lines` with a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
     """
     search = {name: re.compile(text).search for name, text in patterns.model_dump(exclude_none=True).items()}
     steps: list[PrintedStep] = []
     loss: float | None = None
-    for number, line in enumerate(log.read_text("utf-8", "replace").split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         figures = {name: _figure(match[1]) for name, find in search.items() if (match := find(line))}
         loss = figures.get("loss", loss)
         milliseconds, seconds = figures.get("step_ms"), figures.get("step_s")
@@ -162,7 +154,7 @@ def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
             samples_per_s=figures.get("samples_per_s"),
             loss=loss,
         )
-        if step.seconds or step.tokens_per_s or step.samples_per_s:
+        if step.seconds or step.tokens_per_s or step.samples_per_s or "step" in figures:
             steps.append(step)
     return PrintedLog("patterns", steps=steps)
 

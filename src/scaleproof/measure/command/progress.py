@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -66,23 +66,14 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
             and (counted := _counted([(place, lines[place]) for place in places]))
         ]
         if candidates:
-            return _between(max(candidates, key=_rises), lines, arrivals)
+            best = max(candidates, key=_rises)
+            found = {place: match for place, *_ in best if (match := LOSS.search(lines[place]))}
+            return between(best, {place: float(match[1]) for place, match in found.items()}, arrivals)
     bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
     counted = _counted(bare) if len(bare) >= FEWEST_BARE else None
     if counted and len({after[1] - before[1] for before, after in pairwise(counted)}) == 1:
-        return _between(counted, lines, arrivals)
+        return between(counted, {}, arrivals)
     return None
-
-
-def progress_of(step: str, loss: str | None, lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """The progress by the numbers that the pattern `step` finds; None where it finds fewer than three that differ."""
-    counts: list[tuple[int, int, int | None, WorkUnit]] = []
-    for place, line in enumerate(lines[: len(arrivals)]):
-        if match := re.search(step, line):
-            counts.append((place, int(float(match[1].replace(",", ""))), None, "steps"))
-    if len({number for _, number, *_ in counts}) < FEWEST:
-        return None
-    return _between(counts, lines, arrivals, re.compile(loss) if loss else LOSS)
 
 
 def _counted(numbered: Sequence[tuple[int, str]]) -> list[tuple[int, int, int | None, WorkUnit]] | None:
@@ -129,22 +120,23 @@ def _unit(word: str) -> WorkUnit:
     return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
-def _between(
+def between(
     counts: Sequence[tuple[int, int, int | None, WorkUnit]],
-    lines: Sequence[str],
+    losses: Mapping[int, float | None],
     arrivals: Sequence[float],
-    loss_of: re.Pattern[str] = LOSS,
 ) -> Progress:
-    """Return what was counted between lines that follow each other in one epoch. `loss_of`: finds a line's loss."""
+    """Return what was counted between lines that follow each other in one epoch.
+
+    `counts`: place of the line, number, number it counts to, unit. `losses`: of lines, by their places.
+    """
     last, counted, counts_to, unit = counts[0]
-    between = Progress(unit, [], [], [], counts_to)
+    progress = Progress(unit, [], [], [], counts_to)
     for place, number, *_ in counts[1:]:
         if number == counted:  # another rank's line, or the same one once more
             continue
         if number > counted:
-            loss = loss_of.search(lines[place])
-            between.amounts.append(number - counted)
-            between.seconds.append(arrivals[place] - arrivals[last])
-            between.losses.append(float(loss[1]) if loss else None)
+            progress.amounts.append(number - counted)
+            progress.seconds.append(arrivals[place] - arrivals[last])
+            progress.losses.append(losses.get(place))
         last, counted = place, number
-    return between
+    return progress

@@ -20,6 +20,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
+from scaleproof.measure.command.figures import LONGER
 
 REQUEST = AbRequest(["python", "a.py", "--name", "two words"], ["python", "b.py"], steps=(5, 20), figures="whole")
 
@@ -145,8 +146,8 @@ def test_a_program_that_fails_is_not_started_again(monkeypatch):
     assert campaign.most_repeats == 1
 
 
-def cut_short(*printed: str):
-    failure = SimpleNamespace(failure_class="no_figures", log_tail=list(printed))
+def cut_short(reason: str = f"it printed nothing; {LONGER}"):
+    failure = SimpleNamespace(failure_class="no_figures", reason=reason)
     return SimpleNamespace(failure=failure, total_wall_time_s=61.0)
 
 
@@ -154,12 +155,12 @@ def cut_short(*printed: str):
     ("request_", "first_tries", "ends"),
     [
         ({}, [], [15.0, 15.0]),
-        ({}, [cut_short("starting")], [15.0, 30.0, 30.0]),  # it had hardly begun
-        ({}, [cut_short("starting")] * 2, [15.0, 30.0, 60.0, 60.0]),  # it starts slowly
-        ({}, [cut_short("starting")] * 3, [15.0, 30.0, 60.0, 60.0]),
-        ({}, [cut_short(*["line"] * 40)], [15.0, 15.0]),  # nobody can read that, however long it is
-        ({"minutes": 2}, [cut_short("starting")], [15.0, 24.0, 24.0]),
-        ({"seconds": 4.0}, [cut_short("starting")], [4.0, 4.0]),
+        ({}, [cut_short()], [15.0, 30.0, 30.0]),  # it had hardly begun
+        ({}, [cut_short()] * 2, [15.0, 30.0, 60.0, 60.0]),  # it starts slowly
+        ({}, [cut_short()] * 3, [15.0, 30.0, 60.0, 60.0]),
+        ({}, [cut_short("no figure is understood")], [15.0, 15.0]),  # nobody can read that, however long it is
+        ({"minutes": 2}, [cut_short()], [15.0, 24.0, 24.0]),
+        ({"seconds": 4.0}, [cut_short()], [4.0, 4.0]),
         ({"figures": "whole"}, [], [None, None]),
     ],
 )
@@ -168,7 +169,7 @@ def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_,
 
 
 def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypatch):
-    before = played(monkeypatch, None, [cut_short("starting")])[2]
+    before = played(monkeypatch, None, [cut_short()])[2]
     asked, ends, after = played(monkeypatch)
     assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):

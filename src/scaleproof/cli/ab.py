@@ -10,12 +10,7 @@ from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
-METRICS = {
-    "tokens/s": "tokens of a step are printed, or given by --per-step",
-    "samples/s": "as tokens/s",
-    "steps/s": "steps of both are taken for equal work",
-    "time": "whole runs are timed",
-}
+METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -101,7 +96,7 @@ def add(commands: Group) -> None:
     )
     sub = command(commands, "ab", ab, doc, example)
     sub.usage = USAGE
-    sub.add_argument("--metric", choices=list(METRICS), help="what is compared (default: tokens/s, or as printed)")
+    sub.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
     sub.add_argument(
         "--per-step",
         type=Number(least=1, whole=True),

@@ -26,13 +26,13 @@ from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.measure.command.figures import LONGER
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before it
 MOST = 30  # rounds
 COUNTED = ("steps", "batches", "epochs", "items")  # units: how much work one is, nobody may have said
-TAIL = 40  # lines of a log: who has printed so many says no more in a longer run
 # What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
 START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
@@ -192,12 +192,10 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
 
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
-    """Whether a run that was ended after `seconds` had not trained for long: it printed little, or its steps fill
-    little of it.
-    """
+    """Whether a run that was ended after `seconds` had not trained for long enough, or its steps fill little of it."""
     if run.failure:
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
-        return was_ended and run.failure.failure_class == "no_figures" and len(run.failure.log_tail) < TAIL
+        return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
     return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
 
 

@@ -21,7 +21,8 @@ from scaleproof.measure.command.progress import FEWEST, Progress, between, progr
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
-FEW_LINES = 10  # of a program that was ended
+FEW_LINES = 40  # who has printed so many says no more in a longer run
+LONGER = "let it train longer"  # in messages on programs that were ended too early
 READER = "scaleproof.watch"
 STEPS: WorkUnit = "steps"
 
@@ -53,7 +54,7 @@ def read_figures(
     `was_ended`: by the launcher, before it was done.
     """
     if not log.stat().st_size:
-        raise NoFigures(f"it printed nothing{'; give it longer (of ab: --seconds)' if was_ended else ''}")
+        raise NoFigures(f"it printed nothing{f'; {LONGER} (of ab: --seconds)' if was_ended else ''}")
     figures = cell.workload.figures
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = by_patterns(lines, figures) if isinstance(figures, Patterns) else _printed(log, figures, read)
@@ -63,9 +64,8 @@ def read_figures(
         if counted:
             return _of_progress(counted, cell)
         seen = [line.strip() for line in lines if line.strip()]
-        if was_ended and len(seen) < FEW_LINES:
-            raise NoFigures(f"it had printed {plural(len(seen), 'line')}; give it longer (of ab: --seconds, --minutes)")
-        raise NoFigures(_unread(cell, seen[-1] if seen else ""))
+        few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
+        raise NoFigures(_unread(cell, seen[-1] if seen else "") + few)
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -186,8 +186,7 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
-            f"{warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps "
-            "(of ab: --warmup-steps)"
+            f"{warmup_steps} steps, which are warm-up; {LONGER}, or lower work.warmup_steps (of ab: --warmup-steps)"
         )
     losses = [step.loss for step in timed]
     rows = table([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
@@ -252,7 +251,7 @@ def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
     if window_s < LEAST_S:
         raise NoFigures(
             f"its log prints no time and no rate, and its lines about {counted.unit} came within {window_s:.2g} s, too "
-            "short for the launcher's clock; let it train longer"
+            f"short for the launcher's clock; {LONGER}"
         )
     given = float(each) if cell.workload.per_step else None
     rows = table(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
@@ -288,7 +287,7 @@ def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
     if was_ended and len(spans) == 1:
-        raise NoFigures("its log has the time of its first epoch alone; let it train longer")
+        raise NoFigures(f"its log has the time of its first epoch alone; {LONGER}")
     if cell.work.seconds is not None:
         spans = spans[1:] or spans
     unit = _unit_of_spans(spans, cell)
@@ -341,24 +340,23 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     warmup = cell.work.warmup_steps
     steps = min(len(rank.step_s) for rank in ranks)
     if steps <= warmup:
-        raise NoFigures(f"{plural(steps, 'step')} were watched, and work.warmup_steps leaves out {warmup} of them")
-    rows = np.array([row for rank in ranks for row in _rows(rank, warmup)], ROW)
+        raise NoFigures(
+            f"{plural(steps, 'step')} were watched, and {warmup} are warm-up; {LONGER}, or lower work.warmup_steps (of "
+            "ab: --warmup-steps)"
+        )
     has_tokens = all(sum(rank.tokens) for rank in ranks)
-    if not has_tokens:  # the column then holds the work in samples
-        rows["tokens"] = rows["samples"]
-    window = rows[rows["phase"] == "window"]
+    rows = []
+    for rank in ranks:  # waiting for data is not known, a loss only where it was seen
+        losses = rank.losses or [math.nan] * len(rank.step_s)
+        works = rank.tokens if has_tokens else rank.samples
+        for step, (seconds, loss, samples, work) in enumerate(
+            zip(rank.step_s, losses, rank.samples, works, strict=True)
+        ):
+            phase = "warmup" if step < warmup else "window"
+            rows.append((phase, step, rank.rank, seconds, 0.0, loss, samples, work))
+    table = np.sort(np.array(rows, ROW), order=["step", "rank"])
+    per_step = float(table["tokens"][table["phase"] == "window"].sum()) / (steps - warmup)
     log = PrintedLog(READER, world_size=ranks[0].world_size)
-    per_step = float(window["tokens"].sum()) / (steps - warmup)
-    unit: WorkUnit = "tokens" if has_tokens else "samples"
-    losses_lost = lost(ranks[0].losses or [])
-    return TimedWork(log, unit, np.sort(rows, order=["step", "rank"]), [], per_step, losses_lost=losses_lost)
-
-
-def _rows(rank: WatchedRank, warmup: int) -> list[tuple[str, int, int, float, float, float, int, int]]:
-    """The steps of a rank as rows of steps.csv; waiting for data is not known, a loss only where it was seen."""
-    losses = rank.losses or [math.nan] * len(rank.step_s)
-    series = zip(rank.step_s, losses, rank.samples, rank.tokens, strict=True)
-    return [
-        ("warmup" if step < warmup else "window", step, rank.rank, seconds, 0.0, loss, samples, tokens)
-        for step, (seconds, loss, samples, tokens) in enumerate(series)
-    ]
+    return TimedWork(
+        log, "tokens" if has_tokens else "samples", table, [], per_step, losses_lost=lost(ranks[0].losses or [])
+    )

@@ -8,6 +8,7 @@ import platform
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
 PACKAGES = ("scaleproof", "torch", "transformers", "accelerate", "lightning", "deepspeed", "datasets")
 
 
+@dataclass
+class Step:
+    """What entered the model, and left it, from one update to the next."""
+
+    samples: int = 0
+    tokens: int = 0
+    batches: list[Tensor] = field(default_factory=list)  # checksums of the inputs
+    losses: list[Tensor] = field(default_factory=list)
+
+
 class Watcher:
     """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
 
@@ -49,11 +60,8 @@ class Watcher:
         self.folder = Path(folder or os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
         self.timer = StepTimer(self.device)
-        # One entry for each step; the last is that of the step that is being made.
-        self.samples = [0]
-        self.tokens = [0]
-        self.batches: list[list[Tensor]] = [[]]  # checksums of the inputs
-        self.losses: list[list[Tensor]] = [[]]
+        self.made: list[Step] = []
+        self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
@@ -80,11 +88,11 @@ class Watcher:
     @property
     def steps(self) -> int:
         """Optimizer steps that are done."""
-        return len(self.samples) - 1
+        return len(self.made)
 
     def see_loss(self, loss: Tensor) -> None:
         """Note the loss of a forward pass, where the model does not return it."""
-        self.losses[-1].append(loss.detach())
+        self.now.losses.append(loss.detach())
 
     def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """See what enters the model in training."""
@@ -97,13 +105,13 @@ class Watcher:
         if not inputs:
             return
         first = inputs[0].detach()
-        self.samples[-1] += len(first) if first.dim() else 1
+        self.now.samples += len(first) if first.dim() else 1
         if not first.is_floating_point():
-            self.tokens[-1] += first.numel()
+            self.now.tokens += first.numel()
         dense = [local_part(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
-            self.batches[-1].append(torch.stack(checksums).sum())
+            self.now.batches.append(torch.stack(checksums).sum())
 
     def _checksum(self, values: Tensor) -> Tensor:
         """A weighted sum that another order, or another element, of the values changes; made on their device."""
@@ -123,7 +131,7 @@ class Watcher:
         if isinstance(loss, tuple | list) and loss:
             loss = loss[0]
         if isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point():
-            self.losses[-1].append(loss.detach().flatten()[0])
+            self.see_loss(loss.flatten()[0])
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""
@@ -150,13 +158,11 @@ class Watcher:
         self.end_of_step()
 
     def end_of_step(self) -> None:
-        """End a step, its update being made, and begin the entries of the next one."""
+        """End a step, its update being made, and begin the next one."""
         self.probing.close()
         self.timer.mark()
-        self.samples.append(0)
-        self.tokens.append(0)
-        self.batches.append([])
-        self.losses.append([])
+        self.made.append(self.now)
+        self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
             self.counter = self.probing.enter_context(OperationCounter())
 
@@ -182,7 +188,6 @@ class Watcher:
         for hook in self._hooks:
             hook.remove()
         step_s, wall = self.timer.stop()
-        steps = self.steps
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
         is_flat = bool(flat)
@@ -196,18 +201,18 @@ class Watcher:
             device_name=torch.cuda.get_device_name(self.device) if cuda else self.device.type,
             clock="cuda_events" if cuda else "monotonic",
             step_s=[float(seconds) for seconds in step_s],
-            samples=self.samples[:steps],
-            tokens=self.tokens[:steps],
+            samples=[step.samples for step in self.made],
+            tokens=[step.tokens for step in self.made],
             loader_batches=self.loader_batches,
-            batches=[[int(value) for value in step] for step in self.batches[:steps]],
-            losses=_means(self.losses[:steps]),
+            batches=[[int(value) for value in step.batches] for step in self.made],
+            losses=_means([step.losses for step in self.made]),
             looks=[
                 UpdateNorms(
                     step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight)
                 )
                 for step, gradient, update, weight in self.norms
             ],
-            probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
+            probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
             trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
             weights=None if is_flat else weights_checksum(parameters),

@@ -1,7 +1,7 @@
 """What a plan says before anything is measured, and of how many repeats."""
 
-import math
 import dataclasses
+import math
 import re
 
 import numpy as np

@@ -16,10 +16,8 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu, driver_library
 
-# By which CUDA's events and the host's clock may differ on the same kernels: a launch and a wait of some 20 us around
-# tens of milliseconds.
-MOST_CLOCKS_APART = 0.02
-MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ: NVML's 5 % for each
+MOST_CLOCKS_APART = 0.02  # CUDA's events and the host's clock: a launch and a wait, some 20 us, around tens of ms
+MOST_ENERGY_APART = 0.10  # the energy counter and the integral of power: by NVML's manual 5 % for each
 # Of the published peak. A T4 at its power cap is near the lower bound, an H200 gives two thirds; consumer cards boost
 # beyond the clock of their data sheets.
 MATMUL_SHARES = (0.4, 1.1)

@@ -341,8 +341,8 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     steps = min(len(rank.step_s) for rank in ranks)
     if steps <= warmup:
         raise NoFigures(
-            f"{plural(steps, 'step')} were watched, and {warmup} are warm-up; {LONGER}, or lower work.warmup_steps (of "
-            "ab: --warmup-steps)"
+            f"scaleproof.watch saw {plural(steps, 'step')}, and {warmup} are warm-up; {LONGER}, or lower "
+            "work.warmup_steps (of ab: --warmup-steps)"
         )
     has_tokens = all(sum(rank.tokens) for rank in ranks)
     rows = []

@@ -15,6 +15,7 @@ NAMED = re.compile(r"(?i)\b(step|iter|iteration|batch|update|epoch)s?[\"']?\W{0,
 LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"
 # What a bar counts stands in its rate: "8/36 [00:07<00:27,  1.01img/s".
 BAR = re.compile(r"\[\d+:\d\d<[^\]]*?(?:[\d.?]([A-Za-z]+)/s|s/([A-Za-z]+))\b")
+OF_A_BARE_BAR = "it"  # all words of one without a description: others may be of preparing, or of loading
 LOSS = re.compile(r"(?i)loss\w*[\"']?(?: ?\(\w+\))?\W{0,3}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan\b|inf\b)")
 WORD = re.compile(r"[A-Za-z]{2,}")
 OF_TRAINING = re.compile(r"(?i)\b(?:epoch|step|iter|iteration|batch)(?:e?s)?\b")
@@ -50,19 +51,20 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
     """The progress that `lines` tell, which the launcher received at `arrivals`; None where they count nothing.
 
     Lines with the same words are one series; that of the training is the longest among those with a loss, else among
-    those that speak of steps, else that of bare numbers, where the first ones rise evenly ("499 2.85e-08"). Where the
-    number falls, an epoch has begun: what was between is in no entry.
+    those that speak of steps, else that of bars without a description, else that of bare numbers, where the first ones
+    rise evenly ("499 2.85e-08"). Where the number falls, an epoch has begun: what was between is in no entry.
     """
     series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
     for place, line in enumerate(lines[: len(arrivals)]):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
             series[" ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)].append(place)
-    for is_training in (LOSS, OF_TRAINING):
+    for is_training in (LOSS, OF_TRAINING, BAR):
         candidates = [
             counted
-            for places in series.values()
+            for words, places in series.items()
             if len(places) >= FEWEST
             and is_training.search(lines[places[0]])
+            and (is_training is not BAR or words == OF_A_BARE_BAR)
             and (counted := _counted([(place, lines[place]) for place in places]))
         ]
         if candidates:

@@ -34,6 +34,7 @@ from scaleproof.measure.trainer.request import Request
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
 # The last line of a traceback, behind the prefix of torchrun.
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
+TORCHRUN = "ChildFailedError"  # its own exception: that one of its ranks had one
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
 CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
@@ -135,7 +136,9 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
         kind, text = "oom", f"the command ended with exit code {code} after printing {match[0]}"
     else:
         kind, text = "crash", reason.reason.replace("the ranks ended", "the command ended")
-        raised = [match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip()))]
+        raised = [
+            match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip())) and TORCHRUN not in line
+        ]
         text += f": {shortened(raised[-1], 200)}" if raised else ""
     return reason.model_copy(update={"failure_class": kind, "reason": text})
 

@@ -118,7 +118,12 @@ def add(commands: Group) -> None:
         metavar="S",
         help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
     )
-    sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
+    sub.add_argument(
+        "--warmup-steps",
+        type=Number(least=3, whole=True),
+        metavar="N",
+        help="first steps that do not count (default: 10)",
+    )
     sub.add_argument(
         "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
     )
@@ -140,10 +145,5 @@ def add(commands: Group) -> None:
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
     sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
-    sub.add_argument(
-        "--series",
-        type=text,
-        metavar="NAME",
-        help="one error budget for all comparisons of this name",
-    )
+    sub.add_argument("--series", type=text, metavar="NAME", help="one error budget for all comparisons of this name")
     sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

@@ -290,40 +290,32 @@ def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
         raise NoFigures(f"its log has the time of its first epoch alone; {LONGER}")
     if cell.work.seconds is not None:
         spans = spans[1:] or spans
-    unit = _unit_of_spans(spans, cell)
-    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or printed.rate_of) == "device" else 1
-    amounts = [_span_amount(span, unit, devices, cell) for span in spans]
+    unit, amounts = _work_of_spans(spans, cell, printed.rate_of)
     rows = table([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
     return TimedWork(printed, unit, rows, [], None)
 
 
-def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
-    """The unit of work of `spans`: tokens, samples, that of the campaign's steps, or epochs. Raises NoFigures."""
-    if all(span.tokens or span.tokens_per_s for span in spans):
-        return "tokens"
-    if all(span.samples_per_s for span in spans):
-        return "samples"
+def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
+    """The unit of work of `spans` and how much of it each is: as printed, by the campaign's steps, or epochs.
+
+    `rate_of`: whose rate the program is known to print. Raises NoFigures.
+    """
+    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or rate_of) == "device" else 1
+    seconds = [devices * (span.seconds or 0.0) for span in spans]  # of one device
+    tokens = [span.tokens or (span.tokens_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
+    samples = [(span.samples_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
     given = cell.workload.per_step
+    if all(tokens) or all(samples):
+        unit: WorkUnit = "tokens" if all(tokens) else "samples"
+        return unit, [max(1, round(amount)) for amount in (tokens if all(tokens) else samples)]
     if given and all(span.steps for span in spans):
-        return given.unit
+        return given.unit, [(span.steps or 1) * (cell.per_step or 1) for span in spans]
     if all(span.epoch is not None for span in spans) and (given is None or given.unit == "steps"):
-        return "epochs"
+        return "epochs", [1] * len(spans)
     raise NoFigures(
         "its log has times of whole epochs, and not how many steps they have; give no workload.per_step and compare "
         "epochs/s, or print a rate, or time whole runs (figures: whole)"
     )
-
-
-def _span_amount(span: PrintedSpan, unit: WorkUnit, devices: int, cell: Cell) -> int:
-    """The work of a span in `unit`: as printed, else its rate times `devices` and its time, else that of its steps."""
-    rate = span.tokens_per_s if unit == "tokens" else span.samples_per_s
-    if unit == "epochs":
-        return 1
-    if span.tokens and unit == "tokens":
-        return span.tokens
-    if rate:
-        return max(1, round(rate * devices * (span.seconds or 0.0)))
-    return max(1, (span.steps or 1) * (cell.per_step or 1))
 
 
 def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:

@@ -12,7 +12,7 @@ from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
-from scaleproof.driver import ab
+from scaleproof.driver import ab, snakemake_view
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
@@ -174,6 +174,21 @@ def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypat
     assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):
         played(monkeypatch, seconds=7.0)
+
+
+def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
+    """A quiet Snakemake has none."""
+    failed = SimpleNamespace(returncode=1, stdout="\n", stderr="")
+    monkeypatch.setattr(snakemake_view, "_snakemake", lambda *_: failed)
+    logs = tmp_path / "results/mine/logs"
+    logs.mkdir(parents=True)
+    (logs / "charts.log").write_text("scaleproof: runs.csv is damaged\n")
+    (logs / "collect.log").write_text("2 runs\n")
+    with pytest.raises(UserError, match=r"exit code 1:\nscaleproof: runs.csv is damaged$"):
+        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
+    failed.stderr = "MissingInputException"
+    with pytest.raises(UserError, match=r"exit code 1:\n+MissingInputException$"):
+        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):

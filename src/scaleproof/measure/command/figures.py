@@ -126,9 +126,9 @@ def _unread(cell: Cell, last: str = "") -> str:
     what = "the patterns of workload.figures match no line of its log"
     if not isinstance(cell.workload.figures, Patterns):
         what = "no figure in its log is understood: no time of a step, no rate, and no count"
-    shown = f" (its last line: {shortened(last, 80)})" if last else ""
+    ending = f" (its last line: {shortened(last, 80)})" if last else ""
     return (
-        f"{what}{shown}. Give patterns (workload.figures: {{step: 'it (\\d+)'}}; of ab: --pattern step='it (\\d+)', "
+        f"{what}{ending}. Give patterns (workload.figures: {{step: 'it (\\d+)'}}; of ab: --pattern step='it (\\d+)', "
         "or of step_ms, tokens_per_s, ...), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: "
         "--steps 50 150), with {steps} in the command"
     )
@@ -340,10 +340,9 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     rows = []
     for rank in ranks:  # waiting for data is not known, a loss only where it was seen
         losses = rank.losses or [math.nan] * len(rank.step_s)
-        works = rank.tokens if has_tokens else rank.samples
-        for step, (seconds, loss, samples, work) in enumerate(
-            zip(rank.step_s, losses, rank.samples, works, strict=True)
-        ):
+        works = (rank.tokens if has_tokens else rank.samples)[:steps]  # one that was ended may have made one more
+        series = zip(rank.step_s, losses, rank.samples, works, strict=False)
+        for step, (seconds, loss, samples, work) in enumerate(series):
             phase = "warmup" if step < warmup else "window"
             rows.append((phase, step, rank.rank, seconds, 0.0, loss, samples, work))
     table = np.sort(np.array(rows, ROW), order=["step", "rank"])

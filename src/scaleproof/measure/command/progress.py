@@ -69,8 +69,8 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
         ]
         if candidates:
             best = max(candidates, key=_rises)
-            found = {place: match for place, *_ in best if (match := LOSS.search(lines[place]))}
-            return between(best, {place: float(match[1]) for place, match in found.items()}, arrivals)
+            losses = {place: float(loss[1]) for place, *_ in best if (loss := LOSS.search(lines[place]))}
+            return between(best, losses, arrivals)
     bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
     counted = _counted(bare) if len(bare) >= FEWEST_BARE else None
     if counted and len({after[1] - before[1] for before, after in pairwise(counted)}) == 1:

@@ -127,10 +127,11 @@ class Watcher:
         """Note the loss where the model returns one: as a number, or as `loss` of its output."""
         if not (module.training and torch.is_grad_enabled()):
             return
-        loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
-        if isinstance(loss, tuple | list) and loss:
-            loss = loss[0]
-        if isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point():
+        named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+        loss = output[0] if isinstance(output, tuple | list) and output else output if named is None else named
+        # One element without a name may be the model's output for one sample.
+        is_number = isinstance(loss, Tensor) and loss.numel() == 1 and (loss.dim() == 0 or loss is named)
+        if is_number and loss.is_floating_point():
             self.see_loss(loss.flatten()[0])
 
     def _looks_now(self) -> bool:

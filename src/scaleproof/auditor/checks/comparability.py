@@ -28,20 +28,15 @@ LOW = ("fp16", "bf16", "float16", "bfloat16")
 NO_NUMBERS = ("failed", "not_applicable")
 
 
-@of_evidence.check(
-    Code(
-        "baseline-other-program",
-        "note",
-        what="The run with the fewest devices used another engine or precision, so that a speed-up over it is of the "
-        "program and of the devices at once. `invalid` where such a speed-up was published.",
-        detected="Engine or precision differ between a run and the most similar baseline among the files.",
-        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
-        "both.",
-        repair="Run the same program at every number of devices; show the best single-device program in a column of "
-        "its own.",
-    )
-)
+@of_evidence.finds("baseline-other-program", "note")
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
+    """The run with the fewest devices used another engine or precision, so that a speed-up over it is of the program
+    and of the devices at once. `invalid` where such a speed-up was published.
+
+    Detected: Engine or precision differ between a run and the most similar baseline among the files.
+    Seen: GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix both.
+    Repair: Run the same program at every number of devices; show the best single-device program in a column of its own.
+    """
     for base, run, different in _baseline_differences(context, PROGRAM):
         if different:
             published = context.is_published(base, run)
@@ -49,18 +44,15 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
             yield Flag(evidence, [base, run], severity="invalid" if published else "note")
 
 
-@of_evidence.check(
-    Code(
-        "baseline-other-surroundings",
-        "note",
-        what="Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up "
-        "over it was published.",
-        detected="These fields differ between a run and its baseline.",
-        seen="GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.",
-        repair="Run all sizes from one commit in one environment.",
-    )
-)
+@of_evidence.finds("baseline-other-surroundings", "note")
 def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
+    """Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up over it
+    was published.
+
+    Detected: These fields differ between a run and its baseline.
+    Seen: GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.
+    Repair: Run all sizes from one commit in one environment.
+    """
     for base, run, different in _baseline_differences(context, ENVIRONMENT):
         for package in sorted(base.versions.keys() & run.versions.keys()):
             base_version, version = base.versions[package], run.versions[package]
@@ -89,19 +81,15 @@ def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differe
     return f"{sizes} differ in {what}"
 
 
-@of_evidence.check(
-    Code(
-        "arms-differ",
-        "note",
-        what="Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` "
-        "where the comparison was published.",
-        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition "
-        "only.",
-        seen="GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.",
-        repair="Change one thing; run both arms from one commit, in turn, several times.",
-    )
-)
+@of_evidence.finds("arms-differ", "note")
 def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
+    """Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` where the
+    comparison was published.
+
+    Detected: Runs of equal work on equally many devices, where no other run differs in one recorded condition only.
+    Seen: GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.
+    Repair: Change one thing; run both arms from one commit, in turn, several times.
+    """
     recorded = (
         run
         for run in context.runs
@@ -167,17 +155,14 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
 
-@of_evidence.check(
-    Code(
-        "run-counted-twice",
-        "note",
-        what="The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",
-        detected="Equal run_id and equal rate.",
-        seen="Repositories that keep curated copies beside the folders of their runs.",
-        repair="Audit one of the copies; repeats are runs of their own.",
-    )
-)
+@of_evidence.finds("run-counted-twice", "note")
 def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
+    """The same run lies in several folders; counted as repeats, its copies make a spread that is too small.
+
+    Detected: Equal run_id and equal rate.
+    Seen: Repositories that keep curated copies beside the folders of their runs.
+    Repair: Audit one of the copies; repeats are runs of their own.
+    """
     identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
     for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
         if len(copies) > 1:
@@ -235,17 +220,14 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     yield Flag(f"{runs} {verb} beside {len(in_16_bits)} in 16 bits; nothing says that TF32 was on", beside)
 
 
-@of_evidence.check(
-    Code(
-        "offload-undisclosed",
-        "suspect",
-        what="With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.",
-        detected="offload_optimizer in a log's configuration, and no word of it in the run's name.",
-        seen="GPT-2 on L4: ZeRO-2 and ZeRO-3.",
-        repair="Name it in the row, or switch it off.",
-    )
-)
+@of_evidence.finds("offload-undisclosed", "suspect")
 def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
+    """With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.
+
+    Detected: offload_optimizer in a log's configuration, and no word of it in the run's name.
+    Seen: GPT-2 on L4: ZeRO-2 and ZeRO-3.
+    Repair: Name it in the row, or switch it off.
+    """
     for run in context.runs:
         if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
             yield Flag(
@@ -253,17 +235,14 @@ def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "engine-batch-differs",
-        "suspect",
-        what="The engine scales losses and counts steps by a batch that it does not get.",
-        detected="train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.",
-        seen="GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.",
-        repair="Let one number feed both.",
-    )
-)
+@of_evidence.finds("engine-batch-differs", "suspect")
 def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
+    """The engine scales losses and counts steps by a batch that it does not get.
+
+    Detected: train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.
+    Seen: GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.
+    Repair: Let one number feed both.
+    """
     for run in context.runs:
         if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
             yield Flag(
@@ -273,17 +252,14 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "hash-of-the-file",
-        "note",
-        what="A hash of the configuration file does not change when the command line overrides it.",
-        detected="One hash beside different batches.",
-        seen="GPT-2 on V100: one sha256 for accumulation 2 and 1.",
-        repair="Hash the configuration that the engine reports after start.",
-    )
-)
+@of_evidence.finds("hash-of-the-file", "note")
 def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
+    """A hash of the configuration file does not change when the command line overrides it.
+
+    Detected: One hash beside different batches.
+    Seen: GPT-2 on V100: one sha256 for accumulation 2 and 1.
+    Repair: Hash the configuration that the engine reports after start.
+    """
     hashed = (run for run in context.runs if run.config_sha256)
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}

@@ -102,17 +102,14 @@ def _names_device(pattern: str, device: str) -> bool:
     return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
 
 
-@of_evidence.check(
-    Code(
-        "memory-after-step",
-        "suspect",
-        what="Memory that is allocated after a step is what is left, not what was needed.",
-        detected="The framework's figure is below a fifth of what the driver sees.",
-        seen="GPT-2 on L4: 651.7 MB reported, 21.5 GB in use.",
-        repair="Report the peaks of allocated and reserved memory, reset after the warm-up.",
-    )
-)
+@of_evidence.finds("memory-after-step", "suspect")
 def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
+    """Memory that is allocated after a step is what is left, not what was needed.
+
+    Detected: The framework's figure is below a fifth of what the driver sees.
+    Seen: GPT-2 on L4: 651.7 MB reported, 21.5 GB in use.
+    Repair: Report the peaks of allocated and reserved memory, reset after the warm-up.
+    """
     for run in context.runs:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
         if reported and used and reported < min(AFTER * used, used - CONTEXT_BYTES):

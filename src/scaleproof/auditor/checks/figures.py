@@ -182,17 +182,14 @@ def _significant(quantity: Quantity) -> str:
     return digits.replace(".", "").lstrip("0")
 
 
-@of_evidence.check(
-    Code(
-        "projected-beside-measured",
-        "note",
-        what="Rows that were projected, estimated or taken from elsewhere stand in one table with measured ones.",
-        detected="The row or its heading says so.",
-        seen="rows marked “(proj)” beside measured ones.",
-        repair="Put them into a table of their own.",
-    )
-)
+@of_evidence.finds("projected-beside-measured", "note")
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
+    """Rows that were projected, estimated or taken from elsewhere stand in one table with measured ones.
+
+    Detected: The row or its heading says so.
+    Seen: rows marked “(proj)” beside measured ones.
+    Repair: Put them into a table of their own.
+    """
     marks = {"projected", "theoretical", "estimated", "reference"}
     for table in context.tables:
         marked = [row for row in table.rows if row.remarks & marks]
@@ -201,19 +198,16 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"beside {plural(len(table.rows) - len(marked), 'measured row')}: {names}", places(marked))
 
 
-@of_evidence.check(
-    Code(
-        "spread-missing",
-        "note",
-        what="A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by "
-        "more than chance cannot be said.",
-        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or "
-        "right above it.",
-        seen="Most published tables.",
-        repair="Repeat each configuration in fresh processes; print n and an interval.",
-    )
-)
+@of_evidence.finds("spread-missing", "note")
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
+    """A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by more
+    than chance cannot be said.
+
+    Detected: Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or right above
+    it.
+    Seen: Most published tables.
+    Repair: Repeat each configuration in fresh processes; print n and an interval.
+    """
     bare = []
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
@@ -249,19 +243,16 @@ def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
     return has_tf32(named) and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
 
 
-@of_evidence.check(
-    Code(
-        "batches-compared",
-        "note",
-        what="Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more "
-        "samples: part of the difference is the batch, not the strategy.",
-        detected="Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice "
-        "the smallest.",
-        seen="DDP at a global batch of 24 beside ZeRO-3 at 160.",
-        repair="Measure all of them at one batch, too.",
-    )
-)
+@of_evidence.finds("batches-compared", "note")
 def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
+    """Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more samples:
+    part of the difference is the batch, not the strategy.
+
+    Detected: Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice the
+    smallest.
+    Seen: DDP at a global batch of 24 beside ZeRO-3 at 160.
+    Repair: Measure all of them at one batch, too.
+    """
     for table in context.tables:
         groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
         for row in table.rows:

@@ -18,7 +18,7 @@ from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
 from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
@@ -195,21 +195,18 @@ class Agreement:
         return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
 
 
-@of_evidence.check(
-    Code(
-        "row-stands-out",
-        "suspect",
-        what="In one row of a table a product is another number than in all other rows: rate x time, although they "
-        "did the same work, or FLOP/s over rate of one model. One of the figures is wrong.",
-        detected="Three rows or more of one configuration, whose products agree within 1 % more closely than chance "
-        "explains, and twice as many as are more than 5 % off. Devices and batch may be factors; replicas x tensor x "
-        "pipeline stages are the devices. Two rows suffice for MFU over rate, and for the time of a stated amount of "
-        "work, where only the size differs.",
-        seen="One rate gives 6,245 images an epoch, all others 5,596 to 5,606.",
-        repair="Look at the raw file of that row.",
-    )
-)
+@of_evidence.finds("row-stands-out", "suspect")
 def products_agree(context: AuditContext) -> Iterator[Flag]:
+    """In one row of a table a product is another number than in all other rows: rate x time, although they did the same
+    work, or FLOP/s over rate of one model. One of the figures is wrong.
+
+    Detected: Three rows or more of one configuration, whose products agree within 1 % more closely than chance
+    explains, and twice as many as are more than 5 % off. Devices and batch may be factors; replicas x tensor x pipeline
+    stages are the devices. Two rows suffice for MFU over rate, and for the time of a stated amount of work, where only
+    the size differs.
+    Seen: One rate gives 6,245 images an epoch, all others 5,596 to 5,606.
+    Repair: Look at the raw file of that row.
+    """
     known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
         samples = _samples_of(table)

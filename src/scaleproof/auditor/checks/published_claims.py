@@ -78,18 +78,14 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "difference-of-single-runs",
-        "suspect",
-        what="Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one "
-        "arm.",
-        detected="A claimed change with n=1 in an arm.",
-        seen="GPT-2 on two nodes of V100: +19.5 %.",
-        repair="Run both arms in turn, several times, and give an interval.",
-    )
-)
+@of_evidence.finds("difference-of-single-runs", "suspect")
 def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
+    """Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one arm.
+
+    Detected: A claimed change with n=1 in an arm.
+    Seen: GPT-2 on two nodes of V100: +19.5 %.
+    Repair: Run both arms in turn, several times, and give an interval.
+    """
     for claim in context.claims("change"):
         arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
         if all(arms) and any(len(arm) == 1 for arm in arms):
@@ -100,18 +96,15 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "communication-negative",
-        "invalid",
-        what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
-        "not of communication.",
-        detected="A communication time below zero.",
-        seen="GPT-2 on L4: -0.115 and -0.133 s.",
-        repair="Measure the collectives' kernels in a trace, overlapped and exposed time apart.",
-    )
-)
+@of_evidence.finds("communication-negative", "invalid")
 def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
+    """Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, not of
+    communication.
+
+    Detected: A communication time below zero.
+    Seen: GPT-2 on L4: -0.115 and -0.133 s.
+    Repair: Measure the collectives' kernels in a trace, overlapped and exposed time apart.
+    """
     for claim in context.claims("communication_time"):
         if claim.values["value"] < 0:
             how = f" ({claim.values['how']})" if "how" in claim.values else ""
@@ -119,17 +112,14 @@ def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"{evidence}: a difference of two runs is no communication", [claim.values["of"]])
 
 
-@of_evidence.check(
-    Code(
-        "amdahl-below-one",
-        "invalid",
-        what="Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.",
-        detected="P from S < 1, or a P that the formula does not give.",
-        seen="a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.",
-        repair="Fit only where S > 1, from three sizes or more; otherwise look for the fault.",
-    )
-)
+@of_evidence.finds("amdahl-below-one", "invalid")
 def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
+    """Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.
+
+    Detected: P from S < 1, or a P that the formula does not give.
+    Seen: a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.
+    Repair: Fit only where S > 1, from three sizes or more; otherwise look for the fault.
+    """
     for claim in context.claims("amdahl"):
         fraction, speedup = recomputed(context, claim), claim.values["speedup"]
         if fraction is None:
@@ -205,17 +195,14 @@ def _of_one_total(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[s
     return "; ".join(f"of {total}: {percents_a[total]:g} % and {percents_b[total]:g} %" for total in totals)
 
 
-@of_evidence.check(
-    Code(
-        "parts-exceed-step",
-        "invalid",
-        what="The parts of a step take longer than the step: they were assumed, not measured.",
-        detected="Computing plus communicating exceeds the measured step by more than 10 %.",
-        seen="a text classifier with DDP on 4 GPUs: 17.5 + 32.5 ms in steps of 11.3 ms.",
-        repair="Measure the parts in a trace, or leave them out.",
-    )
-)
+@of_evidence.finds("parts-exceed-step", "invalid")
 def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
+    """The parts of a step take longer than the step: they were assumed, not measured.
+
+    Detected: Computing plus communicating exceeds the measured step by more than 10 %.
+    Seen: a text classifier with DDP on 4 GPUs: 17.5 + 32.5 ms in steps of 11.3 ms.
+    Repair: Measure the parts in a trace, or leave them out.
+    """
     for claim in context.claims("step_parts"):
         step_s = recomputed(context, claim)
         compute_s, communication_s = claim.values["compute"], claim.values["communication"]
@@ -229,18 +216,14 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "parameter-count",
-        "suspect",
-        what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
-        "GPT-2 small.",
-        detected="Stated parameters against those of the shape.",
-        seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
-        repair="Count the parameters of the model that is built.",
-    )
-)
+@of_evidence.finds("parameter-count", "suspect")
 def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
+    """FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to GPT-2 small.
+
+    Detected: Stated parameters against those of the shape.
+    Seen: GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.
+    Repair: Count the parameters of the model that is built.
+    """
     for claim in context.claims("parameters"):
         values = claim.values
         if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
@@ -289,17 +272,14 @@ def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "claim-without-files",
-        "note",
-        what="A claim about a run whose files are not here.",
-        detected="The name of the run occurs in no file.",
-        seen="ZeRO stages and precisions on one H100: no step log was published.",
-        repair="Publish the raw series beside the table.",
-    )
-)
+@of_evidence.finds("claim-without-files", "note")
 def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
+    """A claim about a run whose files are not here.
+
+    Detected: The name of the run occurs in no file.
+    Seen: ZeRO stages and precisions on one H100: no step log was published.
+    Repair: Publish the raw series beside the table.
+    """
     profiles = [table.name for table in context.evidence.operator_tables]
     claims = context.evidence.published_claims
     names = {claim.values[key] for claim in claims for key in ("of", "over") if key in claim.values}
@@ -310,19 +290,16 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"published, but no file here: {listed(absent)}", absent)
 
 
-@of_evidence.check(
-    Code(
-        "claim-unverifiable",
-        "note",
-        what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
-        "not here, or not said.",
-        detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
-        "printed digits.",
-        seen="Headlines of READMEs whose logs were not published.",
-        repair="Publish the file behind the figure, or name the run in a claims file.",
-    )
-)
+@of_evidence.finds("claim-unverifiable", "note")
 def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
+    """A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is not here,
+    or not said.
+
+    Detected: No figure, ratio or change of the tables and runs that were read is the stated one within its printed
+    digits.
+    Seen: Headlines of READMEs whose logs were not published.
+    Repair: Publish the file behind the figure, or name the run in a claims file.
+    """
     evidence = context.evidence
     measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
     index = evidence_index(evidence) if measured else FigureIndex([])

@@ -233,19 +233,16 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     return 1.0 if fall_with_devices else None
 
 
-@of_evidence.check(
-    Code(
-        "unequal-work",
-        "note",
-        what="Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no "
-        "speed-up; `invalid` where the printed speed-up is that ratio.",
-        detected="Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the "
-        "ratio of total times.",
-        seen="20 epochs on one device, 5 on four: 18.75 to 20.86 were 4.69 to 5.22.",
-        repair="Compare rates, or times of equal work.",
-    )
-)
+@of_evidence.finds("unequal-work", "note")
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
+    """Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no speed-up;
+    `invalid` where the printed speed-up is that ratio.
+
+    Detected: Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the ratio
+    of total times.
+    Seen: 20 epochs on one device, 5 on four: 18.75 to 20.86 were 4.69 to 5.22.
+    Repair: Compare rates, or times of equal work.
+    """
     for series in context.series:
         yield from _unequal(series)
 

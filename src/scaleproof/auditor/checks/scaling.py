@@ -10,7 +10,7 @@ from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer, percent
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
@@ -56,20 +56,16 @@ def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"{evidence}, 1/{times_devices:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
 
 
-@of_evidence.check(
-    Code(
-        "identical-losses",
-        "suspect",
-        what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N "
-        "devices did one device's work.",
-        detected="All ranks print the same loss at every logged step. `invalid` where a run with one device prints it "
-        "too; otherwise the program may average before printing.",
-        seen="GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.",
-        repair="Give each rank its share of the data; print the loss before it is averaged, once, to see that they "
-        "differ.",
-    )
-)
+@of_evidence.finds("identical-losses", "suspect")
 def identical_losses(context: AuditContext) -> Iterator[Flag]:
+    """Ranks with different samples have different losses. Equal to the last digit means equal batches: N devices did
+    one device's work.
+
+    Detected: All ranks print the same loss at every logged step. `invalid` where a run with one device prints it too;
+    otherwise the program may average before printing.
+    Seen: GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.
+    Repair: Give each rank its share of the data; print the loss before it is averaged, once, to see that they differ.
+    """
     single: dict[int, list[float]] = defaultdict(list)  # step -> losses of runs with one device
     for run in context.runs:
         if run.world_size == 1:
@@ -164,19 +160,16 @@ def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "batch-multiplied",
-        "invalid",
-        what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device "
-        "multiplies throughput by N.",
-        detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's "
-        "memory shrinks.",
-        seen="GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
-        repair="Count the loader's batch once.",
-    )
-)
+@of_evidence.finds("batch-multiplied", "invalid")
 def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
+    """nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device multiplies
+    throughput by N.
+
+    Detected: Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's memory
+    shrinks.
+    Seen: GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.
+    Repair: Count the loader's batch once.
+    """
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
@@ -211,35 +204,29 @@ def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
 
-@of_evidence.check(
-    Code(
-        "baseline-ambiguous",
-        "note",
-        what="Several runs could be the baseline of this one, and the files do not say which. No ratio is formed.",
-        detected="Several configurations with the fewest devices fit equally well.",
-        seen="a text classifier with DDP on 4 GPUs: two models, one folder each, and no model in the file.",
-        repair="Write model, data and batch into the result, or name the baseline in a claims file "
-        "(`{kind: speedup, value: ..., of: ..., over: ...}`).",
-    )
-)
+@of_evidence.finds("baseline-ambiguous", "note")
 def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
+    """Several runs could be the baseline of this one, and the files do not say which. No ratio is formed.
+
+    Detected: Several configurations with the fewest devices fit equally well.
+    Seen: a text classifier with DDP on 4 GPUs: two models, one folder each, and no model in the file.
+    Repair: Write model, data and batch into the result, or name the baseline in a claims file (`{kind: speedup, value:
+    ..., of: ..., over: ...}`).
+    """
     for run, candidates in context.baselines.ambiguous:
         settling = listed(fields_that_settle(run, candidates)) or "a claims file that names it"
         names = listed(candidate.name for candidate in candidates)
         yield Flag(f"{names} would do as its baseline; {settling} would settle it", [run])
 
 
-@of_evidence.check(
-    Code(
-        "devices-unknown",
-        "note",
-        what="Without the number of devices no speed-up, efficiency or total can be checked.",
-        detected="A run with a rate or a time, and no world size in its file, its configuration or its name.",
-        seen="per-epoch logs in CSV, per-rank rates in JSON.",
-        repair="Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.",
-    )
-)
+@of_evidence.finds("devices-unknown", "note")
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
+    """Without the number of devices no speed-up, efficiency or total can be checked.
+
+    Detected: A run with a rate or a time, and no world size in its file, its configuration or its name.
+    Seen: per-epoch logs in CSV, per-rank rates in JSON.
+    Repair: Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.
+    """
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
@@ -250,17 +237,14 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "runs-interleaved",
-        "invalid",
-        what="Two runs wrote to one file. Sums and averages over it are of neither.",
-        detected="An epoch is there twice, or epochs are out of order.",
-        seen="a text classifier with DDP on 4 GPUs: 35 rows, epochs 6, 1, 7, 2, ...",
-        repair="Give every run a folder of its own; never append to an existing file.",
-    )
-)
+@of_evidence.finds("runs-interleaved", "invalid")
 def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
+    """Two runs wrote to one file. Sums and averages over it are of neither.
+
+    Detected: An epoch is there twice, or epochs are out of order.
+    Seen: a text classifier with DDP on 4 GPUs: 35 rows, epochs 6, 1, 7, 2, ...
+    Repair: Give every run a folder of its own; never append to an existing file.
+    """
     for run in context.runs:
         indices = [span.index for span in run.timed_spans if span.index is not None]
         twice = [epoch for epoch, count in Counter(indices).items() if count > 1]

@@ -208,18 +208,15 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
         yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
 
 
-@of_evidence.check(
-    Code(
-        "steps-differ-from-batches",
-        "suspect",
-        what="Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by "
-        "another rule.",
-        detected="Optimizer steps outside of floor and ceiling of micro-steps / accumulation.",
-        seen="DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.",
-        repair="Read how often the optimizer has updated; do not compute it.",
-    )
-)
+@of_evidence.finds("steps-differ-from-batches", "suspect")
 def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by another
+    rule.
+
+    Detected: Optimizer steps outside of floor and ceiling of micro-steps / accumulation.
+    Seen: DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.
+    Repair: Read how often the optimizer has updated; do not compute it.
+    """
     for run in context.runs:
         for span in run.timed_spans:
             if span.optimizer_steps is None or not (span.micro_steps and run.accumulation):
@@ -260,17 +257,14 @@ def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 
 
-@of_evidence.check(
-    Code(
-        "mean-of-rates",
-        "note",
-        what="A mean of rates weighs a short epoch like a long one.",
-        detected="The stated mean differs from all tokens over all time by more than 1 %.",
-        seen="Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).",
-        repair="Divide the sum of the tokens by the sum of the times.",
-    )
-)
+@of_evidence.finds("mean-of-rates", "note")
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
+    """A mean of rates weighs a short epoch like a long one.
+
+    Detected: The stated mean differs from all tokens over all time by more than 1 %.
+    Seen: Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).
+    Repair: Divide the sum of the tokens by the sum of the times.
+    """
     for run in context.runs:
         stated = run.details.get("mean_rate")
         seconds = run.seconds

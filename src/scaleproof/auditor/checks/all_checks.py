@@ -46,7 +46,7 @@ MODULES = (
 )
 CODES = codes_of(of_evidence)
 # Modules whose checks have nothing to look at where there are no runs.
-OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, feasibility)}
+OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability)}
 GUESSED = KeyValues.format
 PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 

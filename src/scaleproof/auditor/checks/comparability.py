@@ -1,6 +1,5 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
@@ -13,18 +12,11 @@ from scaleproof.auditor.checks.context import AuditContext, differences, grouped
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import REPEAT, ReportedRun, SpeedupReport
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RUN_COPIED, SINGLE_RUN
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
-# NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
-TF32_DEVICES = re.compile(
-    r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
-    r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
-)
-LOW = ("fp16", "bf16", "float16", "bfloat16")
 NO_NUMBERS = ("failed", "not_applicable")
 
 
@@ -168,56 +160,6 @@ def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
         if len(copies) > 1:
             names = listed(run.name for run in copies)
             yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
-
-
-SHARDING_ONE_DEVICE = Code(
-    "sharding-one-device",
-    "note",
-    what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
-    "their overhead.",
-    detected="World size 1 with a sharding strategy.",
-    seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
-    repair="Label it overhead only, or use two devices and more.",
-)
-
-
-@of_evidence.check(SHARDING_ONE_DEVICE)
-def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
-    """Runs with ZeRO or FSDP have several devices: on one there is nothing to shard."""
-    alone = [
-        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
-    ]
-    if alone:
-        yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)
-
-
-FP32_WITHOUT_TF32 = Code(
-    "fp32-without-tf32",
-    "note",
-    what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.",
-    detected="fp32 runs beside 16-bit runs, none of them TF32, on an NVIDIA device that has TF32 (Ampere and later).",
-    seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
-    repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
-)
-
-
-def has_tf32(device: str | None) -> bool:
-    """Whether a device is named that has TF32."""
-    return bool(device and TF32_DEVICES.search(device.replace("-", " ")))
-
-
-@of_evidence.check(FP32_WITHOUT_TF32)
-def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
-    """fp32 runs beside 16-bit ones say whether TF32 was on, where the device has it; without it tensor cores idle."""
-    in_16_bits = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
-    sizes = {run.world_size for run in in_16_bits}
-    in_fp32 = [run for run in context.runs if run.precision in ("fp32", "float32")]
-    beside = [run for run in in_fp32 if has_tf32(run.device) and run.world_size in sizes]
-    if not beside or any(run.precision == "tf32" for run in context.runs):
-        return
-    verb = "stands" if len(beside) == 1 else "stand"
-    runs = plural(len(beside), "fp32 run")
-    yield Flag(f"{runs} {verb} beside {len(in_16_bits)} in 16 bits; nothing says that TF32 was on", beside)
 
 
 @of_evidence.finds("offload-undisclosed", "suspect")

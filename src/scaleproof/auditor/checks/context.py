@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, Speed, speed
-from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables
+from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables, row_of
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -38,6 +38,15 @@ class AuditContext:
     def tables(self) -> list[ReportedTable]:
         """The tables that are checked: those whose headings are understood."""
         return [table for table in self.evidence.tables if table.checked]
+
+    @cached_property
+    def runs_table(self) -> ReportedTable:
+        """The runs in the form of a table, so that what is checked of rows is checked of runs."""
+        return ReportedTable("", 0, "runs", [], [row_of(run) for run in self.runs])
+
+    @property
+    def tables_and_runs(self) -> list[ReportedTable]:
+        return [*self.tables, self.runs_table]
 
     @cached_property
     def series(self) -> list[RowSeries]:

@@ -13,12 +13,32 @@ from itertools import combinations, permutations
 from scaleproof.auditor.checks.baselines import epoch_seconds, speed
 from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable, exact
+from scaleproof.auditor.read.reported_tables import (
+    WORDS,
+    PrintedInterval,
+    Quantity,
+    ReportedRow,
+    ReportedTable,
+    Statistic,
+    exact,
+)
+from scaleproof.ground.number_format import percent
 
 PRECISE = 2e-3  # relative width of a printed figure above which its value says too little to find a run by
 CLOSE = 1e-3
 MOST_RUNS = 200  # that pairs are formed of
 MOST_ROWS = 40  # of one table, likewise
+SIZES = (
+    "batch",
+    "micro_batch",
+    "global_batch",
+    "accumulation",
+    "seq_len",
+    "zero_stage",
+    "epochs",
+    "steps",
+    "parameters",
+)
 RUN_KINDS = ("tokens_per_s", "epoch_time_s", "total_time_s", "time_s")
 
 
@@ -68,6 +88,19 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
     if run.seconds:
         figures["total_time_s"] = run.seconds
     return figures
+
+
+def row_of(run: ReportedRun) -> ReportedRow:
+    """A run in the form of a row of a table: its configuration and its speed, and the MFU that it logged."""
+    words = {name: str(word) for name in (*WORDS, "phase") if (word := getattr(run, name, None))}
+    settings = {kind: value for kind in SIZES if (value := getattr(run, kind, None)) is not None}
+    if run.world_size:
+        settings["devices"] = run.world_size
+    figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in (settings | figures_of(run)).items()]
+    shares = run.logged_steps.values("mfu")
+    ends: list[tuple[Statistic, float]] = [("min", shares.min()), ("max", shares.max())] if shares.size else []
+    figures += [Quantity("mfu", value, percent(value, 1), "MFU", statistic=end) for end, value in ends]
+    return ReportedRow(run.name, 0, run.name_without_repeat, figures, words)
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:

@@ -7,16 +7,13 @@ from typing import Any
 
 from scaleproof.auditor.checks.baselines import epoch_seconds
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
 from scaleproof.auditor.read.reported import PublishedClaim
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import count
-from scaleproof.ground.facts.peaks import TERA, peak
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.ground.number_format import percent
 
 MOST_SENTENCES = 300  # of one audit
 PRINTED = 0.006  # of a ratio that is printed with two digits
@@ -240,35 +237,6 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
             f"{vocab:,} and a head that is {kind} have {parameters:,}",
             [claim.source],
             corrected=Correction(value=parameters, unit="parameters", derivation=f"counted, head {kind}"),
-        )
-
-
-@of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE)
-def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
-    """The peak behind a published MFU is that of the device and the precision."""
-    for claim in context.claims("mfu"):
-        flops, stated_peak = claim.values["flops"], claim.values["peak"]
-        device, precision = str(claim.values["device"]), claim.values["precision"]
-        if stated_peak <= 0:
-            continue
-        if flops > stated_peak:
-            evidence = f"{flops / TERA:g} of {stated_peak / TERA:g} TFLOP/s is {percent(flops / stated_peak)}"
-            yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
-        right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
-        if right is None or near(stated_peak, right.flops, 0.02):
-            continue
-        others = [
-            name
-            for name in ("A100", "H100", "V100", "T4", "L4", "H200")
-            if name not in device and any(near(stated_peak, other_peak, 0.02) for other_peak in known_peaks(name))
-        ]
-        whose = f", the peak of {listed(others)}" if others else ""
-        yield Flag(
-            f"{claim.source} divides by {stated_peak / TERA:g} TFLOP/s{whose}; {device} has {right.flops / TERA:g} in "
-            f"{precision}",
-            [claim.source],
-            PEAK_OF_ANOTHER_DEVICE.name,
-            corrected=Correction(value=round(100 * flops / right.flops, 1), unit="%", derivation=right.source),
         )
 
 

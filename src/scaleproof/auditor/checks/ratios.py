@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
-from scaleproof.auditor.checks.scaling import rate_of_one_rank
+from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
@@ -193,7 +193,7 @@ def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     """The speed-up of each run over its baseline; not `slower` where its rate is that of one rank."""
-    explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
+    explained = {name for flag in rates_over_baselines(context) for name in flag.about}
     for scaling in context.scalings:
         if scaling.speedups:
             low, high = scaling.speedups

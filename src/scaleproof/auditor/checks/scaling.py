@@ -2,12 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean, median
 
 from scaleproof.auditor.checks.baselines import epoch_seconds, epochs_apart, fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
+from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_OF_ONE_RANK, wrong_scope
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported_tables import Quantity, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -19,41 +21,33 @@ SAME_TOKENS = 0.005  # relative difference of two products that are of the same 
 SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
 
 
-@of_evidence.check(RATE_OF_ONE_RANK, RATE_MULTIPLIED)
-def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
+def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
     """Flag a run whose rate x time of an epoch is 1/N of the baseline's (a rate of one rank) or N times as much.
 
     Both trained on one epoch, so the products are the same number of tokens. Runs that say what their rate or their
-    tokens are of are left to the checks of work.
+    tokens are of are left to `rates_of_runs`.
     """
     for scaling in context.scalings:
-        run = scaling.run
-        base = scaling.base
-        times_devices = scaling.devices  # as many times the devices of the baseline
-        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
-            continue
-        if run.tokens or run.rate_scope:
+        run, base = scaling.run, scaling.base
+        if (
+            not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds)
+            or run.tokens
+            or run.rate_scope
+        ):
             continue
         tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
         evidence = (
             f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
             f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
         )
-        if near(tokens * times_devices, base_tokens, SAME_TOKENS):
-            rate = run.tokens_per_s * times_devices
-            correction = Correction(
-                value=rate,
-                unit="tokens/s",
-                derivation=f"the rate x {times_devices:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
-                f"{percent(1 - run.seconds / base.seconds, 1)} less time",
-            )
-            yield Flag(
-                f"{evidence}, {times_devices:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction
-            )
-        elif near(tokens, base_tokens * times_devices, SAME_TOKENS):
-            rate = run.tokens_per_s / times_devices
-            correction = Correction(value=rate, unit="tokens/s", derivation=f"the rate / {times_devices:g}")
-            yield Flag(f"{evidence}, 1/{times_devices:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
+        rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
+        flag = wrong_scope([run.name], evidence, exact(tokens), exact(base_tokens), scaling.devices, rate, SAME_TOKENS)
+        if flag and flag.corrected and flag.code == RATE_OF_ONE_RANK.name:
+            ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
+            faster = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
+            flag = replace(flag, corrected=flag.corrected.model_copy(update={"derivation": faster}))
+        if flag:
+            yield flag
 
 
 @of_evidence.finds("identical-losses", "suspect")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
+from scaleproof.auditor.checks.matching import SIZES, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, hull, series_of
 from scaleproof.auditor.checks.work import FILES_DISAGREE
-from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
+from scaleproof.auditor.read.reported import StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
@@ -32,17 +32,6 @@ OTHER_BASELINE = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
 )
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
-SIZES = (
-    "batch",
-    "micro_batch",
-    "global_batch",
-    "accumulation",
-    "seq_len",
-    "zero_stage",
-    "epochs",
-    "steps",
-    "parameters",
-)
 
 
 @of_evidence.check(CLAIM_NOT_IN_DATA)
@@ -130,9 +119,8 @@ class _Place:
 @of_evidence.check(FILES_DISAGREE)
 def sources_agree(context: AuditContext) -> Iterator[Flag]:
     """Tables of two files, or a table and the runs, that agree in most figures of their common rows agree in all."""
-    tables = [_places(table) for table in context.tables[:MOST_TABLES]]
-    runs = [place for run in context.runs[:MOST_ROWS] if (place := _place_of_run(run))]
-    sources = [(places, _printed_figures(places)) for places in (*tables, runs) if places]
+    tables = [*context.tables[:MOST_TABLES], context.runs_table]
+    sources = [(places, _printed_figures(places)) for table in tables if (places := _places(table))]
     for (first, figures), (second, others) in combinations(sources, 2):
         if first[0].row.file != second[0].row.file and len(figures & others) >= AGREE:
             yield from _disagreements(first, second)
@@ -155,16 +143,6 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
     sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
     return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
-
-
-def _place_of_run(run: ReportedRun) -> _Place | None:
-    """A run in the form of a row, with its attributes; None where it does not say how fast it was."""
-    figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in figures_of(run).items()]
-    words = {name: str(word).lower() for name in ATTRIBUTES if (word := getattr(run, name, None))}
-    sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
-    devices = {"devices": run.world_size} if run.world_size else {}
-    row = ReportedRow(run.name, 0, run.name, figures)
-    return _Place(row, {**words, **sizes, **devices, "phase": run.phase}) if figures else None
 
 
 def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:

@@ -1,12 +1,16 @@
 """Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
 from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
+from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported_tables import PrintedInterval as Work
+from scaleproof.auditor.read.reported_tables import Quantity, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
@@ -55,99 +59,87 @@ EACH_RANK_EVERYTHING = Code(
 )
 
 
-@of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
-def rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run.
-
-    A factor of exactly the world size has a code of its own.
+def wrong_scope(
+    about: list[str | ReportedRun],
+    sentence: str,
+    made: Work,
+    work: Work,
+    devices: float,
+    rate: Quantity,
+    tolerance: float,
+) -> Flag | None:
+    """The finding that a rate, whose product with the time is `made`, is that of one of the devices that did `work`,
+    or that a rate of all was multiplied by their number; else None.
     """
+    unit = RATE_UNITS.get(rate.kind, "")
+    if rate.per_device is False and devices > 1 and (made * devices).meets(work, tolerance):
+        correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
+        return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
+    if rate.per_device is not True and devices > 1 and made.meets(work * devices, tolerance):
+        correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
+        return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
+    return None
+
+
+def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
+    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run."""
     yield from first_of_each_run(context, _rate_of_span)
-    for run in context.runs:
-        yield from _logged_steps(run)
+    yield from (flag for run in context.runs if (flag := _logged_steps(run)))
+
+
+def _wrong_rate(
+    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME
+) -> Flag | None:
+    """The finding on a run whose rate in tokens/s x time is `made` where `work` was done; None where the two agree, or
+    where the rate is that of one rank and the file says so.
+    """
+    stated = Quantity("tokens_per_s", rate, "", "", per_device=run.rate_scope == "rank")
+    ranks = run.world_size or 1
+    if any(near(made * n, work, tolerance) for n in (1, *([ranks] if stated.per_device else []))):
+        return None
+    flag = wrong_scope([run], sentence, exact(made), exact(work), ranks, stated, tolerance)
+    return flag or Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
 def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
-    rate = span.tokens_per_s
-    seconds = span.seconds
-    tokens = span.tokens
-    if not (rate and seconds and tokens) or near(rate * seconds, tokens):
+    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
+    if not (rate and seconds and tokens):
         return None
-    ranks = run.world_size or 1
-    product = rate * seconds
-    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(product)} tokens"
-    if ranks > 1 and near(product * ranks, tokens):
-        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
-            return None
-        return Flag(
-            f"{sentence}, 1/{ranks} of the {tokens:,} that {ranks} ranks processed",
-            [run],
-            RATE_OF_ONE_RANK.name,
-            corrected=Correction(value=rate * ranks, unit="tokens/s", derivation=f"the rate x {ranks} ranks"),
-        )
-    if ranks > 1 and near(product, tokens * ranks):
-        return Flag(
-            f"{sentence}, {ranks} times the {tokens:,} that were processed by all {ranks} ranks",
-            [run],
-            RATE_MULTIPLIED.name,
-            corrected=Correction(value=rate / ranks, unit="tokens/s", derivation="tokens over time"),
-        )
-    return Flag(
-        f"{sentence}, but {tokens:,} were processed",
-        [run],
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-        corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="if tokens and time are right"),
-    )
+    product = f"{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(rate * seconds)} tokens"
+    sentence = f"{_which(run, span)}{product}, but {tokens:,} were processed"
+    flag = _wrong_rate(run, sentence, rate, rate * seconds, tokens)
+    if flag is None or flag.code == RATE_OF_ONE_RANK.name:
+        return flag
+    right = Correction(value=tokens / seconds, unit="tokens/s", derivation="tokens over time, if both are right")
+    return replace(flag, corrected=right)
 
 
-def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
+def _logged_steps(run: ReportedRun) -> Flag | None:
     """Rate x step time of a log, in the median, against the tokens of a step; steps/s where these are not known."""
     both = run.logged_steps.having("tokens_per_s", "seconds")
     products = both.values("tokens_per_s") * both.values("seconds")
     tokens = tokens_per_step(run)
     if len(products) < 5 or not tokens:
-        yield from _steps_per_second(run)
-        return
+        return _steps_per_second(run)
     middle = float(np.median(products))
-    if near(middle, tokens, SMOOTHED):
-        return
-    ranks = run.world_size or 1
     sentence = (
         f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
         f"a step has {tokens:,} tokens"
     )
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
-    if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
-        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
-            return
-        correction = Correction(value=rate * ranks, unit="tokens/s", derivation=f"the printed rate x {ranks} ranks")
-        yield Flag(sentence, [run], RATE_OF_ONE_RANK.name, corrected=correction)
-    elif ranks > 1 and near(middle, tokens * ranks, SMOOTHED):
-        correction = Correction(value=rate / ranks, unit="tokens/s", derivation=f"the printed rate / {ranks}")
-        yield Flag(sentence, [run], RATE_MULTIPLIED.name, corrected=correction)
-    else:
-        yield Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
+    return _wrong_rate(run, sentence, rate, middle, tokens, SMOOTHED)
 
 
-def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
-    """steps/s x time = steps, where a program prints these three."""
+def _steps_per_second(run: ReportedRun) -> Flag | None:
+    """steps/s x time = steps, where a program prints these three: the rate with three decimals."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate = run.details.get("steps_per_second")
-    seconds = span.seconds
-    steps = span.optimizer_steps
-    if not (rate and seconds and steps):
-        return
-    # Rates are printed with three decimals: a rounding of 0.0005 steps/s.
-    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
-        return
-    yield Flag(
-        f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made",
-        [run],
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-        corrected=Correction(value=steps / seconds, unit="steps/s", derivation="steps over time"),
-    )
+    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+        return None
+    sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
+    right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")
+    return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect", corrected=right)
 
 
 @of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)

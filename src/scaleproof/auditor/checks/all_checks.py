@@ -14,7 +14,6 @@ from scaleproof.auditor.checks import (
     scaling,
     sources,
     step_work,
-    summaries,
     timing,
     training,
     work,
@@ -41,7 +40,6 @@ MODULES = (
     formulas,
     products,
     figures,
-    summaries,
     sources,
 )
 CODES = codes_of(of_evidence)

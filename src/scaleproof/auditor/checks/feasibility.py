@@ -97,9 +97,8 @@ def _peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
         yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
     right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
     if right and not near(stated, right.flops, SAME_PEAK):
-        yield _other_peak(
-            [claim.source], f"{claim.source}: MFU", stated, flops, f"{device} in {precision}", {right.flops}
-        )
+        what, whose = f"{claim.source}: MFU", f"{device} in {precision}"
+        yield _other_peak([claim.source], what, stated, flops, whose, {right.flops}, right.source)
 
 
 def _peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
@@ -118,12 +117,19 @@ def _peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
         what = f"{row.description}: MFU {share.printed} of {flops.printed}"
         of_one = readings[0].middle
         device = named or "the device of the other rows"
-        flag = _other_peak([row.place], what, of_one / share.value, of_one, device, peaks)
+        stated = float(f"{of_one / share.value:.3g}")
+        flag = _other_peak([row.place], what, stated, of_one, device, peaks)
         yield replace(flag, severity="suspect", corrected=flag.corrected if len(readings) == 1 else None)
 
 
 def _other_peak(
-    about: list[str | ReportedRun], what: str, stated: float, flops: float, device: str, peaks: set[float]
+    about: list[str | ReportedRun],
+    what: str,
+    stated: float,
+    flops: float,
+    device: str,
+    peaks: set[float],
+    source: str = "the highest dense peak of the device",
 ) -> Flag:
     """The finding that `what`, an MFU of `flops`, is relative to the peak `stated`: none of the device's `peaks`."""
     others = [
@@ -133,9 +139,9 @@ def _other_peak(
     if any(near(stated, 2 * one, SAME_PEAK) for one in peaks):
         whose = ", the figure with sparsity"
     best, known = max(peaks), " or ".join(f"{one / TERA:g}" for one in sorted(peaks))
-    derivation = f"{flops / TERA:.4g} of {best / TERA:g} TFLOP/s, the highest dense peak of the device"
+    derivation = f"{flops / TERA:.4g} of {best / TERA:g} TFLOP/s, {source}"
     return Flag(
-        f"{what} is of {stated / TERA:,.4g} TFLOP/s{whose}; {device} has {known}",
+        f"{what} is of {stated / TERA:g} TFLOP/s{whose}; {device} has {known}",
         about,
         PEAK_OF_ANOTHER_DEVICE.name,
         corrected=Correction(value=round(100 * flops / best, 1), unit="%", derivation=derivation),

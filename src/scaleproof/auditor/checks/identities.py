@@ -9,6 +9,7 @@ from typing import Literal
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
+from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
     TOLERANCE,
@@ -19,30 +20,28 @@ from scaleproof.auditor.read.reported_tables import (
     exact,
 )
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
 
-TOTALS_DISAGREE = Code(
-    "totals-disagree",
-    "suspect",
-    what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
-    "time, power and time; or a row of means or totals is none of the rows above it.",
-    detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
-    "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
-    "of each step may be another one, and their times add up to more than the time of any rank. A mean outside of "
-    "its rows, a total below its largest part.",
-    seen="Tables whose columns come from different runs.",
-    repair="Compute one column from the other, or say what else is in the total.",
-)
 
-
-@of_evidence.check(TOTALS_DISAGREE)
+@of_evidence.finds("totals-disagree", "suspect")
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
-    """total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row."""
+    """A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch time, power
+    and time; or a row of means or totals is none of the rows above it.
+
+    Detected: Outside of what the printed digits and 2 % allow. A total time may be longer than its parts (evaluation,
+    start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank of each step may be
+    another one, and their times add up to more than the time of any rank. A mean outside of its rows, a total below its
+    largest part.
+    Seen: Tables whose columns come from different runs.
+    Repair: Compute one column from the other, or say what else is in the total.
+    """
+    yield from summaries_follow(context)
+    # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in RATE_UNITS:

@@ -19,7 +19,6 @@ from scaleproof.auditor.read.reported_tables import (
     Quantity,
     ReportedRow,
     ReportedTable,
-    Statistic,
     exact,
 )
 from scaleproof.ground.number_format import percent
@@ -98,8 +97,9 @@ def row_of(run: ReportedRun) -> ReportedRow:
         settings["devices"] = run.world_size
     figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in (settings | figures_of(run)).items()]
     shares = run.logged_steps.values("mfu")
-    ends: list[tuple[Statistic, float]] = [("min", shares.min()), ("max", shares.max())] if shares.size else []
-    figures += [Quantity("mfu", value, percent(value, 1), "MFU", statistic=end) for end, value in ends]
+    if shares.size:
+        share = shares.min() if shares.min() < 0 and shares.max() <= 1 else shares.max()
+        figures.append(Quantity("mfu", share, percent(share, 1), "MFU", statistic="max"))
     return ReportedRow(run.name, 0, run.name_without_repeat, figures, words)
 
 

@@ -49,17 +49,6 @@ def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
     return None
 
 
-CLAIM_NOT_IN_DATA = Code(
-    "claim-not-in-data",
-    "suspect",
-    what="The published figure does not come out of the files that are published with it.",
-    detected="More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files.",
-    seen="GPT-2 on L4: 4.789 comes out of no log.",
-    repair="Generate tables from files; retype nothing.",
-)
-
-
-@of_evidence.check(CLAIM_NOT_IN_DATA)
 def claims_follow(context: AuditContext) -> Iterator[Flag]:
     """A published ratio or rate follows from the files that it is said to come from."""
     for claim in context.claims("speedup", "change", "throughput"):

@@ -9,7 +9,7 @@ from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import number, times
 
@@ -22,18 +22,7 @@ OTHER = 1.1  # times by which what they are over is another figure than the base
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
 PERCENT = 100.0
 
-SPEEDUP_NOT_IN_TABLE = Code(
-    "speedup-not-in-table",
-    "suspect",
-    what="A speed-up does not follow from the rates and times of its own table.",
-    detected="No rate and no time of the table, against the row that is marked 1, gives the printed speed-up, whatever "
-    "their rounding, within 5 %; nor does the speed-up times the devices (weak scaling).",
-    seen="Tables retyped by hand; speed-ups of 18.75 to 20.86 that divide 20 epochs by 5.",
-    repair="Compute the column from the rates; state the baseline and the clock.",
-)
 
-
-@of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for series in context.series:

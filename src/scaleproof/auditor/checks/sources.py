@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SIZES, evidence_index, match, stated_interval
-from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
+from scaleproof.auditor.checks.published_claims import MOST_SENTENCES, claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RowSeries, hull, series_of
-from scaleproof.auditor.checks.work import FILES_DISAGREE
-from scaleproof.auditor.read.reported import StatedFigure
+from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
@@ -34,8 +33,19 @@ OTHER_BASELINE = re.compile(
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
 
 
-@of_evidence.check(CLAIM_NOT_IN_DATA)
-def sentences_follow(context: AuditContext) -> Iterator[Flag]:
+@of_evidence.finds("claim-not-in-data", "suspect")
+def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
+    """The published figure does not come out of the files that are published with it.
+
+    Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files.
+    Seen: GPT-2 on L4: 4.789 comes out of no log.
+    Repair: Generate tables from files; retype nothing.
+    """
+    yield from claims_follow(context)
+    yield from _sentences_follow(context)
+
+
+def _sentences_follow(context: AuditContext) -> Iterator[Flag]:
     """A speed-up or an efficiency on N devices in a sentence is that of a table of its document.
 
     A finding where every series of the document that has N devices contradicts it, and nothing else gives it.
@@ -116,9 +126,17 @@ class _Place:
         return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)
 
 
-@of_evidence.check(FILES_DISAGREE)
+@of_evidence.finds("files-disagree", "suspect")
 def sources_agree(context: AuditContext) -> Iterator[Flag]:
-    """Tables of two files, or a table and the runs, that agree in most figures of their common rows agree in all."""
+    """Two files state different figures of one run or one configuration; one of them is of another run.
+
+    Detected: World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by more
+    than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one of them
+    more than 5 % apart.
+    Seen: A README whose notebook measured other figures.
+    Repair: Write every run into a folder of its own, and the completion marker last; make tables from files.
+    """
+    yield from _records_disagree(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]
     sources = [(places, _printed_figures(places)) for table in tables if (places := _places(table))]
     for (first, figures), (second, others) in combinations(sources, 2):
@@ -174,3 +192,24 @@ def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Qu
     """Pairs of figures of one kind, statistic and scope that both rows print."""
     pairs = ((row.known(kind), other.known(kind)) for kind in MEASURED)
     return [(here, there) for here, there in pairs if here and there and here.is_like(there)]
+
+
+def _records_disagree(context: AuditContext) -> Iterator[Flag]:
+    """Completion markers and launcher's records that do not say what the metrics beside them say."""
+    for run in context.runs:
+        wrong = [text for marker in context.evidence.completions for text in _marker_differs(run, marker)]
+        launched = run.details.get("launcher_world")
+        if launched and run.world_size and launched != run.world_size:
+            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
+        if wrong:
+            yield Flag("; ".join(wrong), [run])
+
+
+def _marker_differs(run: ReportedRun, marker: dict) -> Iterator[str]:
+    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
+    if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
+        return
+    metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
+    for name, value in metrics.items():
+        if marker[name] and value and not near(marker[name], value, 1e-3):
+            yield f"{name} is {value:g} in the metrics and {marker[name]:g} in {marker['name']}"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.identities import TOTALS_DISAGREE
+from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.ground.findings.finding import Correction
@@ -88,7 +87,6 @@ class Summary:
         return any(self.is_near(value, APART) for value in means)
 
 
-@of_evidence.check(TOTALS_DISAGREE)
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
     for table in context.evidence.tables:

@@ -60,10 +60,10 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         for evidence in _signs_of_no_training(run):
             yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+    yield from _rows_above_guessing(context)
 
 
-@of_evidence.check(DID_NOT_TRAIN)
-def rows_trained(context: AuditContext) -> Iterator[Flag]:
+def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
     """No training loss of a table is above that of random guessing, where other rows of it are far below."""
     for table in context.tables:
         words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
@@ -78,6 +78,7 @@ def rows_trained(context: AuditContext) -> Iterator[Flag]:
                     f"{row.description}: {loss.heading} {loss.printed}; random guessing among {words:,} tokens has "
                     f"{guessing:.2f}",
                     [row.place],
+                    DID_NOT_TRAIN.name,
                 )
 
 

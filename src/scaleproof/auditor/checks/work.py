@@ -20,14 +20,6 @@ from scaleproof.ground.number_format import integer
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
 
-BATCH_ARITHMETIC = Code(
-    "batch-arithmetic",
-    "invalid",
-    what="Two runs are compared at equal global batch, which one of them does not have.",
-    detected="micro-batch x accumulation x world size is not the global batch that is stated.",
-    seen="a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.",
-    repair="State all four numbers and derive one of them in the program.",
-)
 RATE_OF_ONE_RANK = Code(
     "rate-of-one-rank",
     "invalid",
@@ -44,18 +36,6 @@ RATE_MULTIPLIED = Code(
     detected="Rate x time is exactly N times the tokens.",
     seen="huggingface/optimum-benchmark issue 29 asks whether to multiply.",
     repair="Multiply a per-rank rate once, a global rate never.",
-)
-EACH_RANK_EVERYTHING = Code(
-    "each-rank-trained-on-everything",
-    "suspect",
-    what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
-    "scaling.",
-    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
-    "per epoch falls much faster with N ranks while an epoch takes as long or longer.",
-    seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
-    "0.46x and 0.80x were 1.85x and 3.20x.",
-    repair="Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are "
-    "disjoint; run again.",
 )
 
 
@@ -176,9 +156,14 @@ def _batch_is_total(run: ReportedRun, span: TimedSpan) -> bool:
     return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)
 
 
-@of_evidence.check(BATCH_ARITHMETIC)
+@of_evidence.finds("batch-arithmetic", "invalid")
 def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
-    """global batch = micro-batch x accumulation x world size."""
+    """Two runs are compared at equal global batch, which one of them does not have.
+
+    Detected: micro-batch x accumulation x world size is not the global batch that is stated.
+    Seen: a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.
+    Repair: State all four numbers and derive one of them in the program.
+    """
     for run in context.runs:
         micro = run.micro_batch
         accumulation = run.accumulation
@@ -220,13 +205,7 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
                 break
 
 
-@of_evidence.check(EACH_RANK_EVERYTHING)
-def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
-    """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
-    yield from first_of_each_run(context, _samples_repeated)
-
-
-def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """The finding that the samples of an epoch are the data set times the ranks; else None."""
     micro = run.micro_batch
     world = run.world_size
@@ -268,40 +247,6 @@ def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
                 [run],
                 corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="all tokens over all time"),
             )
-
-
-FILES_DISAGREE = Code(
-    "files-disagree",
-    "suspect",
-    what="Two files state different figures of one run or one configuration; one of them is of another run.",
-    detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
-    "more than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one "
-    "of them more than 5 % apart.",
-    seen="A README whose notebook measured other figures.",
-    repair="Write every run into a folder of its own, and the completion marker last; make tables from files.",
-)
-
-
-@of_evidence.check(FILES_DISAGREE)
-def files_agree(context: AuditContext) -> Iterator[Flag]:
-    """The completion marker and the launcher's record say what the metrics beside them say."""
-    for run in context.runs:
-        wrong = [text for marker in context.evidence.completions for text in _contradictions(run, marker)]
-        launched = run.details.get("launcher_world")
-        if launched and run.world_size and launched != run.world_size:
-            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
-        if wrong:
-            yield Flag("; ".join(wrong), [run])
-
-
-def _contradictions(run: ReportedRun, marker: dict) -> Iterator[str]:
-    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
-    if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
-        return
-    metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
-    for name, value in metrics.items():
-        if marker[name] and value and not near(marker[name], value, 1e-3):
-            yield f"{name} is {value:g} in the metrics and {marker[name]:g} in {marker['name']}"
 
 
 def _which(run: ReportedRun, span: TimedSpan) -> str:

@@ -12,7 +12,7 @@ from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, Repor
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Severity
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 
 SHARES = ("utilization", "communication_share", "memory_share")
 MOST_ROWS = 300  # of a table that are compared one by one
@@ -37,21 +37,16 @@ TF32_DEVICES = re.compile(
 )
 LOW = ("fp16", "bf16", "float16", "bfloat16")
 
-FIGURE_IMPOSSIBLE = Code(
-    "figure-impossible",
-    "invalid",
-    what="A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the "
-    "minimum; more memory than the device has.",
-    detected="Utilization, share of communication or of memory above 1, whatever the rounding; min, median, "
-    "percentiles and max of one figure that fall; memory of one device above that of the largest of its name.",
-    seen="",
-    repair="Look at what the figure is a share or a statistic of.",
-)
 
-
-@of_evidence.check(FIGURE_IMPOSSIBLE)
+@of_evidence.finds("figure-impossible", "invalid")
 def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
-    """No share of a whole is above it, statistics are in order, and no memory is used that is not there."""
+    """A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the minimum;
+    more memory than the device has.
+
+    Detected: Utilization, share of communication or of memory above 1, whatever the rounding; min, median, percentiles
+    and max of one figure that fall; memory of one device above that of the largest of its name.
+    Repair: Look at what the figure is a share or a statistic of.
+    """
     for table in context.tables:
         for row in (row for row in table.rows if row.measured):
             yield from _shares_above_one(row)
@@ -94,20 +89,15 @@ def _more_memory(row: ReportedRow, table: ReportedTable) -> Iterator[Flag]:
             yield Flag(f"{row.description}: {evidence}", [row.place])
 
 
-FIGURES_COPIED = Code(
-    "figures-copied",
-    "suspect",
-    what="Two rows of different sizes have the same measured figures to the last digit. Measurements never repeat "
-    "like that: one row is a copy.",
-    detected="Equal rates or times, ten significant digits or more together, in rows with different devices.",
-    seen="A CPU run and a GPU run that both took 23295.6115 s.",
-    repair="Look at the raw files of both rows.",
-)
-
-
-@of_evidence.check(FIGURES_COPIED)
+@of_evidence.finds("figures-copied", "suspect")
 def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
-    """Rows of two sizes have different measured figures, and so have tables of two sections."""
+    """Two rows of different sizes have the same measured figures to the last digit. Measurements never repeat like
+    that: one row is a copy.
+
+    Detected: Equal rates or times, ten significant digits or more together, in rows with different devices.
+    Seen: A CPU run and a GPU run that both took 23295.6115 s.
+    Repair: Look at the raw files of both rows.
+    """
     by_file: dict[str, list[ReportedTable]] = defaultdict(list)
     for table in context.tables:
         yield from _rows_copied(table)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from math import exp, prod
 from typing import Literal
 
+from scaleproof.auditor.checks.columns import summaries_follow
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
-from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
     TOLERANCE,

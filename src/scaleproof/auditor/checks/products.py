@@ -16,8 +16,8 @@ from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
-from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from scaleproof.auditor.read import published_claims
 from scaleproof.auditor.read.configurations import attach_configurations
-from scaleproof.auditor.read.fields import Fields
 from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.run_fields import complete_from_name, debug_settings_in
+from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug_settings_in
 
 SHARED = 0.6  # of the headings that pieces of one table have in common
 

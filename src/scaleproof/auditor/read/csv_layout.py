@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.printed_figures import gave_no_figures, is_nothing
 from scaleproof.auditor.read.reported_tables import TableColumn
 from scaleproof.auditor.read.row_figures import counts_devices
+from scaleproof.auditor.read.run_fields import figure
+from scaleproof.auditor.read.units import RESULTS
 
 DELIMITERS = (",", "\t", ";")
 OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited

@@ -7,10 +7,9 @@ from itertools import islice
 import numpy as np
 
 from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout, has_no_figures
-from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
 from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
+from scaleproof.auditor.read.run_fields import FIELDS, LARGEST, OF_KIND, figure, not_finite
 from scaleproof.auditor.read.words import described
 
 MOST_RUNS = 500  # in one file

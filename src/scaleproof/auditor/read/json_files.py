@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan
-from scaleproof.auditor.read.run_fields import debug_settings_of
+from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 

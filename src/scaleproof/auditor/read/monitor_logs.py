@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
+from scaleproof.auditor.read.run_fields import figure
 
 SECOND = 1.0
 MILLISECOND = 1e-3

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
-from scaleproof.auditor.read.kinds import KINDS, KINDS_OF_UNITS
 from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
-from scaleproof.auditor.read.units import Unit
+from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, Unit
 from scaleproof.auditor.read.words import Description, described
 
 STATE = re.compile(

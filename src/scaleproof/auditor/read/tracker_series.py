@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read.csv_layout import RUN_KINDS
-from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import least
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import figure, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")

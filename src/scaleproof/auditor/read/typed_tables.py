@@ -11,7 +11,6 @@ from scaleproof.auditor.read.headings import (
     devices_heading,
     heading_remarks,
 )
-from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
@@ -25,7 +24,7 @@ from scaleproof.auditor.read.row_figures import (
     take_words,
 )
 from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
-from scaleproof.auditor.read.units import unit_of
+from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
 from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.

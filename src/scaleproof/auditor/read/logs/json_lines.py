@@ -6,12 +6,11 @@ import math
 import re
 from typing import Any
 
-from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import LogReader, least
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.run_fields import OF_KIND
+from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure
 
 
 class MLPerf(LogReader):

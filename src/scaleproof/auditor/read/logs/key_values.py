@@ -12,11 +12,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.run_fields import figure, not_finite
 from scaleproof.auditor.read.text_files import CONTROL
 from scaleproof.auditor.read.units import unit_of
 

@@ -134,8 +134,13 @@ class Agreement:
 
     @cached_property
     def odd(self) -> np.typing.NDArray[np.bool_]:
+        distance = self.figures.distance(self.usual)
         of_shares = any(factor.column.kind in ("mfu", "hfu") for factor in self.factors)
-        return self.figures.distance(self.usual) > (ODD_SHARE if of_shares else ODD)
+        # MFU may be of other steps than the rate; not where all rows but one agree to their digits.
+        near = distance <= ODD
+        tight = (~near).sum() == 1 and (distance[near] <= EXACT).all()
+        tight = tight and (self.figures.width[near] <= 2 * CONSTANT).all()
+        return distance > (ODD_SHARE if of_shares and not tight else ODD)
 
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""

@@ -4,16 +4,18 @@ Two places are held against each other only where figures that both print show t
 """
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from statistics import fmean
 
 from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SIZES, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import MOST_SENTENCES, claims_follow
-from scaleproof.auditor.checks.rows import MEASURED, RowSeries, hull, series_of
+from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -24,6 +26,8 @@ APART = 0.05
 EQUAL = 0.002  # relative difference of one figure that is printed twice, beside its rounding
 PRECISE = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
 AGREE = 2  # figures that are equal, for each one that differs
+COMPARED = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
+GENERAL = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
 MOST_SERIES = 200
 # A sentence with one of these may be about another baseline than the row with the fewest devices.
@@ -144,15 +148,33 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
             yield from _disagreements(first, second)
 
 
-def _printed_figures(places: Iterable[_Place]) -> set[tuple[str, str]]:
-    """Kinds and values, to three digits, of the measured figures: sources that share none are of something else."""
-    figures = ((kind, place.row.value(kind)) for place in places for kind in MEASURED)
-    return {(kind, f"{value:.3g}") for kind, value in figures if value}
+def _printed_figures(places: Iterable[_Place]) -> set[str]:
+    """Values, to three digits, of the figures that are compared: sources that share none are of something else."""
+    return {f"{quantity.value:.3g}" for place in places for quantity in _figures(place.row)}
 
 
 def _places(table: ReportedTable) -> list[_Place]:
-    rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
-    return [_Place(row, _attributes(row, table)) for row in rows if any(row.figure(kind) for kind in MEASURED)]
+    """The configurations of a table. Rows that state the same are repeats: their mean, and how far they differ."""
+    repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
+    for row in (row for row in table.rows[:MOST_ROWS] if row.measured and _figures(row)):
+        repeats[tuple(_attributes(row, table).items())].append(row)
+    return [_Place(_mean(rows), dict(attributes)) for attributes, rows in repeats.items()]
+
+
+def _mean(rows: list[ReportedRow]) -> ReportedRow:
+    """The row of the means of the figures that all rows have; of one row itself."""
+    means = []
+    for first in _figures(rows[0]) if len(rows) > 1 else ():
+        values = [quantity.value for row in rows if (quantity := row.usable(first.kind))]
+        mean = fmean(values)
+        spread = max(abs(value - mean) for value in values)
+        if len(values) == len(rows):
+            means.append(replace(first, value=mean, text=f"{mean:.5g} (mean of {len(rows)})", spread=spread))
+    return replace(rows[0], figures=means) if means else rows[0]
+
+
+def _figures(row: ReportedRow) -> list[Quantity]:
+    return [quantity for kind in COMPARED if (quantity := row.usable(kind))]
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
@@ -166,32 +188,48 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
 def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
     """Figures that two sources print differently, where they print AGREE times as many alike.
 
-    Held against each other are only rows of which each matches the other one alone.
+    Held against each other are only rows of which each matches the other one alone. A column without a unit is compared
+    with one that has a unit only where their own figures are alike.
     """
-    equal, different = 0, []
+    equal: Counter[tuple[str, ...]] = Counter()  # by the headings of columns that may be another quantity, else ()
+    different = defaultdict(list)
     for one in first:
         matching = [other for other in second if one.matches(other)]
         if len(matching) != 1 or sum(rival.matches(matching[0]) for rival in first) != 1:
             continue
-        other_row = matching[0].row
-        for here, there in _common(one.row, other_row):
+        for here, there in product(_figures(one.row), _figures(matching[0].row)):
+            is_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
+            if not is_one and not _may_be_one(here, there):
+                continue
+            columns = () if is_one else (here.heading, there.heading)
             if here.interval.meets(there.interval, EQUAL):
-                equal += min(here.interval.precision, there.interval.precision) <= PRECISE
-            elif not here.interval.meets(there.interval, APART):
-                different.append((one.row, here, other_row, there))
-    if equal < AGREE * len(different):
-        return
-    for row, here, other_row, there in different:
-        figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
-        equal_figures = f"{plural(equal, 'other figure')} of the two places {'is' if equal == 1 else 'are'} equal"
-        evidence = f"{row.description}: {here.heading} {figures}; {equal_figures}"
-        yield Flag(evidence, [row.place, other_row.place])
+                equal[columns] += min(here.interval.precision, there.interval.precision) <= PRECISE
+            elif not _range(here).meets(_range(there), APART):
+                different[columns].append((one.row, here, matching[0].row, there))
+    for columns, pairs in different.items():
+        if equal[columns] < AGREE * len(pairs):
+            continue
+        for row, here, other_row, there in pairs:
+            figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
+            others = f"{plural(equal[columns], 'other figure')} of the two places"
+            evidence = (
+                f"{row.description}: {here.heading} {figures}; {others} {'is' if equal[columns] == 1 else 'are'} equal"
+            )
+            yield Flag(evidence, [row.place, other_row.place])
 
 
-def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Quantity]]:
-    """Pairs of figures of one kind, statistic and scope that both rows print."""
-    pairs = ((row.known(kind), other.known(kind)) for kind in MEASURED)
-    return [(here, there) for here, there in pairs if here and there and here.is_like(there)]
+def _may_be_one(here: Quantity, there: Quantity) -> bool:
+    """Whether two figures may be one quantity although a heading does not say which rate or time it is, or its unit."""
+    kinds = {here.kind, there.kind}
+    general = any(name in kinds and kinds <= set(names) for name, names in GENERAL.items())
+    one_scope = here.per_device == there.per_device or None in (here.per_device, there.per_device)
+    return (general or len(kinds) == 1) and one_scope and here.statistic == there.statistic
+
+
+def _range(quantity: Quantity) -> PrintedInterval:
+    """What a figure may have been, with its spread: the mean of repeats may be that of some of them."""
+    spread, around = quantity.spread or 0.0, quantity.interval
+    return PrintedInterval(max(0.0, around.low - spread), around.high + spread)
 
 
 def _records_disagree(context: AuditContext) -> Iterator[Flag]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from statistics import fmean
@@ -24,6 +24,7 @@ class AuditContext:
     """The evidence of one audit."""
 
     evidence: Evidence
+    _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
 
     def __post_init__(self) -> None:
         for run, devices in devices_from_tables(self.evidence):
@@ -103,16 +104,10 @@ class AuditContext:
 
     def runs_named(self, part: str) -> list[ReportedRun]:
         """The runs that a published claim means by `part`: those of that name, else those whose names contain it."""
-        exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
-        return exact or self._containing.get(part) or self._find(part)
-
-    def _find(self, part: str) -> list[ReportedRun]:
-        self._containing[part] = [run for run in self.runs if part in run.name]
-        return self._containing[part]
-
-    @cached_property
-    def _containing(self) -> dict[str, list[ReportedRun]]:
-        return {}
+        if part not in self._named:
+            exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
+            self._named[part] = exact or [run for run in self.runs if part in run.name]
+        return self._named[part]
 
     def speed_of(self, part: str) -> Speed | None:
         """Mean speed of the runs that `part` names; None where one of them has none, or the units differ."""

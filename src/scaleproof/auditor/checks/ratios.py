@@ -7,7 +7,7 @@ from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
 from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
@@ -157,7 +157,8 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             ratios = [] if is_wrong else series.ratios(row, devices)
             if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
                 ratio = stated.interval
-                slower, text = ratio.high < SLOWER, _with_sign(stated)
+                slower, sign = ratio.high < SLOWER, stated.printed.endswith(("x", "×", "X", "%"))
+                text = stated.printed if sign else f"{stated.printed}x"
             elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                 ratio = hull(r.hull for r in ratios)
                 slower = _takes_longer(row, series, devices)
@@ -166,11 +167,6 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 continue
             evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
             yield _Speedup(ratio, devices, slower, evidence, [row.place])
-
-
-def _with_sign(stated: Quantity) -> str:
-    """A speed-up as it is printed, with an "x" where it has none."""
-    return stated.printed if stated.printed.endswith(("x", "×", "X", "%")) else f"{stated.printed}x"
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:

@@ -98,7 +98,11 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
     """
     # A printed step time is the time since the last log line over the steps since then, not over all steps so far.
     # Where a log of a program proves the fault, other logs of that program with falling times are suspect.
-    proofs = {run.name: proof for run in context.runs if (proof := _proof(run)) is not None}
+    proofs = {}
+    for run in context.runs:
+        timed = run.logged_steps.having("seconds")
+        if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed):
+            proofs[run.name] = proof
     proofs |= _proofs_together(context.runs)
     proven: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
@@ -125,11 +129,6 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
 
 
 Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidence
-
-
-def _proof(run: ReportedRun) -> Proof | None:
-    timed = run.logged_steps.having("seconds")
-    return _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed)
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:

@@ -251,7 +251,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
                     row.figures.append(Quantity(kind, float(count), cell, column.heading))
             else:
                 take_figures(row, column, cell, europeans[k], place)
-        worded = dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label))
+        worded = dict.fromkeys(label for label in labels if not figures_of(label) or re.search(r"[A-Za-z]{2,}", label))
         row.label = ", ".join(worded)[:200]
         describe_label(row)
         if notes:
@@ -295,11 +295,6 @@ def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> li
             part.figures.append(Quantity("devices", float(description.devices), note, description.heading))
         parts.append(part)
     return parts or [row]
-
-
-def has_word(label: str) -> bool:
-    """Whether a cell is more than a bare figure."""
-    return bool(re.search(r"[A-Za-z]{2,}", label))
 
 
 def _locales(grid: Grid, width: int) -> list[bool]:

@@ -109,7 +109,8 @@ def form_of(parts: list[str]) -> Form:
         else:
             pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
     kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
-    return Form(tuple(pairs[:MOST_PAIRS]), kinds, _is_log_line(kinds), RANK.search(template) is not None)
+    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & RESULTS)
+    return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
 
 
 class KeyValues(LogReader):
@@ -261,8 +262,3 @@ def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, lis
         if len(forms) < MOST_FORMS:
             forms[template] = form
     return form, parts
-
-
-def _is_log_line(kinds: frozenset[str]) -> bool:
-    has_place = bool(kinds & {"step", "steps", "epoch", "epochs"})
-    return has_place and bool(kinds & RESULTS)

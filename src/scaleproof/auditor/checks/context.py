@@ -27,7 +27,7 @@ class AuditContext:
     _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
 
     def __post_init__(self) -> None:
-        for run, devices in devices_from_tables(self.evidence):
+        for run, devices in devices_from_tables(self.evidence) if self.evidence.runs else ():
             run.world_size = devices
 
     @cached_property
@@ -61,7 +61,7 @@ class AuditContext:
     @property
     def scalings(self) -> list[Scaling]:
         """Each run with more devices beside the runs that are its baseline."""
-        return self.baselines.matched
+        return self.baselines.matched if self.runs else []
 
     @cached_property
     def _published_baselines(self) -> dict[str, ReportedRun]:
@@ -85,7 +85,8 @@ class AuditContext:
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
-        return [*self.evidence.published_claims, *claims_from_tables(self.evidence)]
+        of_tables = claims_from_tables(self.evidence) if self.evidence.runs else ()
+        return [*self.evidence.published_claims, *of_tables]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""

@@ -178,7 +178,7 @@ def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     """The speed-up of each run over its baseline; not `slower` where its rate is that of one rank."""
-    explained = {name for flag in rates_over_baselines(context) for name in flag.about}
+    explained = {name for flag in rates_over_baselines(context) for name in flag.about} if context.scalings else set()
     for scaling in context.scalings:
         if scaling.speedups:
             low, high = scaling.speedups

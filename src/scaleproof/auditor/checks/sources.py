@@ -136,7 +136,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
 
     Detected: World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by more
     than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one of them
-    more than 5 % apart.
+    more than 5 % apart. Rows that state the same are repeats: their mean is compared, and must be outside of them.
     Seen: A README whose notebook measured other figures.
     Repair: Write every run into a folder of its own, and the completion marker last; make tables from files.
     """

@@ -130,8 +130,9 @@ class _Product:
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_times_time(context: AuditContext) -> Iterator[Flag]:
     """rate x time is the work: of an epoch, of a step, of the baseline. Off by the devices it has a code of its own."""
-    yield from rates_of_runs(context)
-    yield from rates_over_baselines(context)
+    if context.runs:
+        yield from rates_of_runs(context)
+        yield from rates_over_baselines(context)
     yield from _rates_of_tables(context)
 
 

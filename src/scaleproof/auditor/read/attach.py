@@ -27,7 +27,8 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
                 published_claims.complete(run, facts)
         complete_from_name(run)
         _mark_traced(run, reading.evidence)
-    attach_configurations(reading)
+    if reading.evidence.runs:
+        attach_configurations(reading)
 
 
 def settle(reading: Reading) -> None:

@@ -85,6 +85,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
         description = described(cell)
         counts = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
         if column.kind in counts and description.numbers:
+            row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
             add_numbers(row, description, cell, column.heading)
             return
         if is_nothing(cell):

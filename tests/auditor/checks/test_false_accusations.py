@@ -171,7 +171,7 @@ CLUSTER = "| cluster | gpus | tokens/s |\n|---|---|---|\n" + "".join(
 
 
 def test_devices_of_two_kinds_in_one_cluster_are_two_configurations(tmp_path):
-    """An A100 was the baseline of H100s: two of these were 3.4 times as fast, two A100s 1.1 times as fast as an H100."""
+    """One A100 was the baseline of all: two H100s were 3.4 times as fast, two A100s 1.1 times as fast as an H100."""
     audit = audited(tmp_path, CLUSTER)
     assert [f.evidence for f in audit.findings if f.severity != "note" or f.code == "slower-with-more"] == []
     assert {line.configuration for line in audit.scaling} == {"A100", "H100"}

@@ -102,7 +102,8 @@ def _learns_too_fast(scaling: Scaling) -> Flag | None:
 
     They make 1/N of the updates of an epoch; ranks that each train on all of the data do not.
     """
-    run, base, n = scaling.run, scaling.base, scaling.devices
+    run, base = scaling.run, scaling.base
+    n = scaling.devices
     run_losses, base_losses = _losses(run), _losses(base)
     common = sorted(set(run_losses) & set(base_losses) & {2, 3, 4, 5})
     base_s, run_s = epoch_seconds(base), epoch_seconds(run)

@@ -83,7 +83,8 @@ def _wrong_rate(
 
 def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
-    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
+    rate, tokens = span.tokens_per_s, span.tokens
+    seconds = span.seconds
     if not (rate and seconds and tokens):
         return None
     product = f"{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(rate * seconds)} tokens"
@@ -114,7 +115,8 @@ def _logged_steps(run: ReportedRun) -> Flag | None:
 def _steps_per_second(run: ReportedRun) -> Flag | None:
     """steps/s x time = steps, where a program prints these three: the rate with three decimals."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    rate, seconds = run.details.get("steps_per_second"), span.seconds
+    steps = span.optimizer_steps
     if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
         return None
     sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"

@@ -271,6 +271,7 @@ def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
     headings = [*figures.words, *(column.heading for column in figures.columns)]
+    stages = tuple(Factor(column, -1) for kind in STAGES for column in _of(figures, (kind,)))
     for first, second, exponent, besides in IDENTITIES:
         for one, other in product(_of(figures, first), _of(figures, second)):
             if one is other or (first == second and _are_alike(one, other)):
@@ -280,7 +281,7 @@ def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
             candidates = [
                 Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
                 for rows in _groups(figures)
-                for more in ([_stages(figures)] if second == REPLICAS else _factors(figures, besides, (one, other)))
+                for more in ([stages] if second == REPLICAS else _factors(figures, besides, (one, other)))
             ]
             usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
             if usual is None or not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
@@ -342,11 +343,6 @@ def _factors(
         choices.append([None, *(Factor(column, exponent) for column in columns for exponent in (1, -1))])
     for chosen in product(*choices):
         yield tuple(factor for factor in chosen if factor is not None)
-
-
-def _stages(figures: FigureTable) -> tuple[Factor, ...]:
-    """The columns by which the devices are divided besides the replicas: all that there are."""
-    return tuple(Factor(column, -1) for kind in STAGES for column in _of(figures, (kind,)))
 
 
 def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:

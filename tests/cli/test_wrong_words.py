@@ -34,6 +34,10 @@ COMMANDS = [
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
     (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
     (["ab", "--", "pythn", "a.py", "--", "python", "b.py"], 'command A: there is no program "pythn"'),
+    (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
+    (["ab", "--figures", "NanoGTP", "--", "python", "--", "python"], 'Did you mean "NanoGPT"?'),
+    (["compare", "-", "-"], "compare reads files and folders, not standard input"),
+    (["model", "fetch", "README.md"], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
     (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
 ]
@@ -217,9 +221,15 @@ def manifest_cut(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"files": ')
 
 
+def metrics_are_a_pointer(folder: Path) -> None:
+    metrics = next(folder.glob("runs/*/*/training_metrics.json"))
+    metrics.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
+
+
 @pytest.mark.parametrize(
     ("damage", "part"),
     [
+        (metrics_are_a_pointer, "training_metrics.json: not readable: a pointer of Git LFS, not the file itself"),
         (steps_cut, "steps.csv, line "),
         (column_renamed, "steps.csv has no column loss"),
         (report_is_binary, "report.html: not readable: it is not UTF-8 text"),
@@ -345,7 +355,12 @@ def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "part"), [("", "it is empty"), ("{", "no JSON, or cut off (EOF"), ("{}", " is missing")]
+    ("content", "part"),
+    [
+        ("", "it is empty"),
+        ("{", "no JSON, or cut off (EOF"),
+        ("{}", " is missing"),
+    ],
 )
 def test_a_damaged_profile_says_where(tmp_path, content, part):
     (tmp_path / "profile_summary.json").write_text(content)

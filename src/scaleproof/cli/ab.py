@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import Number, count, text
+from scaleproof.cli.values import Number, count, log_reader, text
 from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
@@ -43,7 +43,8 @@ def ab(args: argparse.Namespace) -> None:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
         if not shutil.which(words[0]):
-            raise UserError(f'command {name}: there is no program "{words[0]}"')
+            hint = f"; without quotes: {SEPARATOR} {words[0]}" if " " in words[0] else ""
+            raise UserError(f'command {name}: there is no program "{words[0]}"{hint}')
     request = AbRequest(
         *(a, b),
         figures="whole" if args.metric == "time" or args.steps else args.figures,
@@ -108,7 +109,11 @@ def add(commands: Group) -> None:
         help="tokens (or --metric samples/s: samples) of one step",
     )
     sub.add_argument(
-        "--figures", type=text, default="auto", metavar="READER", help="who reads the logs (default: auto)"
+        "--figures",
+        type=log_reader,
+        default="auto",
+        metavar="READER",
+        help="who reads the logs (default: auto)",
     )
     sub.add_argument(
         "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."

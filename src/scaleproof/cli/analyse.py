@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
+from scaleproof.ground.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,6 @@ def findings(args: argparse.Namespace) -> None:
 def _audit_log(log: Path) -> "list[Finding]":
     """Return the findings on a log, as of anybody's program; none where it has no result."""
     from scaleproof.auditor.audit import audit_paths
-    from scaleproof.ground.errors import UserError
 
     try:
         return audit_paths([log]).findings
@@ -109,7 +109,6 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 def look(args: argparse.Namespace) -> None:
     """Write whether a campaign goes on after so many repeats, and print it. Raises UserError where that is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.errors import UserError
     from scaleproof.ground.files import write_json
     from scaleproof.ground.findings.finding import Findings
 
@@ -261,6 +260,10 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 
     for place in (args.a, args.b):
+        if place == Path("-"):
+            raise UserError(
+                "compare reads files and folders, not standard input: write each log into a file of its own"
+            )
         if place.exists():  # whoever reads it has a hint for what does not
             check_root(place)
     if all_own(args.a, args.b):

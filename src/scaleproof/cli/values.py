@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import get_args
 
-from scaleproof.ground.errors import nearest_path, path_fault, shortened
+from scaleproof.ground.errors import nearest, nearest_path, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
@@ -34,9 +35,23 @@ def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME
 
+    if os.path.lexists(words):
+        here = "a file or folder of this machine; the hub is asked for"
+        raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
         raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
     return words
+
+
+def log_reader(name: str) -> str:
+    """The name of a reader of logs, or auto."""
+    from scaleproof.ground.campaign.command import Reader
+
+    known = ("auto", *get_args(Reader))
+    if name not in known:
+        hint = f"{nearest(name, known)} Allowed: {', '.join(known)}"
+        raise argparse.ArgumentTypeError(f'there is no reader "{shortened(name)}".{hint}')
+    return name
 
 
 def path(text: str) -> Path:

@@ -34,6 +34,7 @@ from scaleproof.auditor.read.table_files import (
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
+from scaleproof.ground.errors import LFS, POINTER
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -55,7 +56,6 @@ BREAKS: tuple[type[Exception], ...] = (
 SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
-LFS = b"version https://git-lfs.github.com/spec/"
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
@@ -166,8 +166,8 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         if named:
             raise UnreadableFile("it is empty")
         evidence.ignored.append(name)
-    elif start.startswith(LFS):
-        raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+    elif start.startswith(LFS.encode()):
+        raise UnreadableFile(POINTER, "Git LFS pointer")
     elif tracker_series.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):

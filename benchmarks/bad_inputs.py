@@ -31,7 +31,7 @@ sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "benchmarks")]
 import snakemake.cli  # noqa: E402, F401  (looks for programs while it is imported)
 from bad_cases import Case, Special  # noqa: E402
 from bad_commands import command_line  # noqa: E402
-from bad_configs import CAMPAIGN, campaign, corpus, profile, text_of_corpus, text_of_yaml  # noqa: E402
+from bad_configs import CAMPAIGN, campaign, corpus, meant, profile, text_of_corpus, text_of_yaml  # noqa: E402
 from bad_records import foreign, record  # noqa: E402
 from bad_results import changed_results  # noqa: E402
 from bad_surroundings import command, interrupted, surrounded  # noqa: E402
@@ -48,6 +48,7 @@ KINDS: dict[str, tuple[int, Callable[[Random], Case]]] = {
     "command line": (9, command_line),
     "campaign": (8, campaign),
     "text of a campaign": (2, text_of_yaml),
+    "meant otherwise": (1, meant),
     "corpora": (3, corpus),
     "own files": (2, text_of_corpus),
     "records": (3, record),

@@ -36,8 +36,11 @@ COMMANDS = [
     (["ab", "--", "pythn", "a.py", "--", "python", "b.py"], 'command A: there is no program "pythn"'),
     (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
     (["ab", "--figures", "NanoGTP", "--", "python", "--", "python"], 'Did you mean "NanoGPT"?'),
+    (["ab", "--minutes", "0.001", "--", "python", "--", "python"], "is too short to start both programs; at least 0.1"),
+    (["plan", "x.yaml", "--price", "2,50EUR"], "write 2.50."),
+    (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),
-    (["model", "fetch", "README.md"], "is a file or folder of this machine; the hub is asked for owner/name"),
+    (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
     (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
 ]
@@ -65,6 +68,13 @@ def test_words_and_columns_of_a_report_are_explained(tmp_path):
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
 
 
+def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):
+    (tmp_path / "-x.csv").touch()
+    done = scaleproof("audit", "-x.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert '"-x.csv" is taken for an option; for the file write ./-x.csv' in done.stderr
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A folder with the results of one campaign, two runs of a cell."""
@@ -84,6 +94,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "nothing.yaml").touch()
     (folder / "nothing.toml").touch()
     (folder / "notes.txt").write_text("Dear reader,\n")
+    (folder / "heading.csv").write_text("gpus,tokens/s\n")
     os.mkfifo(folder / "pipe")
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     return folder
@@ -94,6 +105,7 @@ STEPS = f"{RUN}/steps.csv"
 PATHS = [
     (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
     (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
+    (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
     (["compare", "results/demo", "empty"], "empty: no result below that states how fast it was"),

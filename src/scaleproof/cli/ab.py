@@ -10,6 +10,7 @@ from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
+LEAST_MINUTES = 0.1
 METRICS = {
     "tokens/s": "tokens of a step are printed, or given by --per-step",
     "samples/s": "as tokens/s",
@@ -38,6 +39,8 @@ def ab(args: argparse.Namespace) -> None:
 
     if args.seconds and (args.metric == "time" or args.steps):
         raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
+    if args.minutes < LEAST_MINUTES:
+        raise UserError(f"--minutes {args.minutes:g} is too short to start both programs; at least {LEAST_MINUTES}")
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")

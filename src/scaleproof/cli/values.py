@@ -178,10 +178,11 @@ class Number:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        meant = f"; write {text.replace(',', '.')}" if re.fullmatch(r"[0-9]+,[0-9]{1,2}", text) else ""
-        price = re.fullmatch(r"[$€£¥]? ?([0-9]+(?:\.[0-9]+)?) ?(?:[$€£¥]|[A-Z]{3})?", text)
-        if price and price[1] != text and not self.unit and not self.whole:
-            meant = f"; write {price[1]}"
+        written = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
+        meant = ""
+        if written and not self.whole and not (self.unit and (written[1] or written[3])):
+            amount = written[2].replace(",", ".")
+            meant = f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""
         raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
 
 

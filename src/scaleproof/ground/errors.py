@@ -261,6 +261,8 @@ def _no_json(content: str | bytes, problem: str) -> str:
     if not content:
         return "it is empty"
     start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
+    if "\N{REPLACEMENT CHARACTER}" in start[:2]:
+        return "it is not UTF-8 text"
     return POINTER if start.startswith(LFS) else shortened(f"no JSON, or cut off ({problem})", 300)
 
 

@@ -35,6 +35,7 @@ from scaleproof.auditor.read.table_files import (
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
 from scaleproof.ground.errors import LFS, POINTER
+from scaleproof.ground.files import DISK_FULL
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -138,7 +139,9 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     except PermissionError as error:
         evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
     except OSError as error:
-        evidence.unread.append(Unread(name, error.strerror or str(error), "special"))
+        no_room = f"no room in {tempfile.gettempdir()} to unpack it; set TMPDIR to a folder with room"
+        reason_text = no_room if error.errno in DISK_FULL else error.strerror or str(error)
+        evidence.unread.append(Unread(name, reason_text, "special"))
     except BREAKS as error:
         reason_text = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
         evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))

@@ -1,6 +1,7 @@
 """Two commands, one verdict: `scaleproof ab`."""
 
 import argparse
+import json
 import shutil
 from collections.abc import Sequence
 
@@ -30,7 +31,6 @@ def ab(args: argparse.Namespace) -> None:
 
     Raises SystemExit with the verdict's exit code, UserError for wrong input.
     """
-    import json
     from dataclasses import asdict
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
@@ -112,11 +112,7 @@ def add(commands: Group) -> None:
         help="tokens (or --metric samples/s: samples) of one step",
     )
     sub.add_argument(
-        "--figures",
-        type=log_reader,
-        default="auto",
-        metavar="READER",
-        help="who reads the logs (default: auto)",
+        "--figures", type=log_reader, default="auto", metavar="READER", help="who reads the logs (default: auto)"
     )
     sub.add_argument(
         "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."
@@ -152,10 +148,5 @@ def add(commands: Group) -> None:
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
     sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
-    sub.add_argument(
-        "--series",
-        type=text,
-        metavar="NAME",
-        help="one error budget for all comparisons of this name",
-    )
+    sub.add_argument("--series", type=text, metavar="NAME", help="one error budget for all comparisons of this name")
     sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -231,7 +232,6 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 def corpus_reread(args: argparse.Namespace) -> None:
     """Hold token files against the documents of their corpus, and write and print the differences."""
-    from scaleproof.ground.files import write_json
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
     reading = read_corpus(args.tokens)

@@ -165,8 +165,8 @@ def test_rooms_import_only_rooms_above_them(house):
             assert not above & set(rooms[place + 1 :]), f"{path} imports {above & set(rooms[place + 1 :])}"
 
 
-# Imports of a function, of what imports its own file: errors name the command that makes a file, which raises them.
-LATE = {"ground/errors.py": "ground/snakemake_command.py", "cli/__init__.py": "cli/commands.py"}
+# Imports of a function, of what imports its own file.
+LATE = {"cli/__init__.py": "cli/commands.py"}
 
 
 def test_imports_of_a_house_make_no_circle(repository):

@@ -10,10 +10,11 @@ from scaleproof.cli import main
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.driver.snakemake_view import note
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.html import linked
 from scaleproof.ground.records.failed_runs import failed_runs_text
-from scaleproof.ground.snakemake_command import NOTE, note, snakemake_command
+from scaleproof.ground.snakemake_command import NOTE, snakemake_command
 from scaleproof.verify.manifest import check_manifest
 
 ELSEWHERE = "--profile profiles/cluster-generic"

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conclude.report.conftest import Results
 from result_models import comparison, paired
+from synthetic import cells, write_run
 from verify.test_any_answer import SIZES, Times, finished
 
 from scaleproof.conclude.analysis import scaling, scaling_laws
 from scaleproof.conclude.analysis.scaling_laws import fit
 from scaleproof.conclude.report import claims_report
+from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.confidence import mean_rate
@@ -38,7 +41,7 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
     efficiency = {n: float(chance.uniform(0.4, 1.05)) if n > 1 else 1.0 for n in sizes}
     runs = 1 + seed % 5
     rates = {n: [100 * n * efficiency[n] * float(chance.lognormal(0, 0.01)) for _ in range(runs)] for n in sizes}
-    law, own = fit(kind, rates), fitted(kind, rates)
+    law, own = fit(kind, {n: dict(enumerate(values)) for n, values in rates.items()}), fitted(kind, rates)
     assert (law.fraction is None) == (own == {})
     if law.fraction:
         lack = law.lack_of_fit
@@ -76,6 +79,25 @@ def replace_law(law: Any, **change: Any) -> Any:
 def test_nothing_differs_in_a_sound_campaign(tmp_path: Path, times: Times) -> None:
     finished(tmp_path, times, repeats=4, spread=0.003)
     assert named(tmp_path) == []
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_lost_run_leaves_the_other_repeats_in_their_pairs(tmp_path: Path, lost: int) -> None:
+    """Two devices are no faster than one in the repeats that all sizes have, and faster with the third."""
+    rates = {"1x1": [100.0, 100.0, 100.0], "1x2": [99.0, 99.0, 150.0], "1x4": [190.0, 190.0, 190.0]}
+    runs = [
+        write_run(tmp_path / "runs", cells(vary={"geometry": [size]})[0], repeat, 10 / rate)
+        for size, of_size in rates.items()
+        for repeat, rate in enumerate(of_size, start=1)
+        if (size, repeat) != ("1x4", lost)
+    ]
+    results = Results(tmp_path, runs)
+    results.findings_json()
+    results.tables()
+    write_page(results.inputs(names=("ranking", "speedup")), tmp_path / "report.html")
+    (series,) = results.report.series
+    assert (series.law.undefined is None) == (lost == 1)
+    assert [text for text in named(tmp_path) if "law" in text] == []
 
 
 @pytest.mark.parametrize("name", FAULTS)

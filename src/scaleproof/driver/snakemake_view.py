@@ -1,5 +1,7 @@
 """Snakemake, started by a command of ours: for files, or for what it sees of results."""
 
+import contextlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
@@ -8,7 +10,9 @@ from pathlib import Path
 
 from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import scrub, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
+from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
@@ -58,6 +62,24 @@ def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails."""
     words = ("--snakefile", str(SNAKEFILE), *options, "--quiet", "all", "--", *map(str, targets))
     _demand(*words, of=f"{campaign}: ")
+
+
+def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
+    """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
+    if profile:
+        options = f"--profile {_quoted(scrub(profile))}"
+    elif executor in (PROFILE, "scaleproof"):  # that of the profile
+        options = ON_CLUSTER
+    else:
+        options = f"--executor {executor} --jobs {jobs}"
+    with contextlib.suppress(OSError):  # advice, which must not stop a campaign
+        write_json(campaign / NOTE, {"options": options})
+
+
+def _quoted(path: str) -> str:
+    """`path` as a shell takes it: ~ is a home folder only outside of quotes."""
+    home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
+    return home + shlex.quote(rest)
 
 
 def _demand(*words: str, of: str = "") -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.snakemake_command import snakemake_command
 
 Place = tuple[str | int, ...]  # of a value in a file: keys and indices
 
@@ -283,8 +284,6 @@ def damaged(path: Path, why: str) -> UserError:
 
 def _made_by(path: Path, words: str) -> str:
     """`words` and the command that makes a file of results/NAME; where no rule can make it, a sentence that says so."""
-    from scaleproof.ground.snakemake_command import snakemake_command  # which imports this
-
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path
     parts = target.parts

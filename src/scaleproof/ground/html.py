@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -14,6 +14,7 @@ from scaleproof.ground.findings.finding import counted
 from scaleproof.ground.number_format import with_spaces
 
 
+@cache  # a page asks twice, and templates are compiled once
 def environment(house: str, **filters: Callable[..., object]) -> Environment:
     """Jinja for the templates of the package `house` and for those that all pages share.
 

@@ -3,19 +3,14 @@
 Without it, the advice below the results of a cluster would measure further repeats on the login node.
 """
 
-import contextlib
 import json
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import read_regular, scrub, write_json
-
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 PROFILE = "slurm"  # that of a cluster, where nothing else is said
-HERE, SLURM = "--cores 2", f"--profile {PROFILE}"
+HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
 USUAL = Path("results")
 
 
@@ -32,24 +27,6 @@ def as_target(results: Path) -> str:
 def where(results: Path | str) -> str:
     """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
     return "" if Path(results) == USUAL else f" --results {results}"
-
-
-def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
-    """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
-    if profile:
-        options = f"--profile {_quoted(scrub(profile))}"
-    elif executor in (PROFILE, "scaleproof"):  # that of the profile
-        options = SLURM
-    else:
-        options = f"--executor {executor} --jobs {jobs}"
-    with contextlib.suppress(OSError):  # advice, which must not stop a campaign
-        write_json(campaign / NOTE, {"options": options})
-
-
-def _quoted(path: str) -> str:
-    """`path` as a shell takes it: ~ is a home folder only outside of quotes."""
-    home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
-    return home + shlex.quote(rest)
 
 
 def options_for(target: Path) -> str:
@@ -76,7 +53,7 @@ def _recorded(campaign: Path) -> str | None:
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
     """Snakemake's options by what the records of runs say of their scheduler; None where there was none."""
-    return SLURM if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
+    return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 
 def _read(path: Path, part: Callable[[Any], str]) -> str | None:
@@ -85,6 +62,6 @@ def _read(path: Path, part: Callable[[Any], str]) -> str | None:
     Whoever needs the file says what is wrong with it.
     """
     try:
-        return part(json.loads(read_regular(path)))
-    except (OSError, UserError, ValueError, LookupError, TypeError, AttributeError):
+        return part(json.loads(path.read_bytes())) if path.is_file() else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

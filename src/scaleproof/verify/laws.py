@@ -35,9 +35,14 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         if law is None:
             continue
         points = [point for point in series["runs"].values() if not point["incomparable"]]
-        rates = {point["devices"]: [run.rate for run in cells.get(point["cell"], [])] for point in points}
+        of_repeats = [{run.metrics["repeat"]: run.rate for run in cells.get(point["cell"], [])} for point in points]
+        complete = sorted(set.intersection(*map(set, of_repeats))) if points else []
+        rates = {
+            point["devices"]: [of_repeat[repeat] for repeat in complete]
+            for point, of_repeat in zip(points, of_repeats, strict=True)
+        }
         expected = fitted(series["kind"], rates)
-        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _reasons(rates):
+        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _figures_of_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated(law)
         for name in sorted(stated.keys() | expected.keys()):
@@ -49,14 +54,13 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
 def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     """Return fraction, bounds, limit and worst miss of the law of a series; empty where there can be none.
 
-    `rates`: devices -> tokens/s of each repeat.
+    `rates`: devices -> tokens/s of each repeat, as many of each size.
     """
     sizes = np.array(sorted(set(rates) - {1}), dtype=float)
-    repeats = min(map(len, rates.values()), default=0)
-    if len(rates) < FEWEST_SIZES or 1 not in rates or not repeats:
+    if len(rates) < FEWEST_SIZES or not rates.get(1):
         return {}
-    one = np.array(rates[1][:repeats])
-    speedups = np.array([rates[int(size)][:repeats] for size in sizes]) / one  # sizes x repeats
+    repeats = len(rates[1])
+    speedups = np.array([rates[int(size)] for size in sizes]) / np.array(rates[1])  # sizes x repeats
     if (speedups.mean(axis=1) <= 1).any():
         return {}
     if kind == "strong":
@@ -76,16 +80,17 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
 
 
-def _reasons(rates: Mapping[int, Sequence[float]]) -> list[float]:
-    """Return the figures of the reason for which there is no law: how few sizes, the smallest, or those not faster."""
+def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
+    """Return the figures in the sentence that says why there is no law, of `rates` as in `fitted`.
+
+    That there are too few sizes: their number, and how many are needed. That none is one device: the smallest. Else
+    those that are not faster than one device.
+    """
     if len(rates) < FEWEST_SIZES:
         return [len(rates), FEWEST_SIZES]
     if 1 not in rates:
         return [min(rates)]
-    one = rates[1]
-    return [
-        n for n in sorted(rates) if n > 1 and np.mean([s / base for s, base in zip(rates[n], one, strict=False)]) <= 1
-    ]
+    return [size for size in sorted(rates) if size > 1 and np.mean(np.divide(rates[size], rates[1])) <= 1]
 
 
 def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.ndarray:

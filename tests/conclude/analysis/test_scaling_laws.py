@@ -11,7 +11,7 @@ from scaleproof.conclude.report.sentences.scaling import law_sentences
 def amdahl(fraction, sizes, repeats=1, noise=0.0, seed=0):
     random = np.random.default_rng(seed)
     speedup = {n: 1 / (fraction + (1 - fraction) / n) for n in sizes}
-    return {n: [1000 * s * random.lognormal(0, noise) for _ in range(repeats)] for n, s in speedup.items()}
+    return {n: {k: 1000 * s * random.lognormal(0, noise) for k in range(repeats)} for n, s in speedup.items()}
 
 
 def test_amdahls_fraction_is_recovered():
@@ -23,7 +23,7 @@ def test_amdahls_fraction_is_recovered():
 
 
 def test_gustafsons_fraction_is_recovered():
-    rates = {n: [1000 * (n - 0.1 * (n - 1))] for n in (1, 2, 4, 16)}
+    rates = {n: {1: 1000 * (n - 0.1 * (n - 1))} for n in (1, 2, 4, 16)}
     law = fit("weak", rates)
     assert law.law == "gustafson"
     assert law.fraction.value == pytest.approx(0.1)
@@ -41,9 +41,10 @@ def test_the_interval_of_the_fraction_covers_it():
 @pytest.mark.parametrize(
     ("rates", "why"),
     [
-        ({1: [100.0], 2: [190.0]}, "2 sizes"),
-        ({2: [100.0], 4: [190.0], 8: [300.0]}, "smallest size has 2 devices"),
-        ({1: [6143.0], 2: [2835.0], 4: [4913.0]}, "no faster than one device on 2, 4"),
+        ({1: {1: 100.0}, 2: {1: 190.0}}, "2 sizes"),
+        ({2: {1: 100.0}, 4: {1: 190.0}, 8: {1: 300.0}}, "smallest size has 2 devices"),
+        ({1: {1: 6143.0}, 2: {1: 2835.0}, 4: {1: 4913.0}}, "no faster than one device on 2, 4"),
+        ({1: {1: 100.0}, 2: {1: 190.0}, 4: {2: 350.0}}, "no repeat has runs of all sizes"),
         ({}, "0 sizes"),
     ],
 )
@@ -75,13 +76,21 @@ def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
     """T = 1/N + 0.02 log2 N: communication grows with N, which Amdahl's law does not have."""
     random = np.random.default_rng(1)
     rates = {n: 1000 / (1 / n + 0.02 * np.log2(n)) for n in (1, 2, 4, 8, 16)}
-    growing = {n: [rate * random.lognormal(0, 0.005) for _ in range(5)] for n, rate in rates.items()}
+    growing = {n: {k: rate * random.lognormal(0, 0.005) for k in range(5)} for n, rate in rates.items()}
     law = fit("strong", growing)
     assert law.lack_of_fit.devices in (2, 4, 8, 16)
     assert abs(law.lack_of_fit.percent) > 1
     assert law.limit is None
     (sentence,) = law_sentences(scaling(series=[series(law=law)]), "strong")
     assert "It does not fit: ddp is" in sentence
+
+
+def test_sizes_are_compared_within_a_repeat():
+    """The machine was half as fast in repeat 2, of which the third size has no run."""
+    rates = {1: {1: 100.0, 2: 50.0, 3: 100.0}, 2: {1: 190.0, 2: 95.0, 3: 190.0}, 4: {1: 340.0, 3: 340.0}}
+    law = fit("strong", rates)
+    assert law.fraction.n == 2
+    assert law.fraction.low == pytest.approx(law.fraction.high)
 
 
 def test_a_law_that_holds_is_seldom_doubted():

@@ -1,5 +1,6 @@
 """What a plan says before anything is measured, and of how many repeats."""
 
+import dataclasses
 import math
 import re
 
@@ -83,6 +84,8 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
     assert resolve.repeats > 5
     text = plan_text(made, plan)
     assert f"{resolve.repeats} repeats of each cell reliably show differences of 5 % (7 to 9 times in 10" in text
+    noisy = dataclasses.replace(plan, resolve=resolve.model_copy(update={"detectable": 3.04}))
+    assert "the 5 so far show 304 %" in plan_text(made, noisy)
 
 
 def test_a_better_split_of_the_time_is_said_where_runs_scatter_more_than_steps(tmp_path):

@@ -81,10 +81,11 @@ class Results:
         return self.folder / "tables"
 
     def charts(self, names: Sequence[str] = tuple(CHARTS)) -> Path:
+        inputs, losses = read_inputs(self.folder), read_losses(self.folder)
         for name in names:
-            draw(name, *read_inputs(self.folder), self.folder / "charts")
+            draw(name, *inputs, self.folder / "charts")
         for against in AGAINST:
-            draw_losses(against, *read_losses(self.folder), self.folder / "charts")
+            draw_losses(against, *losses, self.folder / "charts")
         return self.folder / "charts"
 
     def inputs(self, comparisons: list | None = None, names: Sequence[str] = tuple(CHARTS), **more: Any) -> PageInputs:

@@ -233,7 +233,7 @@ def _describe(
     if largest is not base:
         speedup = largest.relative_to(base)
         resolve = resolution_of_ratio(speedup, effect, base.confidence) if speedup.low is not None else None
-    rates = {cell.values["devices"]: _rates(cell) for cell in comparable}
+    rates = {cell.values["devices"]: cell.rates for cell in comparable}
     return ScalingSeries(
         name=name,
         strategy=base.values["strategy"],
@@ -285,11 +285,6 @@ def _point(
         best_single_incomparable=single_incomparable,
         overhead_only=devices == 1 and plain_strategy in SHARDING,  # with one device there is nothing to shard
     )
-
-
-def _rates(cell: MeasuredCell) -> list[float]:
-    """Tokens/s of each run of a cell, in the order of their repeats."""
-    return [run.metrics.window.tokens_per_s for run in sorted(cell.runs, key=lambda run: run.metrics.repeat)]
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:

@@ -11,7 +11,7 @@ from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind, LackOfFit, Law, ScalingLaw
 
 LEAST_MISS = 0.005  # logarithm of a speed-up; a law need not hold to half a percent
-POINTS = 3  # sizes, the baseline among them: a line through fewer fits anything
+FEWEST_SIZES = 3  # the baseline among them: a line through fewer fits anything
 LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 
 
@@ -36,22 +36,24 @@ def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
     return Estimated(value=value, low=bound_at(speedup.high), high=bound_at(speedup.low), n=speedup.n)
 
 
-def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENCE) -> ScalingLaw:
-    """The law of scaling fitted to a series. `rates`: devices -> tokens/s of each repeat, in the order of repeats.
+def fit(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONFIDENCE) -> ScalingLaw:
+    """The law of scaling fitted to a series. `rates`: devices -> repeat -> tokens/s; repeats of all sizes count.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
     `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
     repeats, because sizes share their baseline and are not independent. `undefined` says why there is none.
     """
     law = LAWS[kind]
-    repeats = min((len(values) for values in rates.values()), default=0)
-    if len(rates) < POINTS:
-        return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {POINTS}")
+    if len(rates) < FEWEST_SIZES:
+        return ScalingLaw(law=law, undefined=f"{len(rates)} sizes; a fit needs {FEWEST_SIZES}")
     if min(rates) != 1:
         return ScalingLaw(law=law, undefined=f"the smallest size has {min(rates)} devices, not one")
     sizes = [devices for devices in sorted(rates) if devices > 1]
+    shared = sorted(set.intersection(*map(set, rates.values())))
+    if not shared:
+        return ScalingLaw(law=law, undefined="no repeat has runs of all sizes")
     speedups = [  # of each repeat: devices -> S
-        {devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes} for repeat in range(repeats)
+        {devices: rates[devices][repeat] / rates[1][repeat] for devices in sizes} for repeat in shared
     ]
     slower = [devices for devices in sizes if np.mean([of_repeat[devices] for of_repeat in speedups]) <= 1]
     if slower:
@@ -61,6 +63,7 @@ def fit(kind: Kind, rates: dict[int, list[float]], confidence: float = CONFIDENC
     value = float(fractions.mean())
     low = None
     high = None
+    repeats = len(shared)
     if repeats > 1:
         half = float(stdtrit(repeats - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half

@@ -13,11 +13,14 @@ SAME = 0.005  # relative difference of figures that are one figure computed twic
 # the wait for the last, under a millisecond: 0.4 % of the shortest window.
 FILLED = 0.02
 FILLED_S = 0.02  # the same, in seconds: a rank may lose its processor between two readings of the clock
-TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window
+TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window: as much as one repeat differs from another
 SHORTEST_S = 0.25  # of a window; what whole runs vary by is seen by repeating them, not by longer windows
-THROTTLED = 0.05  # part of the samples of a GPU, one each 0.1 s; at its power cap it is as fast as it is sold: a note
-WAITING = 0.02  # part of a step that may go by waiting for tokens
-WAITING_BESIDE_GPU = 0.05  # the device goes on with what was launched: the host's wait need not be its own
+# Part of the samples of a GPU, one each 0.1 s. A clock that is halved in 5 % of the time costs 2.5 % of the rate, which
+# campaigns can tell. At its power cap a device is as fast as it is sold: a note.
+THROTTLED = 0.05
+# Part of a step that may go by waiting for tokens: less than the differences that campaigns ask for; in the published
+# demo it is 0.3 %, 1 % at most. A GPU goes on with the launches in its queue: the host's wait need not be its own.
+WAITING, WAITING_BESIDE_GPU = 0.02, 0.05
 
 
 def near(a: float, b: float) -> bool:
@@ -152,7 +155,9 @@ def _slowed_down(rank: int, slowed: dict[str, float], clock_mhz: float | None) -
     return f"a device of rank {rank} was slowed down in the window: {shares} of the samples, {clock}"
 
 
-AGREEMENT = 0.1  # part by which counter and integral may differ: beyond, the figure is to be withheld
+# Part by which counter and integral may differ: by NVML's manual power is within 5 %, for each of the two. Beyond, the
+# figure is to be withheld.
+AGREEMENT = 0.1
 # Part by which energy and mean power x time may differ. NVML renews its counter every 20 to 100 ms and samples are
 # 0.1 s apart: 0.2 s at the ends, 10 % of the shortest window; the rest is for power that swings between samples.
 OF_MEAN_POWER = 0.25

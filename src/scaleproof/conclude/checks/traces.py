@@ -9,7 +9,7 @@ from scaleproof.ground.number_format import fixed, integer, percent, significant
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import MeasuredRun
 
-NEAR = 0.05  # of the step: what ranges and the trainer's clock may differ by
+NEAR = 0.05  # of the step: what ranges and the trainer's clock may differ by; a range takes some 10 us
 SLOWED = 1.1  # step time under the profiler over that without: worth knowing
 DISTORTED = 1.5  # not the same program any more
 

@@ -154,17 +154,22 @@ def _resolve(resolve: Resolution) -> str:
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {significant(100 * resolve.effect, 2)} % ({POWER_IN_WORDS}, by the spread of "
-        f"the runs so far); the {resolve.n} so far show {significant(100 * resolve.detectable, 2)} %"
+        f"{number} differences of {_percent(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
+        f"the runs so far); the {resolve.n} so far show {_percent(resolve.detectable)}"
     )
+
+
+def _percent(share: float) -> str:
+    """Return a difference in percent with two significant digits, and all of its digits from 100 % on."""
+    return f"{significant(100 * share, 2) if share < 0.995 else integer(100 * share)} %"
 
 
 def split_text(what: str, now: Split, better: Split) -> str:
     """A sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
     return (
         f"in the same time {better.repeats} {what} of {better.steps} steps would show "
-        f"{significant(100 * better.difference, 2)} %, the {now.repeats} of {now.steps} steps show "
-        f"{significant(100 * now.difference, 2)} % (by how much whole runs and single steps scatter)"
+        f"{_percent(better.difference)}, the {now.repeats} of {now.steps} steps show "
+        f"{_percent(now.difference)} (by how much whole runs and single steps scatter)"
     )
 
 

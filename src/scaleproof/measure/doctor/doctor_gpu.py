@@ -16,15 +16,16 @@ from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.applicable import arch_problem
 from scaleproof.measure.machine.gpus import Gpu, driver_library
 
-MOST_CLOCKS_APART = 0.02  # by which CUDA's events and the host's clock may differ on the same kernels
-MOST_ENERGY_APART = 0.10  # by which the energy counter and the integral of power may differ
-MATMUL_SHARES = (0.4, 1.1)  # of the published peak: consumer cards boost beyond the clock of their data sheets
-MIN_H2D_GB_S = 5.0  # from pinned memory: less is PCIe with a few lanes
+MOST_CLOCKS_APART = 0.02  # CUDA's events and the host's clock: a launch and a wait, some 20 us, around tens of ms
+MOST_ENERGY_APART = 0.10  # the energy counter and the integral of power: by NVML's manual 5 % for each
+# Of the published peak: a T4 at its power cap is near the lower bound; consumer cards boost beyond their data sheets.
+MATMUL_SHARES = (0.4, 1.1)
+MIN_H2D_GB_S = 5.0  # from pinned memory: PCIe 3.0 gives 12 with 16 lanes, 6 with 8
 NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
 MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
 LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
-COMPUTE_MODES = ("default", "exclusive thread", "prohibited", "exclusive process")  # as NVML numbers them
 PROHIBITED = "prohibited"  # nobody may use the device
+COMPUTE_MODES = ("default", "exclusive thread", PROHIBITED, "exclusive process")  # as NVML numbers them
 FLASH = ("flash", "cudnn", "fmha")  # in names of attention kernels that make no matrix of all pairs
 SPIN_CYCLES = 10**7  # some milliseconds of any device
 PRODUCT = 8192  # rows of the matrices in a product: enough for any device to be at its peak

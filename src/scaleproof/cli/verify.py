@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import chart_to_write, file_to_read, folder, folder_to_write, path, text
+from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 
@@ -193,4 +193,4 @@ def add(commands: Group) -> None:
     guard.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scaleproof index")
-    listed.add_argument("results", type=folder, nargs="?", default="results", help="default: results")
+    listed.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")

@@ -117,11 +117,6 @@ def dotted(place: Place) -> str:
     return shortened("".join(parts).removeprefix("."), 200)
 
 
-def sections_of(schema: Schema) -> list[str]:
-    """The keys at the top of a file."""
-    return list(properties_at(schema, ()))
-
-
 def _place(loc: Place, data: Any) -> Place:
     """The part of a pydantic location that exists in the file (unions add steps of their own)."""
     place: Place = ()
@@ -200,7 +195,7 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     name = str(place[-1])
     # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
     axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
-    if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
+    if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:

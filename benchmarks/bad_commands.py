@@ -153,6 +153,7 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
     bad = {
         "memory": ["4", "4GiB", "lots", "-1GB", "0GB", "", "GB"],
         "day": ["soon", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
+        "file_name": ["", "../x", "a/b", "/tmp/x", ".."],
         "log_reader": ["NanoGTP", "", "megatron-lm"],
         "currency": ["dollars", "$", "eur", "", "12"],
         "url": ["github.com/x", "ftp://x", "", "x"],
@@ -164,6 +165,7 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
         "file_to_read": ["nowhere.json", "results", "pipe", "", "REDME.md"],
     }.get(kind, ["", "no-such-thing", "\x1b[31m"])
     known = kind in (
+        "file_name",
         "log_reader",
         "memory",
         "day",

@@ -145,7 +145,9 @@ def interrupted(random: Random) -> Case:
         words,
         [f"scaleproof: {word}"],
         {},
-        (0, 1, code, -number),  # -number: while Python ended, when all was done and said
+        # Negative: while Python ended, when all was done and said. It ends by SIGINT, whatever the signal, where that
+        # came while a library executed a text.
+        (0, 1, code, -number, -signal.SIGINT),
         f"{name}, {when}: {' '.join(words)}",
         shell="mkdir -p small; exec {}",
         site=SITE.format(when=when, what=what),

@@ -37,6 +37,8 @@ COMMANDS = [
     (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
     (["ab", "--figures", "NanoGTP", "--", "python", "--", "python"], 'Did you mean "NanoGPT"?'),
     (["ab", "--minutes", "0.001", "--", "python", "--", "python"], "is too short to start both programs; at least 0.1"),
+    (["ab", "--name", "../x", "--", "python", "--", "python"], 'argument --name: cannot be "../x"; allowed: a name, w'),
+    (["ab", "--series", "", "--", "python", "--", "python"], 'argument --series: cannot be ""; allowed: a name, wit'),
     (["plan", "x.yaml", "--price", "2,50EUR"], "write 2.50."),
     (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
     (["compare", "-", "-"], "compare reads files and folders, not standard input"),

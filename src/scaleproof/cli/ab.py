@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import Number, count, log_reader, text
+from scaleproof.cli.values import Number, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
@@ -147,6 +147,8 @@ def add(commands: Group) -> None:
     sub.add_argument(
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
-    sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
-    sub.add_argument("--series", type=text, metavar="NAME", help="one error budget for all comparisons of this name")
+    sub.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    sub.add_argument(
+        "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
+    )
     sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

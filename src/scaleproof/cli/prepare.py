@@ -128,12 +128,15 @@ def _checked(campaign: Path) -> "LoadedCampaign":
 def stale(args: argparse.Namespace) -> None:
     """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
     from scaleproof.driver.stale import stale_runs, stale_text
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
     campaigns = args.campaigns
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+    for campaign in args.campaigns:
+        LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
     print(text or f"{args.results}: no campaign has results{other_folder()}")

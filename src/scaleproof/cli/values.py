@@ -31,6 +31,13 @@ def text(words: str) -> str:
     return words
 
 
+def file_name(words: str) -> str:
+    """The name of a file to write, in a folder that is given."""
+    if not words.strip() or Path(words).name != words or words == "..":
+        raise refused(words, "a name, without a folder")
+    return words
+
+
 def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME

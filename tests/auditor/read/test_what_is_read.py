@@ -8,13 +8,16 @@ import re
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from scaleproof.auditor.audit import audit_paths
+from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import read_document
 from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.ground.campaign.command import Reader
 from scaleproof.ground.errors import UserError
 
 LOG = "".join(f"iter {k}: loss 4.0, time 500.0ms\n" for k in range(5))
@@ -254,4 +257,9 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
         archive.writestr("train.log", LOG)
     monkeypatch.setattr(contents, "_copy", full)
     (unread,) = gather([tmp_path]).unread
-    assert (unread.reason, unread.kind) == (os.strerror(errno.ENOSPC), "special")
+    assert (unread.reason.partition(" in ")[0], unread.kind) == ("no room", "special")
+    assert "set TMPDIR to a folder with room" in unread.reason
+
+
+def test_a_campaign_may_name_every_reader():
+    assert [kind.__name__ for kind in (*logs.READERS, logs.KeyValues)] == list(get_args(Reader))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import entries_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.corpus.check import check_corpus, most_entries
+    from scaleproof.measure.corpus.check import check_corpus, trainable_entries
     from scaleproof.measure.corpus.tokenizer import FEWEST, too_large
     from scaleproof.measure.model.inventory import inventory_of
 
@@ -112,7 +113,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         check_corpus(name, corpus)
         tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
         sizes = {tokenizer: entries_of(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        most = most_entries(name, corpus, max(sizes.values(), default=FEWEST))
+        most = trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
                 raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
@@ -127,12 +128,15 @@ def _checked(campaign: Path) -> "LoadedCampaign":
 def stale(args: argparse.Namespace) -> None:
     """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
     from scaleproof.driver.stale import stale_runs, stale_text
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
     campaigns = args.campaigns
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+    for campaign in args.campaigns:
+        LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
     print(text or f"{args.results}: no campaign has results{other_folder()}")
@@ -168,13 +172,13 @@ def corpus_list(args: argparse.Namespace) -> None:
 def corpus_check(args: argparse.Namespace) -> None:
     """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_entries
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus, trainable_entries
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
     answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
-    most = most_entries(args.corpus, corpus)
+    most = trainable_entries(args.corpus, corpus)
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
     print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
 
@@ -231,7 +235,6 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 def corpus_reread(args: argparse.Namespace) -> None:
     """Hold token files against the documents of their corpus, and write and print the differences."""
-    from scaleproof.ground.files import write_json
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
     reading = read_corpus(args.tokens)

@@ -1,12 +1,12 @@
 """Figures and their way back to the raw files: `scaleproof verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, text
+from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def publish(args: argparse.Namespace) -> None:
 
 def gate(args: argparse.Namespace) -> None:
     """Compare throughput with earlier results, or over a history. Raises SystemExit(1) where it has become worse."""
-    from scaleproof.ground.errors import UserError
 
     if args.history:
         _history(args)
@@ -96,12 +95,11 @@ def gate(args: argparse.Namespace) -> None:
 
 
 def _history(args: argparse.Namespace) -> None:
-    """Print and draw the steps in a history of results.
+    """Print and draw the shifts in a history of results.
 
-    Raises SystemExit(1) where the latest step of a series is a loss, or cells are gone or changed.
+    Raises SystemExit(1) where the latest shift of a series is a loss, or cells are gone or changed.
     """
     from scaleproof.conclude.publication.history import history
-    from scaleproof.ground.errors import UserError, plural
 
     if args.chart and args.chart.suffix != ".svg":
         raise UserError(f"--chart {args.chart}: the name must end in .svg; a .png is written beside it")
@@ -110,20 +108,21 @@ def _history(args: argparse.Namespace) -> None:
     series = history(args.history, args.cell)
     for line in series.left_out:
         print(f"left out  {line}")
-    for step in series.steps:
-        word = "FAIL" if step in series.alarms else "step"
-        since = series.sessions[step.session]
-        interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
-        print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
+    for shift in series.shifts:
+        word = "FAIL" if shift in series.alarms else "shift"
+        since = series.sessions[shift.session]
+        interval = f"95 % CI {100 * shift.low:+.2f} to {100 * shift.high:+.2f} %"
+        change = f"{100 * shift.change:+.2f} % ({interval})"
+        print(f"{word}  {shift.series}: {change} since {since.folder}, {since.date[:10]}")
     for cell in series.gone:
         print(
             f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
         )
     for cell, keys in series.changed.items():
         print(f"FAIL  {cell}: its configuration is not that of the result before the newest: {keys}")
-    cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
+    cells, shifts = plural(len(series.cells), "cell"), plural(len(series.shifts), "shift")
     worse = series.alarms or series.gone or series.changed
-    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
+    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {shifts}")
     if args.chart:
         _draw_history(series, args.chart)
     if worse:
@@ -140,9 +139,9 @@ def _draw_history(series: "History", out: Path) -> None:
             if cell in session.rates:
                 tracks[cell][number] = session.rates[cell]
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
-    places: dict[str, list[int]] = {}  # series -> the sessions that a step leads to
-    for step in series.steps:
-        places.setdefault(step.series, []).append(step.session)
+    places: dict[str, list[int]] = {}  # series -> the sessions that a shift leads to
+    for shift in series.shifts:
+        places.setdefault(shift.series, []).append(shift.session)
     draw_history(tracks, labels, places, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")
 
@@ -150,13 +149,7 @@ def _draw_history(series: "History", out: Path) -> None:
 def index(args: argparse.Namespace) -> None:
     """Write index.html of all campaigns in a folder of results. Raises UserError where it has no report."""
     from scaleproof.conclude.report.compare_page import write_index
-    from scaleproof.ground.errors import UserError, nearest_path, path_fault
 
-    if not args.results.is_dir():
-        gone = not os.path.lexists(args.results)
-        what = ": no such folder" if gone else path_fault(args.results) or ": is not a folder"
-        hint = nearest_path(args.results) if gone else ""
-        raise UserError(f"{args.results}{what}; give the folder of all results.{hint}")
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
@@ -188,7 +181,7 @@ def add(commands: Group) -> None:
     made.add_argument(
         "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
     )
-    doc = "has throughput become worse than in earlier results, or at some step of their history? exit code 1 if so"
+    doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
     example = (
         "scaleproof gate results/demo --baseline results/published/demo_*\n"
         "scaleproof gate --history results/published/demo_* --chart history.svg"
@@ -201,8 +194,4 @@ def add(commands: Group) -> None:
     guard.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scaleproof index")
-    listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")
-
-
-def add_stages(stages: Group) -> None:
-    """None: the stage of the report writes the manifest."""
+    listed.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")

@@ -18,8 +18,8 @@ from scaleproof.verify.recompute import log_interval
 
 FILE = "comparison.json"
 CONFIDENCE = 0.95
-EXACT = 1e-6  # of bounds: quantiles are of other code
-DRAWN = 0.06  # of what draws decide
+TOLERANCE = 1e-6  # of bounds: quantiles are of other code
+TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
 
 
@@ -126,8 +126,9 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     if name == "claim":
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        return close(math.log1p(stated), math.log1p(computed), DRAWN)  # draws differ in the logarithm, however large
-    return close(stated, computed, EXACT)
+        # An effect is a ratio less 1, and draws differ in the logarithm of ratios, however large.
+        return close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
+    return close(stated, computed, TOLERANCE)
 
 
 def _text(value: object) -> str:
@@ -143,7 +144,7 @@ def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         below, above = log_interval([_rate_of([run]) for run in own])
         expected = {"value": value, "low": below and value * below, "high": above and value * above}
         for name, computed in expected.items():
-            if not close(stated["tokens_per_s"][name], computed, EXACT):
+            if not close(stated["tokens_per_s"][name], computed, TOLERANCE):
                 where = f"{entry['name']}, tokens/s of {arm.upper()}{'' if name == 'value' else f', {name}'}"
                 problem = f"is {stated['tokens_per_s'][name]}, the runs give {_text(computed)}"
                 yield Difference(FILE, where, problem)

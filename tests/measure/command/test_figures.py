@@ -95,7 +95,6 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
         ("", {}, "^it printed nothing$"),
         ("", {"ended": True}, "^it printed nothing; let it train longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),
-        (TOKENS + NANOGPT, {"figures": "NanoGTP"}, 'there is no reader "NanoGTP"'),
         (TOKENS + "\n".join(NANOGPT.splitlines()[:8]), {}, "within the first 10 steps"),
         (TOKENS + NANOGPT + "\n" + NANOGPT, {}, "has 2 runs"),
     ],

@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.command import Patterns
 from scaleproof.ground.errors import plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
-from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
+from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
 from scaleproof.measure.command.progress import FEWEST, Progress, between, progress
@@ -112,11 +112,8 @@ def _finite(loss: float | None) -> float:
 
 
 def _printed(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """What the file `log` says by the `reader`; nothing where no line is understood. Raises NoFigures."""
-    try:
-        printed = read(log, reader)
-    except NoSuchReader as error:
-        raise NoFigures(f'workload.figures: there is no reader "{reader}"; allowed: auto, whole, {error}') from None
+    """What the file `log` says by the `reader`; nothing where no line is understood."""
+    printed = read(log, reader)
     is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
     return PrintedLog(reader) if printed is None or is_misread else printed
 

@@ -1,5 +1,8 @@
 """What is no loss, and what ranks that were ended by the launcher may differ in."""
 
+import subprocess
+import sys
+
 import torch
 from measure.watch.test_watch import codes, trained
 from torch import nn
@@ -30,3 +33,25 @@ def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):
     assert not {"steps-differ-between-ranks", "ranks-train-apart"} & set(ended)
     far = [first, second.model_copy(update={"step_s": first.step_s[:-3]})]
     assert "steps-differ-between-ranks" in codes(WatchedRun("a", far, was_ended=True))
+
+
+INTERRUPTED = """
+import torch
+from scaleproof.measure.watch.watcher import Watcher
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+watcher = Watcher(model, optimizer)
+watcher.start()
+for step in range(4):
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+raise KeyboardInterrupt
+"""
+
+
+def test_a_program_that_is_ended_leaves_its_record(tmp_path):
+    """A Trainer calls none of its callbacks then."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    (rank,) = read_watched(tmp_path / "scaleproof-watch")
+    assert len(rank.step_s) == 4

@@ -3,6 +3,7 @@
 Nothing waits for the device before the last step is done: norms, checksums and losses stay where they are made.
 """
 
+import atexit
 import os
 import platform
 import socket
@@ -83,6 +84,7 @@ class Watcher:
                 self.model.register_forward_hook(self._after_forward),
                 self.optimizer.register_step_pre_hook(self.before_update),
             ]
+        atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
     @property
@@ -185,6 +187,7 @@ class Watcher:
 
     def finish(self) -> WatchedRank:
         """Take the hooks away, write the file of this rank, and return what it holds."""
+        atexit.unregister(self.finish)
         self.probing.close()
         for hook in self._hooks:
             hook.remove()

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from scaleproof.auditor.read import (
-    archives,
+    contents,
     csv_layout,
     csv_logs,
     logs,
@@ -22,10 +22,10 @@ from scaleproof.auditor.read import (
 from scaleproof.auditor.read.attach import complete_runs, settle
 from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_of
 from scaleproof.auditor.read.documents import quoted_blocks
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.json_files import read_json
 from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import (
     read_csv_table,
     read_document_file,
@@ -150,7 +150,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
     """Read the files of an archive under its name, one level deep."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
-    for left_out in archives.unpack(path, folder):
+    for left_out in contents.unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
     for member in walk.files_below(folder, reading.evidence.unread, lambda f, names: False):
         member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"

@@ -19,7 +19,8 @@ MFU_IMPOSSIBLE = Code(
     "mfu-impossible",
     "invalid",
     what="More than the peak of the device, or less than nothing.",
-    detected="MFU above 100 % or below 0.",
+    detected="MFU above 100 % or below 0; MFU x peak below 2 FLOPs for each parameter and token (1, where fp8 may be "
+    "meant), as the forward pass alone takes.",
     seen="nanoGPT pull request 464 (104 %), flame issue 7 (133 %), llm.c issue 796 (-100 %).",
     repair="Check tokens, time, parameter count and peak; print no figure for a device that is not in the table.",
 )

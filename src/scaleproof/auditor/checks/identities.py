@@ -162,6 +162,7 @@ FITS = 0.03  # relative difference that printing, medians and means do not expla
 ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
 COMPUTED = 0.005  # relative difference of a figure that was computed from the others
+COMPUTED_DIGITS = 0.06  # one unit of the last digit of such a figure, relative to it
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
 MOST_NATS = 100.0  # a loss above it is of something else
@@ -236,7 +237,7 @@ class Product:
     def is_computed(self, whole: bool) -> bool:
         """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
         apart = max(self.result.resolution, COMPUTED * self.result.value)
-        precise = self.result.resolution <= 2 * COMPUTED * self.result.value
+        precise = self.result.resolution <= COMPUTED_DIGITS * self.result.value
         return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
 
     @property

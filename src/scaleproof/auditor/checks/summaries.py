@@ -4,7 +4,12 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
 from statistics import fmean, geometric_mean, harmonic_mean, median
+
+import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
@@ -22,6 +27,7 @@ SUMMARY = re.compile(
 NEAR = 3.0  # factor beyond which a figure is of something else
 ROUNDING = 0.005
 APART = 0.02  # from every mean that there is
+PRECISE = 0.01  # relative width of figures whose sum nothing else is by chance
 FEWEST = 2
 FEWEST_SHARES = 3
 WHOLE = 100.0  # %
@@ -93,7 +99,7 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
     for table in context.evidence.tables:
         for figures in figure_tables(table) if not table.cut_off else ():
-            yield from () if figures.on_side else _shares(figures)
+            yield from () if figures.on_side else (*_shares(figures), *_sums(figures))
             for k, column in enumerate(figures.columns):
                 yield from _of_column(figures, k, column)
 
@@ -109,6 +115,23 @@ def _shares(figures: FigureTable) -> Iterator[Flag]:
         if abs(total - WHOLE) > APART * WHOLE + len(shares) / 2:
             parts = " + ".join(c.texts[i] for c in shares)
             yield Flag(f"{figures.names[i]}: {parts} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
+
+
+def _sums(figures: FigureTable) -> Iterator[Flag]:
+    """The one row in which a column is not the sum of columns side by side that it is, to the digit, in all others."""
+    columns = [column for column in figures.columns if not column.is_in_percent]
+    rows = len(figures.places)
+    for total, first, last in product(columns, range(len(columns)), range(len(columns))):
+        parts = columns[first : last + 1]
+        if rows <= FEWEST_SHARES or not FEWEST <= len(parts) <= FIRST or total in parts or not total.has_decimals:
+            continue
+        whole = reduce(add, (part.figures for part in parts))
+        exact = (whole.distance(total.figures) == 0) & (total.figures.width + whole.width < PRECISE)
+        odd = np.flatnonzero((whole.distance(total.figures) > APART) & ~exact).tolist()
+        if len(odd) == 1 and exact.sum() == rows - 1 and len(set(total.texts)) == rows:
+            terms = f"{' + '.join(part.texts[odd[0]] for part in parts)} = {whole.middle[odd[0]]:.5g}"
+            given = f"{total.heading} {total.texts[odd[0]]}; in all other rows they are equal"
+            yield Flag(f"{figures.names[odd[0]]}: {terms}, {given}", [figures.places[odd[0]]])
 
 
 def _printed(text: str) -> float:

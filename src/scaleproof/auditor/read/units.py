@@ -70,6 +70,7 @@ ABBREVIATED = {  # whole units that stand for longer ones
     "mj": Unit("energy", 1e6),
     "wh": Unit("energy", 3600.0),
     "kwh": Unit("energy", 3.6e6),
+    "mwh": Unit("energy", 3.6e9),
     "gbps": Unit("bandwidth", 1e9 / 8),
     "$": Unit("cost", 1.0),
     "usd": Unit("cost", 1.0),

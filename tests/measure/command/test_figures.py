@@ -80,7 +80,6 @@ def test_patterns_read_any_line(tmp_path):
         ("", {}, "^it printed nothing$"),
         ("", {"ended": True}, "^it printed nothing; give it longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),
-        (TOKENS + NANOGPT, {"figures": "NanoGTP"}, 'there is no reader "NanoGTP"'),
         (TOKENS + "\n".join(NANOGPT.splitlines()[:8]), {}, "within the first 10 steps"),
         (TOKENS + NANOGPT + "\n" + NANOGPT, {}, "has 2 runs"),
     ],

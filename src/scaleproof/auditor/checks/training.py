@@ -60,10 +60,10 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         for evidence in _signs_of_no_training(run):
             yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+    yield from _rows_above_guessing(context)
 
 
-@of_evidence.check(DID_NOT_TRAIN)
-def rows_trained(context: AuditContext) -> Iterator[Flag]:
+def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
     """No training loss of a table is above that of random guessing, where other rows of it are far below."""
     for table in context.tables:
         words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
@@ -78,6 +78,7 @@ def rows_trained(context: AuditContext) -> Iterator[Flag]:
                     f"{row.description}: {loss.heading} {loss.printed}; random guessing among {words:,} tokens has "
                     f"{guessing:.2f}",
                     [row.place],
+                    DID_NOT_TRAIN.name,
                 )
 
 
@@ -120,18 +121,15 @@ def _digits(value: float) -> int:
     return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
-@of_evidence.check(
-    Code(
-        "profiled-run",
-        "suspect",
-        what="Profilers, collective logs, synchronising timers and debugging slow runs down, and not all runs alike.",
-        detected="Command lines, environments and configurations that are recorded: nsys, --profile, NCCL_DEBUG=INFO, "
-        "TORCH_DISTRIBUTED_DEBUG, wall_clock_breakdown, ...",
-        seen="GPT-2 on two nodes of V100: 24,091 tokens/s under a profiler, 35,807 without.",
-        repair="Take throughput from a run without any of them.",
-    )
-)
+@of_evidence.finds("profiled-run", "suspect")
 def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
+    """Profilers, collective logs, synchronising timers and debugging slow runs down, and not all runs alike.
+
+    Detected: Command lines, environments and configurations that are recorded: nsys, --profile, NCCL_DEBUG=INFO,
+    TORCH_DISTRIBUTED_DEBUG, wall_clock_breakdown, ...
+    Seen: GPT-2 on two nodes of V100: 24,091 tokens/s under a profiler, 35,807 without.
+    Repair: Take throughput from a run without any of them.
+    """
     by_settings: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         if run.debug_settings:
@@ -141,17 +139,14 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
 
 
-@of_evidence.check(
-    Code(
-        "validation-zero",
-        "invalid",
-        what="A validation loss of 0.0 is the sum of nothing; as a best loss it beats every model.",
-        detected="Exactly 0.",
-        seen="GPT-2 on two nodes of V100: best_val_loss 0.0 with no validation steps.",
-        repair="Write null where nothing was validated.",
-    )
-)
+@of_evidence.finds("validation-zero", "invalid")
 def validation_was_made(context: AuditContext) -> Iterator[Flag]:
+    """A validation loss of 0.0 is the sum of nothing; as a best loss it beats every model.
+
+    Detected: Exactly 0.
+    Seen: GPT-2 on two nodes of V100: best_val_loss 0.0 with no validation steps.
+    Repair: Write null where nothing was validated.
+    """
     for run in context.runs:
         zeros = ["best_val_loss"] if run.best_val_loss == 0 else []
         zeros += [f"epoch {span.index}" for span in run.timed_spans if span.val_loss == 0]

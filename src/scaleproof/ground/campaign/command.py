@@ -22,6 +22,25 @@ OF_EXECUTION = ("threads_per_device",)
 OF_RUN = ("repeat", "host", "port")  # host and port: where the ranks of several nodes meet
 BUILT_IN = (*OF_GEOMETRY, *OF_WORK, *OF_EXECUTION, *OF_RUN)
 
+# Who reads the log of a command: a class of `scaleproof audit` for each program that it knows.
+Reader = Literal[
+    "RankBlocks",
+    "GptNeoX",
+    "Megatron",
+    "TorchTitan",
+    "LlmC",
+    "NanoChat",
+    "ModdedNanoGPT",
+    "MaxText",
+    "NanoGPT",
+    "Paddle",
+    "MLPerf",
+    "DLLogger",
+    "HuggingFaceConsole",
+    "TfCnnBenchmarks",
+    "Keras",
+    "KeyValues",
+]
 Scalar = str | int | float | bool
 Amount = Annotated[int, Field(ge=1, le=10**15)] | Annotated[str, Field(min_length=1)]
 
@@ -31,6 +50,10 @@ class Setting(NamedTuple):
 
     label: str
     text: str
+
+    def __str__(self) -> str:
+        """The label: how the value is called."""
+        return self.label
 
     @classmethod
     def of(cls, name: str, value: Scalar) -> "Setting":

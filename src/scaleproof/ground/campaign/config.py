@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, settings_apart
+from scaleproof.ground.campaign.command import Patterns, PerStep, Reader, Scalar, settings_apart
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.hub_names import no_hub_name
@@ -88,7 +88,7 @@ class Workload(Section):
         max_length=10_000,
         examples=["torchrun --nproc-per-node {devices} train.py --parallel {parallel}"],
     )
-    figures: Literal["auto", "whole"] | Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$")] | Patterns = key(
+    figures: Literal["auto", "whole"] | Reader | Patterns = key(
         "auto",
         "Where the figures of a command come from. auto: the reader of `scaleproof audit` that knows its log. A name: "
         "that reader. A mapping: patterns of your own. whole: two lengths of run, given as work.steps: [50, 150].",

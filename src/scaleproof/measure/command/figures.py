@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.command import Patterns
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
-from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
+from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
 from scaleproof.measure.command.progress import Progress, progress
@@ -79,15 +79,7 @@ def read_figures(
 def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
     """What the file `log` says, by the campaign's patterns or by `read`; None where nothing is understood."""
     figures = cell.workload.figures
-    if isinstance(figures, Patterns):
-        printed: PrintedLog | None = by_patterns(log, figures)
-    else:
-        try:
-            printed = read(log, figures)
-        except NoSuchReader as error:
-            raise NoFigures(
-                f'workload.figures: there is no reader "{figures}"; allowed: auto, whole, {error}'
-            ) from None
+    printed = by_patterns(log, figures) if isinstance(figures, Patterns) else read(log, figures)
     if printed is None or not (printed.steps or printed.spans):
         return None
     is_misread = printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, were taken for steps

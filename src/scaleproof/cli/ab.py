@@ -11,13 +11,8 @@ from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
+METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES = 0.1
-METRICS = {
-    "tokens/s": "tokens of a step are printed, or given by --per-step",
-    "samples/s": "as tokens/s",
-    "steps/s": "steps of both are taken for equal work",
-    "time": "whole runs are timed",
-}
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -47,6 +42,8 @@ def ab(args: argparse.Namespace) -> None:
     for name, words in (("A", a), ("B", b)):
         if not shutil.which(words[0]):
             hint = f"; without quotes: {SEPARATOR} {words[0]}" if " " in words[0] else ""
+            if "=" in words[0].partition(" ")[0]:
+                hint = f"; to set a variable: env {words[0]} ..."
             raise UserError(f'command {name}: there is no program "{words[0]}"{hint}')
     request = AbRequest(
         *(a, b),
@@ -104,7 +101,7 @@ def add(commands: Group) -> None:
     )
     sub = command(commands, "ab", ab, doc, example)
     sub.usage = USAGE
-    sub.add_argument("--metric", choices=list(METRICS), help="what is compared (default: tokens/s, or as printed)")
+    sub.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
     sub.add_argument(
         "--per-step",
         type=Number(least=1, whole=True),
@@ -126,7 +123,12 @@ def add(commands: Group) -> None:
         metavar="S",
         help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
     )
-    sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
+    sub.add_argument(
+        "--warmup-steps",
+        type=Number(least=3, whole=True),
+        metavar="N",
+        help="first steps that do not count (default: 10)",
+    )
     sub.add_argument(
         "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
     )

@@ -139,7 +139,8 @@ def stale(args: argparse.Namespace) -> None:
         LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
-    print(text or f"{args.results}: no campaign has results{other_folder()}")
+    hint = other_folder() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
+    print(text or f"{args.results}: no campaign has results{hint}")
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 

@@ -259,8 +259,11 @@ _ENTRIES = (
         SERIES,
     ),
     # Losses.
-    _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS),
-    _figure("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
+    _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS, least=-math.inf),
+    _figure(
+        *("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
+        least=-math.inf,  # of somebody's program a loss may be less than 0
+    ),
     _learnt(
         "validation_loss",
         "val. loss",

@@ -24,18 +24,6 @@ VOCABULARY = re.compile(
 )
 OF_GPT2 = re.compile(r"(?i)nanogpt|llm\.c|gpt-?2\b")
 
-DID_NOT_TRAIN = Code(
-    "did-not-train",
-    "suspect",
-    what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
-    detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
-    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other "
-    "rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.",
-    seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
-    repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
-)
-
-
 NOT_FINITE = Code(
     "not-finite",
     "invalid",
@@ -46,20 +34,22 @@ NOT_FINITE = Code(
 )
 
 
-@of_evidence.check(DID_NOT_TRAIN, NOT_FINITE)
+@of_evidence.finds("did-not-train", "suspect")
 def runs_trained(context: AuditContext) -> Iterator[Flag]:
-    """Losses are numbers to the end, and fall; gradients are not 0."""
+    """The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.
+
+    Detected: The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all;
+    after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other
+    rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.
+    Seen: 277 logs of one public collection, whose losses are NaN from the first step to the last.
+    Repair: Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.
+    """
     for run in context.runs:
-        lost = _lost_since(run)
-        nan_steps = run.details.get("nan_steps")
-        if lost is not None:
+        if (lost := _lost_since(run)) is not None:
             start, lines = lost
             evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(lines, 'line')}"
-            yield Flag(evidence, [run], DID_NOT_TRAIN.name, severity="invalid")
-        elif nan_steps:
-            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
-        for evidence in _signs_of_no_training(run):
-            yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+            yield Flag(evidence, [run], severity="invalid")
+        yield from (Flag(evidence, [run]) for evidence in _signs_of_no_training(run))
     yield from _rows_above_guessing(context)
 
 
@@ -78,7 +68,6 @@ def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
                     f"{row.description}: {loss.heading} {loss.printed}; random guessing among {words:,} tokens has "
                     f"{guessing:.2f}",
                     [row.place],
-                    DID_NOT_TRAIN.name,
                 )
 
 
@@ -196,6 +185,9 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
 def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
     for run in context.runs:
+        nan_steps = run.details.get("nan_steps")
+        if nan_steps and _lost_since(run) is None:  # else the run did not train
+            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         if run.problems:
             is_not_finite = any("finite" in problem for problem in run.problems)
             code = NOT_FINITE.name if is_not_finite else "field-unusable"

@@ -72,11 +72,13 @@ class Patterns(Section):
     step_ms: str | None = key(None, "Milliseconds of one step.", "none")
     step_s: str | None = key(None, "Seconds of one step.", "none")
     loss: str | None = key(None, "The training loss; on the same line, or the last one before it.", "none")
-    step: str | None = key(None, "The number of the step on the same line; counted where it is not given.", "none")
+    step: str | None = key(
+        None, "The number of the step on the same line; counted where it is not given. Alone: lines are timed.", "none"
+    )
 
     @model_validator(mode="after")
     def _usable(self) -> "Patterns":
-        """Check that each pattern has one group, and that one of them finds a rate or a time. Raises ValueError."""
+        """Check that each pattern has one group, and that one finds a rate, a time or a step. Raises ValueError."""
         given = self.model_dump(exclude_none=True)
         for name, pattern in given.items():
             try:
@@ -87,8 +89,8 @@ class Patterns(Section):
                 raise ValueError(
                     f"{name}: {pattern} has {groups} groups in parentheses; exactly one, around the number"
                 )
-        if not {"tokens_per_s", "samples_per_s", "step_ms", "step_s"} & set(given):
-            raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms or step_s is needed")
+        if not set(given) - {"loss"}:
+            raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms, step_s or step is needed")
         return self
 
 

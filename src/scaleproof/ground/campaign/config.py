@@ -226,10 +226,7 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        fields[axis] = (
-            wrap(annotation) | None,
-            key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
-        )
+        fields[axis] = (wrap(annotation) | None, key(None, f"{section}.{axis}: {field.description}", unit_of(field)))
     # Of a command, its placeholders too: `Campaign` puts them into `settings`.
     scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _listed else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
@@ -254,11 +251,7 @@ if TYPE_CHECKING:  # built below: a type checker cannot see their keys
         settings: Mapping[str, list[Scalar] | dict[str, Scalar]] = key({}, None, "none")
 
 else:
-    Vary = _axis_model(
-        "Vary",
-        "Axes of the campaign: every combination of their values is a cell.",
-        _listed,
-    )
+    Vary = _axis_model("Vary", "Axes of the campaign: every combination of their values is a cell.", _listed)
     Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
 

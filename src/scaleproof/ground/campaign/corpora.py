@@ -41,10 +41,7 @@ ONLY_FOR = {
 }
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
 # What files begin with that are no corpus -> what they are.
-OTHERS = {
-    b"%PDF-": "is a PDF; save its text",
-    LFS.encode(): f"is {POINTER}",
-}
+OTHERS = {b"%PDF-": "is a PDF; save its text", LFS.encode(): f"is {POINTER}"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 

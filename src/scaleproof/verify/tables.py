@@ -80,8 +80,12 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
     if len(rows) != len(cells):
         yield Difference(file, "", f"{len(rows)} rows for {len(cells)} cells")
         return
+    counts = {row["cell"]: (row["n"], row.get("runs") or row["n"]) for row in csv_of(folder / f"tables/{name}.csv")}
     for cell, row in zip(cells, rows, strict=True):
+        n, runs = counts.get(cell, ("", ""))
         for heading, text in zip(header, row, strict=True):
+            if heading == "n" and text != (n if n == runs else f"{n} of {runs}"):
+                yield _wrong(file, f"{cell}, n", text, f"{n} of {runs}")
             yield from check_printed(file, cell, heading, text, quantities)
     yield from _check_common(folder, name)
 

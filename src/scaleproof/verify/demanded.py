@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import INTERVAL
+from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
 from scaleproof.verify.contents import csv_of, json_of, text_of
@@ -71,7 +72,7 @@ class Demand:
 def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield what the page leaves out of that which the campaign's other files have."""
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
-    yield from _check_tables(page, folder)
+    yield from _check_tables(page, folder, report["unit"])
     demands = [
         *_of_trust(page, findings, report),
         *_of_findings(page, findings),
@@ -86,8 +87,11 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
         yield from demand.missing()
 
 
-def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
-    """Yield entries of tables/*.md that the table of the page does not have."""
+def _check_tables(page: Element, folder: Path, unit: str) -> Iterator[Difference]:
+    """Yield entries of tables/*.md that the table of the page does not have, and columns that it does not define.
+
+    `unit`: of the work, which all rates are in.
+    """
     places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
     places |= {name: _within(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
     for name, table in places.items():
@@ -106,10 +110,13 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
                 problem = f'has not what tables/{name}.md has, "{entries[other]}"' if other else "has no such row"
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
     facts = _facts(page)
+    definitions = {heading: column.definition for heading, column in HEADINGS.items()}
+    definitions |= {in_unit(a, unit): in_unit(text, unit) for a, text in definitions.items() if in_unit(a, unit) != a}
+    definitions = {heading: in_unit(text, unit) for heading, text in definitions.items()}
     for heading in {heading for table in places.values() if table for heading in _headings(table)} - {"findings"}:
-        column = HEADINGS.get(heading.removesuffix(INTERVAL))
-        if column and column.definition:
-            yield from Demand(heading, facts.get(heading), [column.definition]).missing()
+        definition = definitions.get(heading.removesuffix(INTERVAL))
+        if definition:
+            yield from Demand(heading, facts.get(heading), [definition]).missing()
 
 
 def _rows(table: Element) -> list[tuple[str, dict[str, str]]]:
@@ -227,7 +234,8 @@ def _is_restated(rows: Sequence[Mapping[str, str]]) -> bool:
         if row.get("steps_to_loss"):
             key = (row["target_loss"], row["global_batch"], row["seq_len"])
             steps.setdefault(key, []).append(float(row["steps_to_loss"]))
-    return bool(steps) and all(len(group) > 1 and max(group) - min(group) <= 1 for group in steps.values())
+    known = steps and all(all(key) for key in steps)
+    return bool(known) and all(len(group) > 1 and max(group) - min(group) <= 1 for group in steps.values())
 
 
 def _answers_by_ratio(report: Mapping[str, Any]) -> bool:

@@ -85,6 +85,8 @@ def check_report(report: Mapping[str, Any], answer: RawAnswer, folder: Path) -> 
             cell = answer.cells.get(point["cell"])
             if cell:
                 yield from differing(REPORT, point["cell"], point, _of_point(cell, point))
+            if cell and base:
+                yield from _check_incomparable(point["incomparable"], cell, base)
     yield from _check_groups(report, answer)
 
 
@@ -97,6 +99,25 @@ def _of_point(cell: RawCell, point: Mapping[str, Any]) -> dict[str, Any]:
         "window_wall_time_sec": statistics.fmean(seconds),
         "metrics_paths": [f"{path.split('runs/')[0]}{run.path}" for path, run in _by_repeat(point, cell)],
     }
+
+
+def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
+    """Yield the fields in which two cells are said to differ, and do not."""
+    own, of_base = _machine(cell), _machine(base)
+    for name in set(fields) & own.keys() & of_base.keys():
+        if own[name] == of_base[name]:
+            yield Difference(REPORT, cell.name, f"does not differ from {base.name} in {name}")
+
+
+def _machine(cell: RawCell) -> dict[str, set[str]]:
+    """Return code, versions and machine of a cell's runs: field -> all of its values."""
+    values: dict[str, set[str]] = {}
+    for run in cell.runs:
+        hardware = run.metrics["hardware"]
+        fields = {"code": run.metrics["code_sha256"], "os": run.metrics["host"]["os"], **run.metrics["env"]}
+        for name, value in (fields | {key: hardware[key] for key in ("cpu_model", "cpu_count")}).items():
+            values.setdefault(name, set()).add(str(value))
+    return values
 
 
 def _by_repeat(point: Mapping[str, Any], cell: RawCell) -> list[tuple[str, RawRun]]:
@@ -124,7 +145,9 @@ def _check_groups(report: Mapping[str, Any], answer: RawAnswer) -> Iterator[Diff
         yield from differing(REPORT, where, {**texts, **_numbers(ranking)}, {**named, **_numbers_of(first)})
         for entry in ranking["cells"]:
             member = answer.cells.get(entry["cell"])
-            yield from differing(REPORT, entry["cell"], entry, {"strategy": member.strategy} if member else {})
+            if member:
+                yield from differing(REPORT, entry["cell"], entry, {"strategy": member.strategy})
+                yield from _check_incomparable(entry["incomparable"], member, first)
         letters = set("".join(entry["letters"] for entry in ranking["cells"]))
         if letters != {chr(ord("a") + place) for place in range(len(letters))} and len(letters) <= 26:
             yield Difference(REPORT, f"{where}, letters", f"has {''.join(sorted(letters))}, not the first of all")

@@ -216,7 +216,7 @@ FAULTS = {
         wrap(ab_comparison, "compare", estimate(detectable_low=lambda p: p.detectable_low / 10)),
     ),
     "A26 inverse ratio": Fault(
-        "-n1x2 is at 0.83",
+        "-n1x2 is at 0.",
         ("report",),
         lambda patch: patch.setattr(answer, "_with_bounds", lambda ratio, of="": f"{1 / ratio.value:.3g}x{of}"),
     ),

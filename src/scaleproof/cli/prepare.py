@@ -97,7 +97,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import entries_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.corpus.check import check_corpus, most_entries
+    from scaleproof.measure.corpus.check import check_corpus, trainable_entries
     from scaleproof.measure.corpus.tokenizer import FEWEST, too_large
     from scaleproof.measure.model.inventory import inventory_of
 
@@ -112,7 +112,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         check_corpus(name, corpus)
         tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
         sizes = {tokenizer: entries_of(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        most = most_entries(name, corpus, max(sizes.values(), default=FEWEST))
+        most = trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
                 raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
@@ -168,13 +168,13 @@ def corpus_list(args: argparse.Namespace) -> None:
 def corpus_check(args: argparse.Namespace) -> None:
     """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_entries
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus, trainable_entries
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
     answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
-    most = most_entries(args.corpus, corpus)
+    most = trainable_entries(args.corpus, corpus)
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
     print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
 

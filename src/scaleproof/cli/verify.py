@@ -96,9 +96,9 @@ def gate(args: argparse.Namespace) -> None:
 
 
 def _history(args: argparse.Namespace) -> None:
-    """Print and draw the steps in a history of results.
+    """Print and draw the shifts in a history of results.
 
-    Raises SystemExit(1) where the latest step of a series is a loss, or cells are gone or changed.
+    Raises SystemExit(1) where the latest shift of a series is a loss, or cells are gone or changed.
     """
     from scaleproof.conclude.publication.history import history
     from scaleproof.ground.errors import UserError, plural
@@ -110,20 +110,21 @@ def _history(args: argparse.Namespace) -> None:
     series = history(args.history, args.cell)
     for line in series.left_out:
         print(f"left out  {line}")
-    for step in series.steps:
-        word = "FAIL" if step in series.alarms else "step"
-        since = series.sessions[step.session]
-        interval = f"95 % CI {100 * step.low:+.2f} to {100 * step.high:+.2f} %"
-        print(f"{word}  {step.series}: {100 * step.change:+.2f} % ({interval}) since {since.folder}, {since.date[:10]}")
+    for shift in series.shifts:
+        word = "FAIL" if shift in series.alarms else "shift"
+        since = series.sessions[shift.session]
+        interval = f"95 % CI {100 * shift.low:+.2f} to {100 * shift.high:+.2f} %"
+        change = f"{100 * shift.change:+.2f} % ({interval})"
+        print(f"{word}  {shift.series}: {change} since {since.folder}, {since.date[:10]}")
     for cell in series.gone:
         print(
             f"FAIL  {cell}: the newest result, {series.sessions[-1].folder}, has no numbers of it; the one before has"
         )
     for cell, keys in series.changed.items():
         print(f"FAIL  {cell}: its configuration is not that of the result before the newest: {keys}")
-    cells, steps = plural(len(series.cells), "cell"), plural(len(series.steps), "step")
+    cells, shifts = plural(len(series.cells), "cell"), plural(len(series.shifts), "shift")
     worse = series.alarms or series.gone or series.changed
-    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {steps}")
+    print(f"{'FAIL' if worse else 'PASS'}  {len(series.sessions)} results, {cells}, {shifts}")
     if args.chart:
         _draw_history(series, args.chart)
     if worse:
@@ -140,9 +141,9 @@ def _draw_history(series: "History", out: Path) -> None:
             if cell in session.rates:
                 tracks[cell][number] = session.rates[cell]
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
-    places: dict[str, list[int]] = {}  # series -> the sessions that a step leads to
-    for step in series.steps:
-        places.setdefault(step.series, []).append(step.session)
+    places: dict[str, list[int]] = {}  # series -> the sessions that a shift leads to
+    for shift in series.shifts:
+        places.setdefault(shift.series, []).append(shift.session)
     draw_history(tracks, labels, places, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")
 
@@ -188,7 +189,7 @@ def add(commands: Group) -> None:
     made.add_argument(
         "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
     )
-    doc = "has throughput become worse than in earlier results, or at some step of their history? exit code 1 if so"
+    doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
     example = (
         "scaleproof gate results/demo --baseline results/published/demo_*\n"
         "scaleproof gate --history results/published/demo_* --chart history.svg"

@@ -19,8 +19,8 @@ from scaleproof.verify.raw_cells import RawAnswer, RawCell, answer_of, comparabl
 
 REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
-EXACT = 1e-6  # of bounds: quantiles are of other code
-DRAWN = 0.06  # of what draws decide
+TOLERANCE = 1e-6  # of bounds: quantiles are of other code
+TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
 SIMPLEST_FIRST = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 SHARDING = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
@@ -67,7 +67,7 @@ def _check_bounds(where: str, stated: Mapping[str, Any] | None, bounds: Bounds |
     if stated is None:
         return
     for name, computed in zip(("low", "high"), bounds or (None, None), strict=True):
-        if not close(stated[name], computed, EXACT):
+        if not close(stated[name], computed, TOLERANCE):
             yield _differs(f"{where}, {name}", stated[name], computed)
 
 
@@ -322,13 +322,13 @@ def _check_resolution(
 ) -> Iterator[Difference]:
     """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
     effect = shown_by(n, answer.confidence)
-    if not close(stated["detectable"], effect, DRAWN):
+    if not close(stated["detectable"], effect, TOLERANCE_OF_DRAWS):
         yield _differs(f"{where}, resolve, detectable", stated["detectable"], effect)
     if stated["n"] != n:
         yield _differs(f"{where}, resolve, n", stated["n"], n)
     further, repeats = stated["further"], stated["repeats"]
     effect = shown_by(further["repeats"], ROUND_CONFIDENCE) if further["repeats"] > n else effect
-    if not close(further["detectable"], effect, DRAWN):
+    if not close(further["detectable"], effect, TOLERANCE_OF_DRAWS):
         yield _differs(f"{where}, resolve, further", further["detectable"], effect)
     look = answer.report.get("repeats")
     advice = next(
@@ -342,8 +342,8 @@ def _check_resolution(
     if further["repeats"] != in_reach:
         yield _differs(f"{where}, resolve, further", further["repeats"], in_reach)
     fewer = max((one for one in looks if one < (repeats or math.inf)), default=None)
-    too_many = fewer and shown_by(fewer, ROUND_CONFIDENCE) < stated["effect"] * (1 - DRAWN)
-    too_few = repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + DRAWN)
+    too_many = fewer and shown_by(fewer, ROUND_CONFIDENCE) < stated["effect"] * (1 - TOLERANCE_OF_DRAWS)
+    too_few = repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + TOLERANCE_OF_DRAWS)
     if too_many or too_few or (repeats and repeats not in looks):
         yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats are not those that show the effect")
 

@@ -18,7 +18,7 @@ from scaleproof.verify.recompute import Quantities
 from scaleproof.verify.unsaid import HIDES, unsaid
 
 FILE = "claims.json"
-EXACT = 1e-6
+TOLERANCE = 1e-6
 # Kind of claim -> column of the figure.
 COLUMN_OF = {
     "rate": "tokens_per_s",
@@ -221,7 +221,7 @@ def _differences(claim: Claim, expected: Claim) -> Iterator[Difference]:
         yield Difference(FILE, claim["id"], "has no figure" if stated is None else "has a figure that nothing gives")
     elif stated:
         for name, value in zip(("value", "low", "high"), expected["figure"], strict=True):
-            if not close(stated[name], value, EXACT):
+            if not close(stated[name], value, TOLERANCE):
                 gives = "none" if value is None else significant(value, 7)
                 problem = f"is {stated[name]}, the raw files give {gives}"
                 yield Difference(FILE, f"{claim['id']}, {name}", problem)

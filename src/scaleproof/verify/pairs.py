@@ -21,8 +21,8 @@ from scaleproof.verify.recompute import log_interval
 
 FILE = "comparison.json"
 CONFIDENCE = 0.95
-EXACT = 1e-6  # of bounds: quantiles are of other code
-DRAWN = 0.06  # of what draws decide
+TOLERANCE = 1e-6  # of bounds: quantiles are of other code
+TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
 EFFECT = 0.02  # for which the pairs needed are stated
 FEWEST_PAIRS, MOST_PAIRS = 6, 1000
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
@@ -121,7 +121,7 @@ def _bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
         spread = pairs.spread * math.sqrt(pairs.freedom / quantile)
         yield name, math.expm1(unit * spread)
         yield name.replace("detectable", "pairs"), _needed(spread, nulls)
-    if abs(abs(mean) / (unit * pairs.spread) - 1) > DRAWN:
+    if abs(abs(mean) / (unit * pairs.spread) - 1) > TOLERANCE_OF_DRAWS:
         yield "overstated", claimed and abs(mean) < unit * pairs.spread
 
 
@@ -149,11 +149,13 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        return close(math.log1p(stated), math.log1p(computed), DRAWN)  # draws differ in the logarithm, however large
+        return close(
+            math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS
+        )  # draws differ in the logarithm, however large
     if name.startswith("pairs") and isinstance(stated or computed, int):  # draws differ; None: too many
         one, other = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
-        return abs(one - other) <= 2 + 3 * DRAWN * other
-    return close(stated, computed, EXACT)
+        return abs(one - other) <= 2 + 3 * TOLERANCE_OF_DRAWS * other
+    return close(stated, computed, TOLERANCE)
 
 
 def _text(value: object) -> str:
@@ -169,7 +171,7 @@ def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         below, above = log_interval([_rate_of([run]) for run in own])
         expected = {"value": value, "low": below and value * below, "high": above and value * above}
         for name, computed in expected.items():
-            if not close(stated["tokens_per_s"][name], computed, EXACT):
+            if not close(stated["tokens_per_s"][name], computed, TOLERANCE):
                 where = f"{entry['name']}, tokens/s of {arm.upper()}{'' if name == 'value' else f', {name}'}"
                 problem = f"is {stated['tokens_per_s'][name]}, the runs give {_text(computed)}"
                 yield Difference(FILE, where, problem)

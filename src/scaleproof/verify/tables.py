@@ -159,22 +159,22 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
     for number in numbers(settings) if has_settings else ():
         if number not in numbers(markdown):
             yield Difference(file, "below the table", f"has {number}, which {name}.md does not have")
-    headings = _cells(head)
+    headings = _latex_entries(head)
     for heading in header:
         main = HEADINGS.get(heading.removesuffix(INTERVAL))
-        if main and main.name in MAIN and heading not in headings:
+        if main and (main.figure or main.name) in MAIN and heading not in headings:
             yield Difference(file, heading, f"is not there, and is in {name}.md")
     lines = [line for line in body.strip().split("\n") if line.strip()]
     for row, line in zip(rows, lines, strict=False):
         expected = dict(zip(header, row, strict=True))
-        for heading, entry in zip(headings, _cells(line), strict=True):
+        for heading, entry in zip(headings, _latex_entries(line), strict=True):
             if heading in expected and _plain(expected[heading]) != _plain(entry):
                 yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
     if len(rows) != len(lines):
         yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
 
 
-def _cells(line: str) -> list[str]:
+def _latex_entries(line: str) -> list[str]:
     """Return the entries of a row of LaTeX as plain text."""
     plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
     plain = plain.removesuffix(r"\\").strip()

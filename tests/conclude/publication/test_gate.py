@@ -11,7 +11,7 @@ from synthetic import cells, write_run
 from scaleproof.cli import parser
 from scaleproof.conclude.publication.gate import gate, judge
 from scaleproof.conclude.publication.history import history as history_of
-from scaleproof.conclude.publication.history import steps_of
+from scaleproof.conclude.publication.history import shifts_of
 from scaleproof.ground.errors import UserError
 
 CELLS = [f"cell{i}" for i in range(6)]
@@ -68,36 +68,36 @@ def test_results_are_read_and_compared(tmp_path):
         gate(tmp_path / "slow", earlier[:2])
 
 
-def with_steps(loss, cells=CELLS, sessions=12, after=3, trials=300):
-    """How often a history has a step, and how often one of a loss at the right place."""
+def with_shifts(loss, cells=CELLS, sessions=12, after=3, trials=300):
+    """How often a history has a shift, and how often one of a loss at the right place."""
     random = np.random.default_rng(6)
     some, right = 0, 0
     for _ in range(trials):
         rates = history(random, sessions)
         for session in rates[sessions - after :]:
             session.update({cell: session[cell] * (1 - loss) for cell in cells})
-        steps = steps_of(rates)
-        some += bool(steps)
-        right += any(s.change < 0 and abs(s.session - (sessions - after)) <= 1 for s in steps)
+        shifts = shifts_of(rates)
+        some += bool(shifts)
+        right += any(s.change < 0 and abs(s.session - (sessions - after)) <= 1 for s in shifts)
     return some / trials, right / trials
 
 
 @pytest.mark.parametrize("sessions", [5, 12])
-def test_equal_histories_have_no_step_95_of_100_times(sessions):
-    assert with_steps(0.0, sessions=sessions)[0] <= 0.06
+def test_equal_histories_have_no_shift_95_of_100_times(sessions):
+    assert with_shifts(0.0, sessions=sessions)[0] <= 0.06
 
 
-def test_a_step_of_five_percent_is_found_where_it_is():
-    assert with_steps(0.05)[1] >= 0.95
-    assert with_steps(0.10, cells=CELLS[:1], after=4, trials=100)[1] >= 0.95
+def test_a_shift_of_five_percent_is_found_where_it_is():
+    assert with_shifts(0.05)[1] >= 0.95
+    assert with_shifts(0.10, cells=CELLS[:1], after=4, trials=100)[1] >= 0.95
 
 
 def test_a_repaired_loss_is_two_steps_and_no_alarm():
     level = [1.0] * 6 + [0.9] * 6 + [1.0] * 6
     noise = np.random.default_rng(2).normal(0, 0.005, len(level))
-    steps = steps_of([{"a": 1000 * x * np.exp(e)} for x, e in zip(level, noise, strict=True)])
-    assert [(s.session, s.change < 0) for s in steps] == [(6, True), (12, False)]
-    assert steps[0].low < -0.1 < steps[0].high
+    shifts = shifts_of([{"a": 1000 * x * np.exp(e)} for x, e in zip(level, noise, strict=True)])
+    assert [(s.session, s.change < 0) for s in shifts] == [(6, True), (12, False)]
+    assert shifts[0].low < -0.1 < shifts[0].high
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +111,8 @@ def test_a_history_of_results(slower, tmp_path):
     series = history_of(slower[::-1])
     assert [s.folder for s in series.sessions] == slower, "in the order of their dates"
     assert series.cells == ["ddp-n1x1", "ddp-n1x2"]
-    assert {step.session for step in series.alarms} == {3}
-    assert "2 cells together" in {step.series for step in series.alarms}
+    assert {shift.session for shift in series.alarms} == {3}
+    assert "2 cells together" in {shift.series for shift in series.alarms}
     assert history_of(slower[:3] + [result(tmp_path / f"n{i}", 0.1, 9 + i) for i in range(3)]).alarms == []
     with pytest.raises(UserError, match="at least 5 results, not 4"):
         history_of(slower[:4])
@@ -132,7 +132,7 @@ def test_a_cell_that_was_changed_does_not_vanish_from_a_history(tmp_path, capsys
     assert ended.value.code == 1
     text = capsys.readouterr().out
     assert "FAIL  ddp-n1x2: its configuration is not that of the result before the newest: work.steps 30 -> 40" in text
-    assert "FAIL  6 results, 1 cell, 0 steps" in text
+    assert "FAIL  6 results, 1 cell, 0 shifts" in text
     args = parser().parse_args(["gate", "--history", *map(str, results), "--cell", "ddp-n1x1"])
     args.run(args)
     assert "PASS" in capsys.readouterr().out, "nothing was asked about the other cell"
@@ -149,7 +149,7 @@ def test_other_machines_are_left_out_of_a_history(slower, tmp_path):
     assert [line.split(": ", 1)[1] for line in series.left_out] == [
         f"{cell} is incomparable with the newest: processor" for cell in series.cells
     ]
-    assert {step.session for step in series.alarms} == {4}, "the other one is the oldest and has no place in it"
+    assert {shift.session for shift in series.alarms} == {4}, "the other one is the oldest and has no place in it"
 
 
 def test_the_console_and_the_chart_of_a_history(slower, tmp_path, capsys):

@@ -36,13 +36,13 @@ def node(**fields):
     ],
 )
 def test_the_device_of_a_node(tmp_path, fields, ok, text):
-    check = trial._node_checks(node(**fields), {"n1"}, tmp_path, devices=True)[-1]
+    check = trial._node_checks(node(**fields), {"n1"}, tmp_path, needs_gpu=True)[-1]
     assert check.ok == ok
     assert text in cluster_check.line(check)
 
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
-    assert len(trial._node_checks(node(devices=[]), {"n1"}, tmp_path, devices=False)) == 3
+    assert len(trial._node_checks(node(devices=[]), {"n1"}, tmp_path, needs_gpu=False)) == 3
 
 
 RESOURCES = {"nodes": 2, "devices_per_node": 1, "gres": "gpu:h100:1", "slurm_extra": "--no-kill --exclusive"}

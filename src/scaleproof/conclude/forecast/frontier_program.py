@@ -49,7 +49,7 @@ def _tried(request: Request, steps: int) -> Any:
     from scaleproof.measure.trainer.session import Session
 
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
-    with watched_data() as peak:
+    with peak_data_segment() as peak:
         ready = set_up(session, request)
         if ready.compiled:
             warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
@@ -81,10 +81,10 @@ def data_at_rest() -> int:
 
 
 @contextmanager
-def watched_data() -> Iterator[list[int]]:
-    """Watch this process' data; yields a list of one number that follows its largest size in bytes.
+def peak_data_segment() -> Iterator[list[int]]:
+    """Yield a list of one number, which a thread keeps at the largest size in bytes of this process' data segment.
 
-    The size is that which RLIMIT_DATA limits; 0 where the system does not say.
+    That is what RLIMIT_DATA limits; 0 where the system does not say.
     """
     peak, ended = [0], threading.Event()
     page = resource.getpagesize()

@@ -125,7 +125,7 @@ def make_plan(
     if count_memory:
         rows = _counted(evidence, rows)
     estimate = times.basis(estimated) if times and estimated else None
-    return replace(_concluded(evidence, rows, price, budget), estimate=estimate)
+    return replace(_with_totals(evidence, rows, price, budget), estimate=estimate)
 
 
 def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
@@ -146,7 +146,7 @@ def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
     return counted
 
 
-def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
     remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
@@ -155,10 +155,10 @@ def _concluded(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | N
         for row in rows
         if row.tokens_per_s and row.plan and row.repeats_done == 0
     ]
-    # To measure these takes nothing any more; one run says too little of a cell's spread.
-    measured = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
+    # These cost nothing: they are measured. One run says too little of a cell's spread.
+    settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
     unmeasured = {candidate.cell for candidate in candidates}
-    leave_out = tuple(name for name in dispensable([*candidates, *measured]) if name in unmeasured)
+    leave_out = tuple(name for name in dispensable([*candidates, *settled]) if name in unmeasured)
     undecided = [plan for plan in plans if plan.cell not in leave_out]
     return Plan(
         rows=tuple(rows),

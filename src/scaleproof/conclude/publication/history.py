@@ -1,7 +1,7 @@
 """`scaleproof gate --history`: when did throughput change over a series of results of the same cells?
 
 Each result is one session, in the order of its date; a series, the mean rates of a cell (a configuration), or of all,
-over sessions. A step is the split of a series that Student's t finds the clearest; Bonferroni's bound over all splits
+over sessions. A shift is the split of a series that Student's t finds the clearest; Bonferroni's bound over all splits
 of all series keeps false alarms below 5 % for the whole history. The parts on both sides are searched again.
 """
 
@@ -20,7 +20,7 @@ from scaleproof.verify.campaign import folder_of
 from scaleproof.verify.raw import RawRun
 from scaleproof.verify.recompute import log_interval
 
-LEAST_SESSIONS = 5  # with fewer, a step of 5 % is rarely clearer than chance
+LEAST_SESSIONS = 5  # with fewer, a shift of 5 % is rarely clearer than chance
 SHORTEST = 4  # sessions in a part that is searched again
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
@@ -37,10 +37,10 @@ class DatedResult:
 
 
 @dataclass(frozen=True)
-class RateStep:
+class RateShift:
     """A change of a rate from one session on. `series`: the cell, or all cells together.
 
-    `session`: index of the first one after the step. `change`: the mean after over the mean before, less 1; `low` and
+    `session`: index of the first one after the shift. `change`: the mean after over the mean before, less 1; `low` and
     `high`: its 95 % interval.
     """
 
@@ -53,7 +53,7 @@ class RateStep:
 
 @dataclass(frozen=True)
 class History:
-    """The sessions in the order of their dates, the cells that were searched, and the steps of their rates.
+    """The sessions in the order of their dates, the cells that were searched, and the shifts of their rates.
 
     `left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
     the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
@@ -61,80 +61,94 @@ class History:
 
     sessions: list[DatedResult]
     cells: list[str]
-    steps: list[RateStep]
+    shifts: list[RateShift]
     left_out: list[str]
     gone: list[str]
     changed: dict[str, str]
 
     @property
-    def alarms(self) -> list[RateStep]:
-        """The latest step of each series in which it is a loss."""
-        latest = {step.series: step for step in sorted(self.steps, key=lambda step: step.session)}
-        return [step for step in latest.values() if step.change < 0]
+    def alarms(self) -> list[RateShift]:
+        """The latest shift of each series in which it is a loss."""
+        latest = {shift.series: shift for shift in sorted(self.shifts, key=lambda shift: shift.session)}
+        return [shift for shift in latest.values() if shift.change < 0]
 
 
 def history(folders: Sequence[Path], cell: str | None = None) -> History:
-    """Find the steps of rates over the results in `folders`, of one `cell` where it is named.
+    """Find the shifts of rates over the results in `folders`, of one `cell` where it is named.
 
     Raises UserError where too little can be compared.
     """
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
-    seen: set[str] = set()
-    for path in folders:
-        if os.path.realpath(path) in seen:
-            raise UserError(f"{path} is given twice; each result must be a measurement of its own")
-        seen.add(os.path.realpath(path))
+    _check_given_once(folders)
     in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
     *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
-    left_out = []
     chosen = [cell] if cell else list(newest)
-    for session, runs in in_order:
-        for name in chosen:
-            if name not in runs:
-                left_out.append(f"{session.folder}: no cell {name}")
-            elif keys := gate.differing_keys(gate.circumstances(runs[name]), gate.circumstances(newest[name])):
-                left_out.append(f"{session.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
-                del session.rates[name]
+    left_out = _leave_out(in_order, {name: newest[name] for name in chosen})
     cells = [name for name in chosen if sum(name in session.rates for session in sessions) >= LEAST_SESSIONS]
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
-    steps = steps_of(rates)  # [0]: without the interval
+    shifts = shifts_of(rates)
     gone = [] if cell else [name for name in before if name not in newest]
     changes = {name: gate.changed_keys(before[name], newest[name]) for name in chosen if name in before}
     changed = {name: keys for name, keys in changes.items() if keys}
-    return History(sessions, cells, steps, left_out, gone, changed)
+    return History(sessions, cells, shifts, left_out, gone, changed)
 
 
-def steps_of(sessions: Sequence[Mapping[str, float]]) -> list[RateStep]:
-    """Return the steps in the rates of sessions, which are in the order of their dates.
+def _check_given_once(folders: Sequence[Path]) -> None:
+    """Raise UserError where two of `folders` are one."""
+    seen: set[str] = set()
+    for path in folders:
+        if os.path.realpath(path) in seen:
+            raise UserError(f"{path} is given twice; each result must be a measurement of its own")
+        seen.add(os.path.realpath(path))
+
+
+def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest: Mapping[str, RawRun]) -> list[str]:
+    """Remove rates of cells that cannot be compared with their `newest` runs, and return which, and why.
+
+    `results`: each with the first run of its cells.
+    """
+    left_out = []
+    for result, runs in results:
+        for name, run in newest.items():
+            if name not in runs:
+                left_out.append(f"{result.folder}: no cell {name}")
+            elif keys := gate.differing_keys(gate.circumstances(runs[name]), gate.circumstances(run)):
+                left_out.append(f"{result.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
+                del result.rates[name]
+    return left_out
+
+
+def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
+    """Return the shifts in the rates of sessions, which are in the order of their dates.
 
     `sessions`: cell -> rate, of each; a cell need not be in all of them. Half of the false alarms is for all cells
     together, half for single ones.
     """
     cells = list(dict.fromkeys(cell for session in sessions for cell in session))
-    steps = []
+    shifts = []
     for cell in cells:
         places = [place for place, session in enumerate(sessions) if cell in session]
         alpha = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
-        steps += _search(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
+        shifts += _search(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
     everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
     if len(everywhere) > 1:
         means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
-        steps += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
-    return sorted(steps, key=lambda step: (step.session, step.series))
+        shifts += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
+    return sorted(shifts, key=lambda shift: (shift.session, shift.series))
 
 
-def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateStep]:
-    """Return the clearest step of a series, or both steps around a time that differs; then the steps of its parts.
+def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateShift]:
+    """Return the clearest shift of a series, or both around a time that differs; then the shifts of its parts.
 
     `logs`: logarithms of the rates; `places`: the session of each; `alpha`: probability of a false alarm. Circular
-    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split: a step that
-    stays, or a time between two steps.
+    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split: a shift
+    that stays, or a time between two shifts.
     """
     n = len(logs)
     if n < SHORTEST:
@@ -147,7 +161,7 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
     error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
-    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # that stay, and between two steps
+    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # that stay, and between two shifts
     # Two-sided, by Bonferroni for all splits of a kind and for two kinds.
     p_values = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
     best = int(np.argmin(p_values))
@@ -155,12 +169,12 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
     begin, end = int(first[best]), int(last[best])
-    steps = [_step(series, places[begin], change, half)]
+    shifts = [_shift(series, places[begin], change, half)]
     if end < n:  # the rate comes back
-        steps.append(_step(series, places[end], -change, half))
+        shifts.append(_shift(series, places[end], -change, half))
     for part in (slice(0, begin), slice(begin, end), slice(end, n)):
-        steps += _search(series, logs[part], places[part], alpha)
-    return steps
+        shifts += _search(series, logs[part], places[part], alpha)
+    return shifts
 
 
 def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,9 +187,9 @@ def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
     return first[ordered], last[ordered]
 
 
-def _step(series: str, session: int, change: float, half: float) -> RateStep:
-    """Return a step as ratios; `change`, and `half` the width of its interval, are logarithms."""
-    return RateStep(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
+def _shift(series: str, session: int, change: float, half: float) -> RateShift:
+    """Return a shift as ratios; `change`, and `half` the width of its interval, are logarithms."""
+    return RateShift(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
 def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:

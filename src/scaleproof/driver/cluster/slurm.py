@@ -203,15 +203,8 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 def state_of(name: str, reason: str = "") -> JobState:
     """Return a state by Slurm's word for it, with the reason for which the job waits where that is out of the way."""
-    phase: Phase = "running"
-    if name == "PENDING":
-        phase = "waiting"
-    elif name == DONE:
-        phase = "done"
-    elif name == "CANCELLED":
-        phase = "cancelled"
-    elif name in FAILED:
-        phase = "failed"
+    phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
+    phase = phases.get(name, "failed" if name in FAILED else "running")
     strange = reason if phase == "waiting" and reason not in ORDINARY else ""
     return JobState(name, phase, strange, bool(FOR_EVER.match(strange)))
 

@@ -48,21 +48,24 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
     (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
     printed = _snakemake(folder, profile)
     answers = _answers(folder / "answers")
-    written = {path.suffix[1:] for path in folder.glob("token.*")}
+    writers = {path.suffix[1:] for path in folder.glob("token.*")}  # hosts
     if len(answers) == count:
         shutil.rmtree(folder)
         others = _network(answers)
     else:
-        number = f"{len(answers)} of {count} nodes answered" if answers else "no answer from compute nodes"
-        why = _why(printed)
-        shared = (
-            "see that this folder and this Python are on a shared file system; the job's script and log are in "
-            f"{results / folder.name}/results/job-logs/, and jobs of a campaign would end in the same way"
-        )
-        fix = cure(why) if "Slurm refuses" in why else shared
-        others = [judged(False, f"{number}: {why}", fix)]
-    devices = bool(resources["devices_per_node"])
-    return [check for node in answers for check in _node_checks(node, written, results, devices)] + others
+        others = [_too_few_answered(len(answers), count, _why(printed), results / folder.name)]
+    needs_gpu = bool(resources["devices_per_node"])
+    return [check for node in answers for check in _node_checks(node, writers, results, needs_gpu)] + others
+
+
+def _too_few_answered(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
+    """Return the verdict where not all nodes have answered. `folder`: that of the job, which stays."""
+    number = f"{answers} of {nodes} nodes answered" if answers else "no answer from compute nodes"
+    shared = (
+        "see that this folder and this Python are on a shared file system; the job's script and log are in "
+        f"{folder}/results/job-logs/, and jobs of a campaign would end in the same way"
+    )
+    return judged(False, f"{number}: {why}", cure(why) if "Slurm refuses" in why else shared)
 
 
 def _snakemake(folder: Path, profile: Path) -> str:
@@ -97,14 +100,14 @@ def _answers(file: Path) -> list[dict[str, Any]]:
     return [answer for answer in answers if "host" in answer]
 
 
-def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices: bool = False) -> list[Verdict]:
+def _node_checks(node: dict[str, Any], writers: set[str], results: Path, needs_gpu: bool = False) -> list[Verdict]:
     """Return verdicts on one compute node.
 
-    `node`: what it said of itself. `written`: the hosts whose test file arrived in `results`. `devices`: whether
+    `node`: what it said of itself. `writers`: the hosts whose test file arrived in `results`. `needs_gpu`: whether
     trainings ask for GPUs.
     """
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    shared = node["reads"] and node["host"] in written
+    shared = node["reads"] and node["host"] in writers
     host, torch = node["host"], node["torch"] or "cannot be imported: " + node["error"]
     fix = "put the repository on a shared file system"
     checks = [
@@ -112,7 +115,7 @@ def _node_checks(node: dict[str, Any], written: set[str], results: Path, devices
         judged(node["python"] == here, f"{host}: Python {node['python']}", f"use that of the login node, {here}"),
         judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
-    return [*checks, _device(node)] if devices and node["torch"] else checks
+    return [*checks, _device(node)] if needs_gpu and node["torch"] else checks
 
 
 def _device(node: dict[str, Any]) -> Verdict:

@@ -20,15 +20,13 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
     What cannot run on this machine is no failure.
     """
     reasons: dict[str, list[str]] = {}
-    count = 0
     for folder, failure in _failures(loaded, results):
-        count += 1
         name = f"{folder.parent.name}/{folder.name}"
         reasons.setdefault(shortened(f"{failure.failure_class}: {failure.reason}", 300), []).append(name)
-    if not count:
+    if not reasons:
         return None
-    total = len(loaded.cells) * loaded.repeats(results)
-    lines = [f"{count} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
+    failed, total = sum(map(len, reasons.values())), len(loaded.cells) * loaded.repeats(results)
+    lines = [f"{failed} of {plural(total, 'run')} of {loaded.name} failed (rows of the report):"]
     for reason, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")

@@ -20,7 +20,7 @@ from scaleproof.measure.corpus.tokenizer import learn
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
 ROWS = 200  # that are read of each
-SMALL = 300_000  # bytes of local files, of which all merges are learnt in less than a second
+SMALL_TEXT = 300_000  # bytes of local files, of which all merges are learnt in less than a second
 LONGEST_WORD = 1000  # characters; learning takes time that grows with the square of a word's length
 
 
@@ -42,21 +42,21 @@ def check_corpus(name: str, corpus: Corpus) -> None:
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
 
-def most_entries(name: str, corpus: Corpus, limit: int = SMALL) -> int | None:
-    """The entries, up to `limit`, of the largest tokenizer that can be trained on a small local text; None where it is
-    not tried.
+def trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
+    """The entries of the largest tokenizer that can be trained on a small local text, `at_most` so many.
 
-    A larger text supports more than is asked for. Raises UserError where its files cannot be read.
+    None for other sources; for a larger text, which supports more than is asked for; and where a word is so long that
+    learning would take minutes. Raises UserError where files cannot be read.
     """
     files = local_files(name, corpus)
-    if not files or sum(Path(file).stat().st_size for file in files) > SMALL:
+    if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
         return None
     with tempfile.TemporaryDirectory() as folder:
         fetch(name, corpus, Path(folder))
         documents = list(read_documents(Path(folder) / "documents.parquet"))
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None
-    return len(learn(limit, iter(documents))) + 1
+    return len(learn(at_most, iter(documents))) + 1  # the end of a text
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

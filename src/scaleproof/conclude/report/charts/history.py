@@ -22,17 +22,17 @@ Track = Mapping[int, Rate]  # place in the order of sessions -> rate
 
 
 def draw_history(
-    tracks: Mapping[str, Track], labels: Sequence[str], steps: Mapping[str, Sequence[int]], out: Path
+    tracks: Mapping[str, Track], labels: Sequence[str], shifts: Mapping[str, Sequence[int]], out: Path
 ) -> None:
     """Write `out`.svg and .png: each cell's rate relative to its first session, with intervals over runs.
 
-    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `steps`: series -> sessions before which its
-    rate changed.
+    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `shifts`: series -> sessions before which
+    its rate changed.
     """
-    write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, steps))
+    write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, shifts))
 
 
-def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps: Mapping[str, Sequence[int]]) -> None:
+def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts: Mapping[str, Sequence[int]]) -> None:
     """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
         rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}
@@ -51,7 +51,7 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
             (mark,) = axes.plot([session], [change], marker, color=shade, ms=6, mec="white", mew=0.6)
             mark.set_label(cell if session == first_session else None)  # one entry of the legend
             tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
-    for session in sorted({session for sessions in steps.values() for session in sessions}):
+    for session in sorted({session for sessions in shifts.values() for session in sessions}):
         axes.axvline(session - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)
     crowded = len(labels) > 4
@@ -59,4 +59,4 @@ def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], steps:
     axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_ylabel("change since the first (%)")
     more = f", the first {MOST_LINES} of {len(tracks)} cells" if len(tracks) > MOST_LINES else ""
-    axes.set_title(f"tokens/s over {len(labels)} results; dashed: a step{more}")
+    axes.set_title(f"tokens/s over {len(labels)} results; dashed: a shift{more}")

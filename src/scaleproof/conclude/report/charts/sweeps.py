@@ -79,7 +79,7 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
 
 AGAINST = {"step": "optimizer step, warm-up included", "seconds": "time in the window (s)"}
 AGAINST_WHAT = {"step": "steps", "seconds": "time"}
-MARKED = 8  # marks along a line
+MARKS, LEAST_APART = 8, 8  # marks along a line, and points between two
 
 
 def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -> None:
@@ -95,7 +95,7 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     rows = measured.to_dict("records")
     for i, (row, style) in enumerate(zip(rows, styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
-        marks = (i, max(MARKED, len(points) // MARKED))  # lines that lie on each other, as they should, are still seen
+        marks = (i, max(LEAST_APART, len(points) // MARKS))  # of lines that lie on each other each is seen
         axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)
         if against == "step" and pd.notna(row["validation_loss"]):
             axes.plot(points["step"].iloc[-1], row["validation_loss"], "D", mfc="none", ms=8, color=style["color"])

@@ -90,8 +90,10 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
             continue
         named = [claim for claim in claims if _names(claim, part)]
         wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
-        if wrong or (len(named) > 1) != (" are " in part):
-            return f"says {verb[0].strip()} of {', '.join(wrong or [claim['subject'] for claim in named])}"
+        if wrong:
+            return f"says {verb[1]} of {', '.join(wrong)}"
+        if named and (len(named) > 1) != (" are " in part):
+            return f'says "{verb[0].strip()}" of {len(named)} cells'
     return ""
 
 

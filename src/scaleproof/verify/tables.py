@@ -99,6 +99,11 @@ def _check_words(file: str, cell: str, heading: str, text: str, row: Mapping[str
     known = row.get(column.name) if column and column.interval else None
     if known and (text.startswith("1 (baseline)") or not numbers(text)):
         yield _wrong(file, f"{cell}, {heading}", text, known)
+    plain = row.get(column.name, "") if column else ""
+    is_other_word = column and column.name in ("letters", "verdict") and text != (plain or "–")
+    is_other_number = numbers(plain) == [plain] != [] and numbers(text) == [text] and column and not column.interval
+    if is_other_word or (is_other_number and column and not stands_for(text, float(plain) * column.factor)):
+        yield _wrong(file, f"{cell}, {heading}", text, plain)
     bases = {"speed-up": "baseline", "vs fastest 1-device": "best_single"}
     is_base = cell == row.get(bases.get(heading.removesuffix(INTERVAL), "")) and row["n"] != "0"
     if is_base and not text.startswith(("1 (baseline)", "incomparable")):

@@ -334,7 +334,7 @@ def _check_resolution(
     advice = next(
         (ranking["recommendation"] for ranking in answer.report["ranking"] if ranking["recommendation"]), None
     )
-    planned = look["resolve"] if look else advice and advice["margin"]
+    planned = look["resolve"] if look else (advice or {}).get("margin")
     if planned and where != "question" and stated["effect"] != planned:
         yield _differs(f"{where}, resolve, effect", stated["effect"], planned)
     looks = _looks(n)

@@ -164,6 +164,8 @@ def _axis(axes: ET.Element) -> Axis | None:
         if len(ticks) < 2:
             continue
         places, values = np.array(ticks).T
+        if len(ticks) == 2 and values.min() > 0 and values.max() >= 10 * values.min():
+            return None  # two decades, of which nobody can tell whether they stand by a logarithm
         length = float(values.max() - values.min())
         scale, start = np.polyfit(places, values, 1)
         if np.abs(scale * places + start - values).max() <= NEAR * length:

@@ -353,7 +353,7 @@ def _of_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -
         if not metrics.get("model") or not data:
             continue
         model, optimizer = metrics["model"], work["optimizer"]
-        yield Demand("Model", facts.get("Model"), [workload["model"]])
+        yield Demand("Model", facts.get("Model"), [workload["model"]] if isinstance(workload["model"], str) else [])
         yield Demand("Parameters", facts.get("Parameters"), [], [model["parameters"], model["flops_per_token"]])
         yield Demand("Corpus", facts.get("Corpus"), [data["corpus"], data["tokenizer"], data["licence"]])
         yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])

@@ -140,7 +140,8 @@ def _check_groups(report: Mapping[str, Any], answer: RawAnswer) -> Iterator[Diff
         first = answer.cells.get(ranking["cells"][0]["cell"])
         if first is None:
             continue
-        named = dict(zip(BATCHLESS, first.work, strict=True))
+        has_name = isinstance(first.config["workload"].get("model"), str)  # else it is described in words
+        named = {name: value for name, value in zip(BATCHLESS, first.work, strict=True) if name != "model" or has_name}
         texts = {name: str(ranking[name]) for name in BATCHLESS}
         yield from differing(REPORT, where, {**texts, **_numbers(ranking)}, {**named, **_numbers_of(first)})
         for entry in ranking["cells"]:

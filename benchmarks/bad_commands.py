@@ -144,7 +144,7 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
         if option.nargs == 2:
             return Case([*_without(words, name), name, "1"], [name, "2 values"])
         word = random.choice(
-            ["abc", "0", "-3", "1e99", "nan", "inf", " ", "", "1.5.2", "10 x", "½", "0x10", "--", "ten"]
+            ["abc", "0", "-3", "1e99", "nan", "inf", " ", "", "1.5.2", "10 x", "½", "0x10", "--", "ten", "2,5x"]
         )
         if word == "--":
             return Case([*_without(words, name), name, word], [name])
@@ -153,6 +153,8 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
     bad = {
         "memory": ["4", "4GiB", "lots", "-1GB", "0GB", "", "GB"],
         "day": ["soon", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
+        "file_name": ["", "../x", "a/b", "/tmp/x", ".."],
+        "log_reader": ["NanoGTP", "", "megatron-lm"],
         "currency": ["dollars", "$", "eur", "", "12"],
         "url": ["github.com/x", "ftp://x", "", "x"],
         "text": ["", "  "],
@@ -162,7 +164,18 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
         "folder_to_write": ["README.md", "nowhere/at", "", "pipe"],
         "file_to_read": ["nowhere.json", "results", "pipe", "", "REDME.md"],
     }.get(kind, ["", "no-such-thing", "\x1b[31m"])
-    known = kind in ("memory", "day", "currency", "url", "text", "results_folder", "folder", "file_to_write")
+    known = kind in (
+        "file_name",
+        "log_reader",
+        "memory",
+        "day",
+        "currency",
+        "url",
+        "text",
+        "results_folder",
+        "folder",
+        "file_to_write",
+    )
     return Case(
         [*_without(words, name), name, random.choice(bad)],
         [name] if known else [],

@@ -125,6 +125,37 @@ def corpus(random: Random) -> Case:
     return Case(["corpus", "check", "mine"], ["config/corpora.yaml", *must], files, (0, 2), note)
 
 
+TITLE = "title: x\n"
+COMMAND = "workload: {command: 'python t.py%s', per_step: {steps: 1}}\n"
+# Keys of a campaign -> what its answer must have, besides the file.
+MEANT: dict[str, list[Any]] = {
+    "repeats: {resolve: 3}": ["Write 3 %."],
+    "repeats: {resolve: 2.5 percent}": ["Write 2.5 %."],
+    "question: {is: ddp}": ["compared with nothing", "ddp-n1x1"],
+    "question: {is: ddp, better_than: ddp}": ["compared with itself"],
+    "work: {optimizer: AdamW}": ["Write {name: adamw}"],
+    "work: {seconds: 90000}": ["work.seconds"],
+    "workload: {command: python t.py, figures: NanoGTP}": ['"NanoGPT"'],
+    "workload: {command: python t.py, figures: megatron}": ['"Megatron"'],
+    COMMAND % " {x}" + "vary: {x: [A, a]}": ["vary.x", '"A" and "a"'],
+    COMMAND % " {x}" + "vary: {x: [1, 1]}": ["vary.x lists x1 twice"],
+    COMMAND % " {x}": ["{x} has no value"],
+    COMMAND % " > log.txt": ["bash -c"],
+    COMMAND % " | tee log": ["bash -c"],
+    COMMAND % "" + "vary: {strategy: [ddp, fsdp]}": ["vary.strategy"],
+    "workload: {command: cd x && python t.py}": ["bash -c"],
+    "workload: {command: LR=1 python t.py}": ["LR=1"],
+    "cells: [{learning_rate: 1}]": ["cells[0].learning_rate", "work.optimizer"],
+    "<<<<<<< HEAD\nrepeats: 3": ["merge conflict"],
+}
+
+
+def meant(random: Random) -> Case:
+    """A campaign whose author meant something that can be said: a percentage, a reader, a shell, another section."""
+    text, must = random.choice(list(MEANT.items()))
+    return Case(["campaign", "validate", MINE], [MINE, *must], {MINE: f"{TITLE}{text}\n".encode()}, (2,), text)
+
+
 def text_of_yaml(random: Random) -> Case:
     """A campaign whose text is damaged: a line cut, indented, doubled, a character too many or too few."""
     lines = CAMPAIGN.decode().splitlines()

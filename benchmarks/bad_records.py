@@ -77,6 +77,10 @@ FOREIGN = {
     "all_reduce.json": b'{"version": 3, "args": ["all_reduce_perf"], "results": [{"size": 8}]}',
     "stats.txt": b" ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Total\n --- ---\n",
     "nccl.log": b"node1:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2P/IPC\n",
+    "heading.csv": b"gpus,tokens/s\n",
+    "none.csv": b"gpus,tokens/s\n1,nan\n2,-300\n",
+    "lines.jsonl": b'{"step": 1, "tokens_per_s": 100}\n{"step": 2, "tokens_per_s":\n',
+    "notes.ipynb": b'{"cells": [',
     "x.sqlite": b"SQLite format 3\0" + bytes(200),
     "x.nsys-rep": b"abc",
 }

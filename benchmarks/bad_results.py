@@ -1,6 +1,7 @@
 """Results of a finished campaign whose figures were changed: files that are whole, and say something else."""
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -82,6 +83,14 @@ def _conflict(good: bytes, _: Random) -> bytes:
     return CONFLICT % (good, good)
 
 
+ENCODED = {
+    "a pointer of Git LFS": lambda good, _: b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n",
+    "a byte order mark": lambda good, _: b"\xef\xbb\xbf" + good,
+    "in UTF-16": lambda good, _: good.decode().encode("utf-16"),
+    "lines of Windows": lambda good, _: good.replace(b"\n", b"\r\n"),
+    "more behind its end": lambda good, _: good + b"}}\n",
+    "compressed": lambda good, _: gzip.compress(good),
+}
 TIMES = {
     "a number NaN": _table(_put(lambda number: "nan")),
     "a number negative": _table(_put(lambda number: str(-number))),
@@ -108,9 +117,9 @@ METRICS = {
 }
 # A file, what is changed in it, and whether the audit of a campaign has to see that as well as `verify`.
 CHANGES = {
-    f"{RUN}/training_metrics.json": (METRICS, True),
+    f"{RUN}/training_metrics.json": (METRICS | ENCODED, True),
     f"{RUN}/steps.csv": (TIMES | {"milliseconds": _table(_in_milliseconds)}, True),
-    f"{RESULTS}/cells.csv": (TIMES, False),
+    f"{RESULTS}/cells.csv": (TIMES | ENCODED, False),
     f"{RESULTS}/runs.csv": (TIMES, False),
     f"{RESULTS}/scaling_report.json": ({"cut off": _cut, "a merge conflict": _conflict}, False),
     f"{RESULTS}/tables/scaling.csv": (TIMES, False),

@@ -67,6 +67,7 @@ WRITING = [
 ]
 STAGES = [["stage", name, DEMO] for name in ("collect", "findings", "analyse", "waterfall", "report", "pdf")]
 STAGES += [["stage", name, RESULTS] for name in ("tables", "charts", "loss_charts", "trace_charts")]
+CLOCK = "mkdir past; echo 'import time; time.time = lambda: 10.0' > past/usercustomize.py;"
 ODD = {
     "locale C": "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {}",
     "ASCII streams": "PYTHONIOENCODING=ascii {}",
@@ -81,6 +82,11 @@ ODD = {
     "no standard output": "{} >&-",
     "no standard error": "{} 2>&-",
     "standard output full": "{} >/dev/full",
+    "HOME is empty": "HOME= {}",
+    "HOME is /proc": "HOME=/proc {}",
+    "in 1970": f"{CLOCK} PYTHONPATH=past:$PYTHONPATH {{}}",
+    "umask 777": "umask 777; {}",
+    "files of 1 kB": "ulimit -f 1; {}",
     "few open files": "ulimit -n 24; {}",
     "warnings are errors": "PYTHONWARNINGS=error {}",
     "Python -OO": "PYTHONOPTIMIZE=2 {}",
@@ -126,7 +132,7 @@ def surrounded(random: Random) -> Case:
 def interrupted(random: Random) -> Case:
     """A command that a signal ends, while it imports or works: one line, and no part of a file is left."""
     words = random.choice([*READING, *(words for words, _ in WRITING), *STAGES])
-    name = random.choice(["SIGINT", "SIGINT", "SIGTERM"])
+    name = random.choice(["SIGINT", "SIGTERM"])
     kill = f"os.kill(os.getpid(), signal.{name})"
     when, what = f"Finder.seen == {random.randrange(1, 400)}", kill
     if random.random() < 0.5:  # so many seconds after the commands were looked for
@@ -139,7 +145,9 @@ def interrupted(random: Random) -> Case:
         words,
         [f"scaleproof: {word}"],
         {},
-        (0, 1, code, -number),  # -number: while Python ended, when all was done and said
+        # Negative: while Python ended, when all was done and said. It ends by SIGINT, whatever the signal, where that
+        # came while a library executed a text.
+        (0, 1, code, -number, -signal.SIGINT),
         f"{name}, {when}: {' '.join(words)}",
         shell="mkdir -p small; exec {}",
         site=SITE.format(when=when, what=what),

@@ -164,9 +164,9 @@ def watch(
     `model` and `optimizer`: those that train, after DDP or FSDP have wrapped them. `folder`: for the record, which
     `scaleproof watched` reads; by default SCALEPROOF_WATCH where it is set, else scaleproof-watch.
     """
-    from scaleproof.measure.watch.loop import watch as watch_loop
+    from scaleproof.measure.watch.loop import Watched
 
-    return watch_loop(batches, model, optimizer, folder)
+    return Watched(batches, model, optimizer, folder)
 
 
 def watch_callback(

@@ -5,10 +5,14 @@ import re
 import shlex
 import subprocess
 from datetime import date, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from command_line import scaleproof
+
+from scaleproof.auditor.waivers import Waiver
 
 TABLE = "# Results\n\n| GPUs | tokens/s | speedup | efficiency |\n|---|---|---|---|\n"
 FAULTY = TABLE + "| 1 | 1000 | 1.0 | 100% |\n| 4 | 3600 | 3.6 | 50% |\n"
@@ -37,6 +41,13 @@ def test_a_waived_finding_is_left_out_and_named(project, place):
     assert done.returncode == 0
     assert "waived: efficiency-not-in-table in" in done.stderr
     assert "suspect efficiency-not-in-table" not in done.stdout
+
+
+def test_a_pattern_of_a_folder_covers_the_runs_below_it():
+    finding = SimpleNamespace(code="state-differs", runs=["ddp-n1x2/rep1", "ddp-n1x2/rep2"], cells=["ddp-n1x2"])
+    for place, covered in (("results/demo/*", True), ("results/demo", True), ("results/other/*", False)):
+        waiver = Waiver(code="state-differs", place=place, reason="known", until=date.today())
+        assert waiver.covers(finding, [Path("results/demo")]) == covered, place
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,15 @@ COMMANDS = [
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
     (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
     (["ab", "--", "pythn", "a.py", "--", "python", "b.py"], 'command A: there is no program "pythn"'),
+    (["ab", "--", "python a.py", "--", "python b.py"], "without quotes: -- python a.py"),
+    (["ab", "--figures", "NanoGTP", "--", "python", "--", "python"], 'Did you mean "NanoGPT"?'),
+    (["ab", "--minutes", "0.001", "--", "python", "--", "python"], "is too short to start both programs; at least 0.1"),
+    (["ab", "--name", "../x", "--", "python", "--", "python"], 'argument --name: cannot be "../x"; allowed: a name, w'),
+    (["ab", "--series", "", "--", "python", "--", "python"], 'argument --series: cannot be ""; allowed: a name, wit'),
+    (["plan", "x.yaml", "--price", "2,50EUR"], "write 2.50."),
+    (["plan", "x.yaml", "--budget", "1,5"], "(device hours); write 1.5."),
+    (["compare", "-", "-"], "compare reads files and folders, not standard input"),
+    (["model", "fetch", "."], "is a file or folder of this machine; the hub is asked for owner/name"),
     (["audit", ".", "--html", "x.pdf"], "what is written is no .pdf; give a name with .html"),
     (["audit", ".", "--json", "--format", "github"], "not allowed with argument --json"),
 ]
@@ -61,6 +70,19 @@ def test_words_and_columns_of_a_report_are_explained(tmp_path):
     assert 'Did you mean "incomparable"?' in scaleproof("explain", "incomparabel", cwd=tmp_path).stderr
 
 
+def test_stale_without_campaigns_says_so(tmp_path):
+    assert scaleproof("stale", cwd=tmp_path).stdout.endswith("; there is no folder config/campaigns here\n")
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    assert scaleproof("stale", cwd=tmp_path).stdout == "results: no campaign has results\n"
+
+
+def test_a_file_whose_name_begins_with_a_hyphen(tmp_path):
+    (tmp_path / "-x.csv").touch()
+    done = scaleproof("audit", "-x.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert '"-x.csv" is taken for an option; for the file write ./-x.csv' in done.stderr
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     """A folder with the results of one campaign, two runs of a cell."""
@@ -80,6 +102,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "nothing.yaml").touch()
     (folder / "nothing.toml").touch()
     (folder / "notes.txt").write_text("Dear reader,\n")
+    (folder / "heading.csv").write_text("gpus,tokens/s\n")
     os.mkfifo(folder / "pipe")
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     return folder
@@ -90,6 +113,7 @@ STEPS = f"{RUN}/steps.csv"
 PATHS = [
     (["audit", "resluts/demo"], 'no such file or folder. Did you mean "results/demo"?'),
     (["audit", "nowhere"], "no such file or folder. In .: config, empty"),
+    (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
     (["compare", "results/demo", "empty"], "empty: no result below that states how fast it was"),
@@ -97,8 +121,8 @@ PATHS = [
     (["verify", "results"], "Results there: results/demo"),
     (["verify", "results/demo/runs/ddp-n1x1/rep1"], 'Did you mean "results/demo"?'),
     (["verify", "config/campaigns/demo.yaml"], 'Did you mean "results/demo"?'),
-    (["index", "nowhere"], "nowhere: no such folder"),
-    (["index", "picture.png"], "picture.png: is not a folder"),
+    (["index", "nowhere"], "nowhere: no such file or folder. In .: config, empty"),
+    (["index", "picture.png"], "picture.png is a file; a folder is expected"),
     (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
     (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
@@ -138,7 +162,7 @@ PATHS = [
     (["verify", "loop"], "is a link that leads back to itself; give results/<campaign>. Results there: results/demo"),
     (["verify", "lost"], "is a link to ../gone.txt, which leads nowhere; give results/<campaign>."),
     (["verify", "loop/x"], "loop is a link that leads back to itself; give results/<campaign>"),
-    (["index", "loop"], "loop is a link that leads back to itself; give the folder of all results"),
+    (["index", "loop"], "loop is a link that leads back to itself"),
     (["campaign", "show", "nothing.yaml"], "nothing.yaml is empty: a campaign is expected, with lines such as"),
     (
         ["plan", "nothing.toml"],
@@ -217,9 +241,15 @@ def manifest_cut(folder: Path) -> None:
     (folder / "manifest.json").write_text('{"files": ')
 
 
+def metrics_are_a_pointer(folder: Path) -> None:
+    metrics = next(folder.glob("runs/*/*/training_metrics.json"))
+    metrics.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
+
+
 @pytest.mark.parametrize(
     ("damage", "part"),
     [
+        (metrics_are_a_pointer, "training_metrics.json: not readable: a pointer of Git LFS, not the file itself"),
         (steps_cut, "steps.csv, line "),
         (column_renamed, "steps.csv has no column loss"),
         (report_is_binary, "report.html: not readable: it is not UTF-8 text"),
@@ -345,7 +375,12 @@ def test_a_damaged_report_is_no_wrong_name_of_a_figure(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "part"), [("", "it is empty"), ("{", "no JSON, or cut off (EOF"), ("{}", " is missing")]
+    ("content", "part"),
+    [
+        ("", "it is empty"),
+        ("{", "no JSON, or cut off (EOF"),
+        ("{}", " is missing"),
+    ],
 )
 def test_a_damaged_profile_says_where(tmp_path, content, part):
     (tmp_path / "profile_summary.json").write_text(content)

@@ -12,7 +12,7 @@ from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
-from scaleproof.driver import ab
+from scaleproof.driver import ab, snakemake_view
 from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
@@ -20,6 +20,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
+from scaleproof.measure.command.figures import LONGER
 
 REQUEST = AbRequest(["python", "a.py", "--name", "two words"], ["python", "b.py"], steps=(5, 20), figures="whole")
 
@@ -106,15 +107,15 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert campaign_of(request, 3, chance=0.01)["repeats"] == 1
 
 
-def played(monkeypatch, failure=None, first_try=None, **request):
+def played(monkeypatch, failure=None, first_tries=(), **request):
     """What Snakemake was asked for, by `compare` in a world where each round takes 10 s, and the campaign.
 
-    `first_try`: the metrics of both runs of the first round; of later ones, `failure`.
+    `first_tries`: the metrics of both runs of the first rounds; of later ones, `failure`.
     """
     asked, ends = [], []
     moments = count(step=6.0)
     metrics = SimpleNamespace(failure=failure and SimpleNamespace(failure_class=failure), total_wall_time_s=5.0)
-    tries = iter([first_try] if first_try else [])
+    tries = iter(first_tries)
 
     def run(campaign, targets):
         asked.append([str(target) for target in targets])
@@ -127,7 +128,7 @@ def played(monkeypatch, failure=None, first_try=None, **request):
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=made))
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    path, _ = compare(AbRequest(["a"], ["b"], minutes=5, **request), "mine")
+    path, _ = compare(AbRequest(["a"], ["b"], **{"minutes": 5} | request), "mine")
     return asked, ends, LoadedCampaign(path).campaign
 
 
@@ -145,31 +146,49 @@ def test_a_program_that_fails_is_not_started_again(monkeypatch):
     assert campaign.most_repeats == 1
 
 
-def cut_short(*printed: str):
-    failure = SimpleNamespace(failure_class="no_figures", log_tail=list(printed))
-    return SimpleNamespace(failure=failure, total_wall_time_s=16.0)
+def cut_short(reason: str = f"it printed nothing; {LONGER}"):
+    failure = SimpleNamespace(failure_class="no_figures", reason=reason)
+    return SimpleNamespace(failure=failure, total_wall_time_s=61.0)
 
 
 @pytest.mark.parametrize(
-    ("request_", "first_try", "ends"),
+    ("request_", "first_tries", "ends"),
     [
-        ({}, None, [15.0, 15.0]),
-        ({}, cut_short("starting"), [15.0, 30.0, 30.0]),  # it had hardly begun
-        ({}, cut_short(*["line"] * 40), [15.0, 15.0]),  # nobody can read that, however long it is
-        ({"seconds": 4.0}, cut_short("starting"), [4.0, 4.0]),
-        ({"figures": "whole"}, None, [None, None]),
+        ({}, [], [15.0, 15.0]),
+        ({}, [cut_short()], [15.0, 30.0, 30.0]),  # it had hardly begun
+        ({}, [cut_short()] * 2, [15.0, 30.0, 60.0, 60.0]),  # it starts slowly
+        ({}, [cut_short()] * 3, [15.0, 30.0, 60.0, 60.0]),
+        ({}, [cut_short("no figure is understood")], [15.0, 15.0]),  # nobody can read that, however long it is
+        ({"minutes": 2}, [cut_short()], [15.0, 24.0, 24.0]),
+        ({"seconds": 4.0}, [cut_short()], [4.0, 4.0]),
+        ({"figures": "whole"}, [], [None, None]),
     ],
 )
-def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_, first_try, ends):
-    assert played(monkeypatch, None, first_try, **request_)[1] == ends
+def test_runs_are_ended_so_that_there_is_time_for_several(monkeypatch, request_, first_tries, ends):
+    assert played(monkeypatch, None, first_tries, **request_)[1] == ends
 
 
 def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypatch):
-    before = played(monkeypatch, None, cut_short("starting"))[2]
+    before = played(monkeypatch, None, [cut_short()])[2]
     asked, ends, after = played(monkeypatch)
     assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):
         played(monkeypatch, seconds=7.0)
+
+
+def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
+    """A quiet Snakemake has none."""
+    failed = SimpleNamespace(returncode=1, stdout="\n", stderr="")
+    monkeypatch.setattr(snakemake_view, "_snakemake", lambda *_: failed)
+    logs = tmp_path / "results/mine/logs"
+    logs.mkdir(parents=True)
+    (logs / "charts.log").write_text("scaleproof: runs.csv is damaged\n")
+    (logs / "collect.log").write_text("2 runs\n")
+    with pytest.raises(UserError, match=r"exit code 1:\nscaleproof: runs.csv is damaged$"):
+        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
+    failed.stderr = "MissingInputException"
+    with pytest.raises(UserError, match=r"exit code 1:\n+MissingInputException$"):
+        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
@@ -277,7 +296,7 @@ def test_rounds_that_would_decide(ratio, rounds):
             (1.001, 0.95, 1.055),
             6,
             9.0,
-            ["47 rounds would be needed: ask for a larger --difference"],
+            ["47 rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"],
         ),
         ((1.1, 0.9, 1.35), 6, 1.0, ["about 47 ", "training is 10% of the time of a run, the rest is its start"]),
     ],

@@ -82,6 +82,8 @@ def test_a_figure_is_printed_in_the_unit_of_its_heading():
         ("accuracy", 1.5, False),
         ("karp_flatt", -0.1, True),
         ("strategy", "ddp", True),
+        ("loss_first", -0.1, True),  # of somebody's GAN
+        ("perplexity", -0.1, False),
     ],
 )
 def test_a_stored_value_is_checked(name, value, sound):

@@ -2,11 +2,20 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
 from scaleproof.ground.errors import UserError, path_fault
-from scaleproof.ground.files import STALE_S, disk_filled_up, full_disk_text, read_regular, whole_file, write_atomic
+from scaleproof.ground.files import (
+    STALE_S,
+    disk_filled_up,
+    full_disk_text,
+    os_fault,
+    read_regular,
+    whole_file,
+    write_atomic,
+)
 
 
 def write_half(path):
@@ -21,6 +30,17 @@ def test_a_full_disk_leaves_no_part_and_is_named(tmp_path):
         write_half(tmp_path / "out.txt")
     assert error.value.filename == str(tmp_path / "out.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_cannot_be_written_is_told_by_the_name_of_the_file(tmp_path, monkeypatch):
+    def refused(path, *_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        write_atomic(tmp_path / "page.html", "text")
+    assert os_fault(caught.value) == f"{tmp_path / 'page.html'}: is on a disk that cannot be written"
 
 
 @pytest.mark.fault("a killed process left a part of a file", "removed by the next writer")

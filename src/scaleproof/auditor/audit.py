@@ -124,6 +124,8 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
     if reasons:
         details += f"; not read: {'; '.join(reasons[:3])}"
+    elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
+        details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
     files = len(evidence.ignored) + len(evidence.traces)
     return NoResult(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")

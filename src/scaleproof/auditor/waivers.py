@@ -36,7 +36,7 @@ class Waiver(BaseModel):
 
     def _has(self, place: str, paths: Sequence[Path]) -> bool:
         spot = located(place, paths)
-        names = (place, str(spot.file), f"{spot.file}:{spot.line}")
+        names = (place, str(spot.file), f"{spot.file}:{spot.line}", f"{spot.file}/{place}")
         return any(fnmatchcase(name, self.place) for name in names)
 
     def __str__(self) -> str:

@@ -1,21 +1,18 @@
 """Two commands, one verdict: `scaleproof ab`."""
 
 import argparse
+import json
 import shutil
 from collections.abc import Sequence
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import Number, count, text
+from scaleproof.cli.values import Number, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
-METRICS = {
-    "tokens/s": "tokens of a step are printed, or given by --per-step",
-    "samples/s": "as tokens/s",
-    "steps/s": "steps of both are taken for equal work",
-    "time": "whole runs are timed",
-}
+METRICS = ("tokens/s", "samples/s", "steps/s", "time")
+LEAST_MINUTES = 0.1
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -29,7 +26,6 @@ def ab(args: argparse.Namespace) -> None:
 
     Raises SystemExit with the verdict's exit code, UserError for wrong input.
     """
-    import json
     from dataclasses import asdict
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
@@ -38,12 +34,17 @@ def ab(args: argparse.Namespace) -> None:
 
     if args.seconds and (args.metric == "time" or args.steps):
         raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
+    if args.minutes < LEAST_MINUTES:
+        raise UserError(f"--minutes {args.minutes:g} is too short to start both programs; at least {LEAST_MINUTES}")
     a, b = split(args.programs)
     if not a or not b or SEPARATOR in b:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     for name, words in (("A", a), ("B", b)):
         if not shutil.which(words[0]):
-            raise UserError(f'command {name}: there is no program "{words[0]}"')
+            hint = f"; without quotes: {SEPARATOR} {words[0]}" if " " in words[0] else ""
+            if "=" in words[0].partition(" ")[0]:
+                hint = f"; to set a variable: env {words[0]} ..."
+            raise UserError(f'command {name}: there is no program "{words[0]}"{hint}')
     request = AbRequest(
         *(a, b),
         figures="whole" if args.metric == "time" or args.steps else args.figures,
@@ -100,7 +101,7 @@ def add(commands: Group) -> None:
     )
     sub = command(commands, "ab", ab, doc, example)
     sub.usage = USAGE
-    sub.add_argument("--metric", choices=list(METRICS), help="what is compared (default: tokens/s, or as printed)")
+    sub.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
     sub.add_argument(
         "--per-step",
         type=Number(least=1, whole=True),
@@ -108,7 +109,7 @@ def add(commands: Group) -> None:
         help="tokens (or --metric samples/s: samples) of one step",
     )
     sub.add_argument(
-        "--figures", type=text, default="auto", metavar="READER", help="who reads the logs (default: auto)"
+        "--figures", type=log_reader, default="auto", metavar="READER", help="who reads the logs (default: auto)"
     )
     sub.add_argument(
         "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."
@@ -122,7 +123,12 @@ def add(commands: Group) -> None:
         metavar="S",
         help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
     )
-    sub.add_argument("--warmup-steps", type=count, metavar="N", help="first steps that do not count (default: 10)")
+    sub.add_argument(
+        "--warmup-steps",
+        type=Number(least=3, whole=True),
+        metavar="N",
+        help="first steps that do not count (default: 10)",
+    )
     sub.add_argument(
         "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
     )
@@ -143,11 +149,8 @@ def add(commands: Group) -> None:
     sub.add_argument(
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
-    sub.add_argument("--name", type=text, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    sub.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     sub.add_argument(
-        "--series",
-        type=text,
-        metavar="NAME",
-        help="one error budget for all comparisons of this name",
+        "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
     )
     sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

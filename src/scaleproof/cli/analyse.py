@@ -2,6 +2,8 @@
 
 import argparse
 import gc
+import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import sha256_of, write_atomic, write_json
+from scaleproof.ground.snakemake_command import as_target, options_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +36,6 @@ MANY_RUNS = 1000  # from as many on the garbage collector is kept from their rec
 def collect(args: argparse.Namespace) -> None:
     """Write runs.csv from all runs of a campaign."""
     from scaleproof.conclude.analysis.run_tables import runs_table
-    from scaleproof.ground.files import write_atomic
 
     loaded, planned = _planned(args)
     write_atomic(args.results / loaded.name / "runs.csv", runs_table(_each(loaded, planned)).to_csv(index=False))
@@ -41,7 +45,6 @@ def findings(args: argparse.Namespace) -> None:
     """Write findings.json, what the checks find in the runs of a campaign, and print each finding."""
     from scaleproof.conclude.analysis.ab_comparison import pairs_of
     from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
-    from scaleproof.ground.files import write_json
     from scaleproof.ground.records.excluded_nodes import excluded_nodes
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 
@@ -61,7 +64,6 @@ def findings(args: argparse.Namespace) -> None:
 def _audit_log(log: Path) -> "list[Finding]":
     """Return the findings on a log, as of anybody's program; none where it has no result."""
     from scaleproof.auditor.audit import audit_paths
-    from scaleproof.ground.errors import UserError
 
     try:
         return audit_paths([log]).findings
@@ -72,10 +74,8 @@ def _audit_log(log: Path) -> "list[Finding]":
 def analyse(args: argparse.Namespace) -> None:
     """Write scaling_report.json, cells.csv and losses.csv of a campaign."""
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.files import write_json
     from scaleproof.ground.records.run import timed
     from scaleproof.ground.records.series import read_series
-    from scaleproof.ground.snakemake_command import as_target, options_for
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
@@ -98,7 +98,6 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
     """Write cells.csv and losses.csv into `folder`. `target_loss`: of the campaign; None: it has none."""
     from scaleproof.conclude.analysis.loss_curves import curves_of, losses_table, times_to_loss
     from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
-    from scaleproof.ground.files import write_atomic
 
     curves = curves_of(measured_by_cell(runs))
     cells = cells_table(runs, all_findings, times_to_loss(curves, target_loss))
@@ -109,8 +108,6 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 def look(args: argparse.Namespace) -> None:
     """Write whether a campaign goes on after so many repeats, and print it. Raises UserError where that is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.errors import UserError
-    from scaleproof.ground.files import write_json
     from scaleproof.ground.findings.finding import Findings
 
     loaded, runs = _runs(args, args.repeats)
@@ -134,7 +131,6 @@ def comparison(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts import draw_comparison
     from scaleproof.conclude.report.tables.comparison import write_comparison
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.files import write_json
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
@@ -153,7 +149,6 @@ def waterfall(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.read_results import read_inputs, read_profiles
     from scaleproof.conclude.report.tables.waterfall import write_waterfall
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.files import write_json
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
@@ -200,7 +195,6 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
-    from scaleproof.ground.files import sha256_of
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
     loaded, planned = _planned(args)
@@ -252,7 +246,6 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
 
 def compare(args: argparse.Namespace) -> None:
     """Print how two results compare, and write the page. Raises SystemExit(1) where no pair is comparable."""
-    import json
     from dataclasses import asdict
 
     from scaleproof.auditor.compare_external import compare_external
@@ -261,6 +254,10 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 
     for place in (args.a, args.b):
+        if place == Path("-"):
+            raise UserError(
+                "compare reads files and folders, not standard input: write each log into a file of its own"
+            )
         if place.exists():  # whoever reads it has a hint for what does not
             check_root(place)
     if all_own(args.a, args.b):
@@ -284,11 +281,9 @@ def compare(args: argparse.Namespace) -> None:
 
 def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
     """Write the page of a comparison. `alone`: cells that one side has."""
-    import shlex
 
     from scaleproof.conclude.analysis.compare_runs import all_own, measured_runs
     from scaleproof.conclude.report.compare_page import Side, compare_page
-    from scaleproof.ground.files import write_atomic
 
     own = all_own(args.a, args.b)
     a, b = (

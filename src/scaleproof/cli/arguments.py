@@ -1,6 +1,7 @@
 """How a command is declared: what it is called, what it does, an example, and the options that several share."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -122,6 +123,8 @@ def _metavar(action: argparse.Action) -> str:
 def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
     """Return what to say of `word`, an option that a command does not know. `known`: its options by name."""
     name = word.partition("=")[0]
+    if os.path.lexists(word):
+        return f'"{shortened(word)}" is taken for an option; for the file write ./{shortened(word)}.'
     if name in known:
         return f'"{name}" stands before the command; write it at the end.'
     options = [option for option in known if option.startswith("--")]

@@ -17,6 +17,7 @@ from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import page_to_write, path, url
 from scaleproof.ground.errors import UserError, nearest, path_fault
+from scaleproof.ground.files import write_atomic
 
 if TYPE_CHECKING:
     from scaleproof.auditor.audit import Audit
@@ -73,7 +74,6 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
     printed = result if args.notes or args.fail_on == "note" else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
-        from scaleproof.ground.files import write_atomic
 
         write_atomic(args.html, audit_page(printed, datetime.now().date().isoformat(), args.link or ""))
     if args.format == "json":

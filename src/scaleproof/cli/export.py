@@ -7,6 +7,7 @@ from functools import partial
 from scaleproof.cli.arguments import Group, command, subcommands
 from scaleproof.cli.values import file_to_write, new_folder, path
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_atomic
 
 SUFFIX = ".prom"  # the only one that a node exporter reads
 # Tracker -> what it is called, and how one looks at what was written.
@@ -21,7 +22,6 @@ def prometheus(args: argparse.Namespace) -> None:
     """Write the cells of a campaign for Prometheus. Raises UserError for a file that its exporter would not read."""
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.trackers import prometheus
-    from scaleproof.ground.files import write_atomic
 
     if args.out.suffix != SUFFIX:
         raise UserError(f"{args.out} must end in {SUFFIX}; as a table: scaleproof.to_frame(...).to_parquet(FILE)")

@@ -8,7 +8,8 @@ from scaleproof.cli.arguments import Group, command, fingerprints_option, on_cam
 from scaleproof.cli.prepare import better_splits, drawn
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, missing
+from scaleproof.ground.files import write_json
 
 if TYPE_CHECKING:
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence
@@ -105,7 +106,6 @@ def forecast(args: argparse.Namespace) -> None:
     """Forecast the held-out cells before they run, and write the file that their runs wait for."""
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
-    from scaleproof.ground.files import write_json
 
     evidence = evidence_of(args.campaign, args.results)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
@@ -118,7 +118,6 @@ def forecast_report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.charts.forecast import draw_forecast
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.conclude.report.tables.forecast import write_forecast
-    from scaleproof.ground.files import write_json
 
     evidence = evidence_of(args.campaign, args.results)
     _score(evidence, args.results)
@@ -170,7 +169,6 @@ def plan(args: argparse.Namespace) -> None:
 def frontier_of_cell(args: argparse.Namespace) -> None:
     """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where it has no tokens."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
-    from scaleproof.ground.errors import missing
 
     loaded = LoadedCampaign(args.campaign, args.results)
     cell = loaded.cell(args.cell)
@@ -189,7 +187,6 @@ def frontier(args: argparse.Namespace) -> None:
     """
     from scaleproof.conclude.forecast.frontier import NoTrial, limit_of, micro_batches
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.files import write_json
     from scaleproof.measure.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -215,7 +212,6 @@ def _find_frontier(
 
     from scaleproof.conclude.forecast.frontier import find_frontier, micro_batches
     from scaleproof.conclude.forecast.text import frontier_text
-    from scaleproof.ground.files import write_json
 
     time_limit = loaded.campaign.resources.time_limit * 60
     with stoppable("no trial was kept"):
@@ -273,7 +269,6 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
     """Write a sweep into `folder`, with the rates of pairs of nodes, and print it."""
     from scaleproof.conclude.forecast.sweep_file import SWEEP, write_node_pairs
     from scaleproof.conclude.forecast.text import sweep_text
-    from scaleproof.ground.files import write_json
 
     write_json(folder / SWEEP, made.model_dump(mode="json"))
     write_node_pairs(made, folder)

@@ -1,6 +1,7 @@
 """A folder to work in: `scaleproof init`."""
 
 import argparse
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def init(args: argparse.Namespace) -> None:
 
     for name in new_project(args.folder):
         print(args.folder / name)
-    print(f"\ncd {args.folder}" if args.folder != Path() else "")
+    print(f"\ncd {shlex.quote(str(args.folder))}" if args.folder != Path() else "")
     if not all(map(find_spec, NEEDED)):
         print("pip install 'scaleproof[all]'")
     print("scaleproof campaign show config/campaigns/demo.yaml\nsnakemake --cores 2")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -127,15 +128,19 @@ def _checked(campaign: Path) -> "LoadedCampaign":
 def stale(args: argparse.Namespace) -> None:
     """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
     from scaleproof.driver.stale import stale_runs, stale_text
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
 
     campaigns = args.campaigns
     if not campaigns:  # all that have results
         files = sorted(CAMPAIGNS.glob("*.yaml"))
         campaigns = [file for file in files if (args.results / file.stem / "runs").is_dir()]
+    for campaign in args.campaigns:
+        LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
-    print(text or f"{args.results}: no campaign has results{other_folder()}")
+    hint = other_folder() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
+    print(text or f"{args.results}: no campaign has results{hint}")
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)
 
@@ -231,7 +236,6 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 def corpus_reread(args: argparse.Namespace) -> None:
     """Hold token files against the documents of their corpus, and write and print the differences."""
-    from scaleproof.ground.files import write_json
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
     reading = read_corpus(args.tokens)

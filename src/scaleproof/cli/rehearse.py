@@ -4,6 +4,7 @@ import argparse
 
 from scaleproof.cli.arguments import Group, on_campaign
 from scaleproof.cli.values import text
+from scaleproof.ground.errors import plural
 from scaleproof.ground.snakemake_command import PROFILE
 
 
@@ -15,7 +16,6 @@ def rehearse(args: argparse.Namespace) -> None:
     from scaleproof.driver import rehearse as rehearsal
     from scaleproof.driver.snakemake_view import HERE
     from scaleproof.ground.campaign.loaded import RESULTS
-    from scaleproof.ground.errors import plural
     from scaleproof.ground.records.failed_runs import failed_runs_text
     from scaleproof.ground.records.run import read_run
     from scaleproof.measure.machine.gpus import cuda_devices

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
+from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import duration, number, seconds
-from scaleproof.ground.snakemake_command import PROFILE
+from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
@@ -107,7 +108,6 @@ def stoppable(consequence: str) -> Iterator[None]:
 def reference(args: argparse.Namespace) -> None:
     """Replay the first steps of a cell's workload, and write the losses."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.files import write_json
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.reference.schema import workload_name
 
@@ -173,10 +173,7 @@ def shared_job(args: argparse.Namespace) -> None:
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
         made = run_shared_job(
-            job,
-            lambda cell, repeat: run_dir(args.results, loaded.name, cell.slug, repeat),
-            make,
-            args.out,
+            job, lambda cell, repeat: run_dir(args.results, loaded.name, cell.slug, repeat), make, args.out
         )
     print(f"{made} of {plural(len(job.runs), 'run')} made here; the others were there")
 
@@ -185,7 +182,6 @@ def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.retry import forget
-    from scaleproof.ground.snakemake_command import snakemake_command
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}

@@ -2,35 +2,24 @@
 
 import argparse
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import count, file_to_read, folder, folder_to_write, path
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import write_atomic, write_json
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
 
 def trace_capture(args: argparse.Namespace) -> None:
-    """The stage: a capture that fails is published too, so that the campaign's report has its reason."""
-    _captured(args)
+    """Take a trace of one cell and print what came of it.
 
-
-def capture_alone(args: argparse.Namespace) -> None:
-    """The command: whoever asked for one trace asked for nothing else."""
-    if not _captured(args):
-        raise SystemExit(1)
-
-
-def _captured(args: argparse.Namespace) -> bool:
-    """Take a trace of one cell and print what came of it; return whether there is one.
-
-    Raises UserError, which the trace's log has too where the workflow asked for it.
+    The workflow publishes a capture that fails too, so that the campaign's report has its reason; whoever asked for one
+    trace alone asked for nothing else, and gets SystemExit. Raises UserError, which the trace's log has as well where
+    the workflow asked.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
-    from scaleproof.ground.files import write_atomic
     from scaleproof.measure.trace.capture.capture import LOG, capture
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -54,24 +43,18 @@ def _captured(args: argparse.Namespace) -> bool:
     else:
         why = f" ({result.tool_reason})" if result.tool_reason else ""
         print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
-    return result.status == "ok"
+    _end(args, result.status)
 
 
-def trace_summary(args: argparse.Namespace) -> None:
-    """The stage: of a capture that failed the summary says why."""
-    _summarised(args)
-
-
-def summary_alone(args: argparse.Namespace) -> None:
-    """The command: without a trace there is nothing to summarise."""
-    if not _summarised(args):
+def _end(args: argparse.Namespace, status: str) -> None:
+    """Raise SystemExit where a command by hand has no trace."""
+    if status != "ok" and not args.is_stage:
         raise SystemExit(1)
 
 
-def _summarised(args: argparse.Namespace) -> bool:
-    """Print where the time of a trace went, and write the summary; return whether there is a trace that says so."""
+def trace_summary(args: argparse.Namespace) -> None:
+    """Print where the time of a trace went, and write the summary; of a capture that failed it says why."""
     from scaleproof.conclude.report.sentences.trace import sentences
-    from scaleproof.ground.files import write_json
     from scaleproof.ground.records.profile_schema import PROFILE
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.summarise import summarise_capture, summarise_files
@@ -84,7 +67,7 @@ def _summarised(args: argparse.Namespace) -> bool:
             write_json(args.out / PROFILE, profile.model_dump(mode="json"))
     for sentence in sentences(profile):
         print(sentence)
-    return profile.status == "ok"
+    _end(args, profile.status)
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
@@ -120,7 +103,6 @@ def trace_report(args: argparse.Namespace) -> None:
     """Write traces.json: all traces of a campaign beside its timed runs."""
     from scaleproof.conclude.analysis.traces import traces_report
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.files import write_json
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.unreadable import planned_run
 
@@ -148,13 +130,13 @@ def add(commands: Group) -> None:
     traces = subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
-    _capture(on_campaign(traces, "capture", capture_alone, doc, example))
+    _capture(on_campaign(traces, "capture", trace_capture, doc, example))
     doc = "say where the time went, in sentences and as profile_summary.json"
     example = (
         "scaleproof trace summary results/demo/traces/ddp-n1x2\n"
         "scaleproof trace summary node1.sqlite node2.sqlite   # anybody's: nsys exports, torch.profiler, nsys stats"
     )
-    _summary(command(traces, "summary", summary_alone, doc, example))
+    _summary(command(traces, "summary", trace_summary, doc, example))
 
     doc = "compare two traces: per step and rank, which parts moved"
     example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
@@ -174,20 +156,26 @@ def add(commands: Group) -> None:
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
     doc = "a trace of one cell, in a run of its own"
-    _capture(on_campaign(stages, "trace_capture", trace_capture, doc), out=path)
-    _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"))
+    _capture(on_campaign(stages, "trace_capture", trace_capture, doc), is_stage=True)
+    _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"), is_stage=True)
     doc = "traces.json: all traces of a campaign beside its timed runs"
     results_option(on_campaign(stages, "trace_report", trace_report, doc))
     charts = command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
     charts.add_argument("folder", type=folder, help="results/<campaign>")
 
 
-def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_to_write) -> None:
-    """Add the arguments of a capture to `sub`. `out`: the type of --out; a stage makes the folders above it."""
+def _capture(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
+    """Add the arguments of a capture to `sub`. A stage makes the folders above that of --out."""
+    sub.set_defaults(is_stage=is_stage)
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     text = "folder of train.bin and tokens.json (default: the cell's own)"
     sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
-    sub.add_argument("--out", type=out, metavar="DIR", help="default: results/<campaign>/traces/<cell>")
+    sub.add_argument(
+        "--out",
+        type=path if is_stage else folder_to_write,
+        metavar="DIR",
+        help="default: results/<campaign>/traces/<cell>",
+    )
     results_option(sub)
     fingerprints_option(sub)
     sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
@@ -197,8 +185,9 @@ def _capture(sub: argparse.ArgumentParser, out: Callable[[str], Path] = folder_t
     sub.add_argument("--nodes", choices=("first", "all"), help=text)
 
 
-def _summary(sub: argparse.ArgumentParser) -> None:
+def _summary(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     """Add the arguments of a summary to `sub`."""
+    sub.set_defaults(is_stage=is_stage)
     text = (
         "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
         "(one per rank), text or CSV of nsys stats"

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import get_args
 
-from scaleproof.ground.errors import nearest_path, path_fault, shortened
+from scaleproof.ground.errors import nearest, nearest_path, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
@@ -30,13 +31,34 @@ def text(words: str) -> str:
     return words
 
 
+def file_name(words: str) -> str:
+    """The name of a file to write, in a folder that is given."""
+    if not words.strip() or Path(words).name != words or words == "..":
+        raise refused(words, "a name, without a folder")
+    return words
+
+
 def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME
 
+    if os.path.lexists(words):
+        here = "a file or folder of this machine; the hub is asked for"
+        raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
         raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
     return words
+
+
+def log_reader(name: str) -> str:
+    """The name of a reader of logs, or auto."""
+    from scaleproof.ground.campaign.command import Reader
+
+    known = ("auto", *get_args(Reader))
+    if name not in known:
+        hint = f"{nearest(name, known)} Allowed: {', '.join(known)}"
+        raise argparse.ArgumentTypeError(f'there is no reader "{shortened(name)}".{hint}')
+    return name
 
 
 def path(text: str) -> Path:
@@ -163,10 +185,11 @@ class Number:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        meant = f"; write {text.replace(',', '.')}" if re.fullmatch(r"[0-9]+,[0-9]{1,2}", text) else ""
-        price = re.fullmatch(r"[$€£¥]? ?([0-9]+(?:\.[0-9]+)?) ?(?:[$€£¥]|[A-Z]{3})?", text)
-        if price and price[1] != text and not self.unit and not self.whole:
-            meant = f"; write {price[1]}"
+        written = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
+        meant = ""
+        if written and not self.whole and not (self.unit and (written[1] or written[3])):
+            amount = written[2].replace(",", ".")
+            meant = f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""
         raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
 
 

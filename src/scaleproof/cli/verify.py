@@ -1,12 +1,12 @@
 """Figures and their way back to the raw files: `scaleproof verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, command
-from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, text
+from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def publish(args: argparse.Namespace) -> None:
 
 def gate(args: argparse.Namespace) -> None:
     """Compare throughput with earlier results, or over a history. Raises SystemExit(1) where it has become worse."""
-    from scaleproof.ground.errors import UserError
 
     if args.history:
         _history(args)
@@ -101,7 +100,6 @@ def _history(args: argparse.Namespace) -> None:
     Raises SystemExit(1) where the latest shift of a series is a loss, or cells are gone or changed.
     """
     from scaleproof.conclude.publication.history import history
-    from scaleproof.ground.errors import UserError, plural
 
     if args.chart and args.chart.suffix != ".svg":
         raise UserError(f"--chart {args.chart}: the name must end in .svg; a .png is written beside it")
@@ -151,13 +149,7 @@ def _draw_history(series: "History", out: Path) -> None:
 def index(args: argparse.Namespace) -> None:
     """Write index.html of all campaigns in a folder of results. Raises UserError where it has no report."""
     from scaleproof.conclude.report.compare_page import write_index
-    from scaleproof.ground.errors import UserError, nearest_path, path_fault
 
-    if not args.results.is_dir():
-        gone = not os.path.lexists(args.results)
-        what = ": no such folder" if gone else path_fault(args.results) or ": is not a folder"
-        hint = nearest_path(args.results) if gone else ""
-        raise UserError(f"{args.results}{what}; give the folder of all results.{hint}")
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
@@ -202,8 +194,4 @@ def add(commands: Group) -> None:
     guard.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     listed = command(commands, "index", index, doc, "scaleproof index")
-    listed.add_argument("results", type=path, nargs="?", default=Path("results"), help="default: results")
-
-
-def add_stages(stages: Group) -> None:
-    """None: the stage of the report writes the manifest."""
+    listed.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")

@@ -4,6 +4,8 @@ import argparse
 
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import folder
+from scaleproof.ground.errors import plural
+from scaleproof.ground.number_format import integer
 
 
 def watched(args: argparse.Namespace) -> None:
@@ -12,7 +14,6 @@ def watched(args: argparse.Namespace) -> None:
     Raises SystemExit(1) where one is `invalid`, or a run did other work than the first.
     """
     from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
-    from scaleproof.ground.number_format import integer
     from scaleproof.ground.records.watched import read_watched
 
     runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
@@ -22,8 +23,8 @@ def watched(args: argparse.Namespace) -> None:
             rate = f"{integer(run.tokens_per_s)} tokens/s"
         elif run.samples_per_s:
             rate = f"{integer(run.samples_per_s)} samples/s"
-        steps = len(run.ranks[0].step_s)
-        print(f"{run.name}: {len(run.ranks)} rank(s), {integer(steps)} optimizer steps, {rate} (evidence: watched)")
+        ranks, steps = plural(len(run.ranks), "rank"), plural(len(run.ranks[0].step_s), "optimizer step")
+        print(f"{run.name}: {ranks}, {steps}, {rate} (evidence: watched)")
     different = [difference for run in runs[1:] for difference in differences(runs[0], run)]
     for difference in different:
         print(f"not comparable: {difference}")

@@ -26,22 +26,25 @@ from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.measure.command.figures import LONGER
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before it
 MOST = 30  # rounds
-TAIL = 40  # lines of a log: who has printed so many says no more in a longer run
+COUNTED = ("steps", "batches", "epochs", "items")  # units: how much work one is, nobody may have said
 # What the first round takes beside its runs, Snakemake's start and its jobs', tells the rest: parts of it.
 START_OF_ROUND = 0.25  # of a further round: several are one job
 PAGE = 3.0  # of the page, with all before it (2.7 measured, and 2 on a busy machine)
 # Of the minutes:
 SHORT_RUN = 0.04  # a run that goes on is ended after it, as a proper end, which leaves room for ten rounds ...
-LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then
+LONG_RUN = 0.1  # ... or after this, where it had hardly begun to train by then ...
+SLOW_START = 0.2  # ... or after this, where it had printed no figure by then either
 LONGEST_RUN = 0.25  # one that cannot be ended is stopped after it
 START_UP = 0.25  # of a run: steps that fill less leave most of the minutes to its start
 LEAST_RUN_S = 15.0  # the start of a program may take so long
 BEGUN = 0.2  # of a run that was ended: steps that fill less have hardly begun
+FURTHER = 1.5  # times as long as the first try, or a further one tells little
 
 
 @dataclass(frozen=True)
@@ -107,19 +110,15 @@ def campaign_of(
     campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if work:
         campaign["work"] = work
+    limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)  # minutes
     return campaign | {
         "execution": {"geometry": request.geometry},
         "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
         "question": {"is": B, "better_than": A},
         # All repeats up to a look at the results in one job: fewer starts, and closer together.
-        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": _time_limit(request)},
+        "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},
         "repeats": _repeats(request, rounds, chance),
     }
-
-
-def _time_limit(request: AbRequest) -> float:
-    """Minutes after which a run is stopped."""
-    return max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)
 
 
 def _lengths(request: AbRequest) -> list[float | None]:
@@ -128,9 +127,9 @@ def _lengths(request: AbRequest) -> list[float | None]:
         return [None]
     if request.seconds:
         return [request.seconds]
-    budget_s = 60 * request.minutes
-    longest_s = LONG_RUN * budget_s
-    return list(dict.fromkeys([min(max(SHORT_RUN * budget_s, LEAST_RUN_S), longest_s), longest_s]))
+    short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
+    short_s = min(max(short_s, LEAST_RUN_S), longest_s)
+    return [short_s, *(length for length in (long_s, longest_s) if length >= FURTHER * short_s)]
 
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
@@ -156,14 +155,15 @@ def compare(
     """
     text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
-    chance = _level_in_series(series, path.stem, results) if series else None
+    level_file = results / SERIES / f"{series}.json" if series else None
+    chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
-    if series:
-        entries = _entries(series, results)
+    if level_file:
+        entries = _entries(level_file)
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
-        write_json(_series_file(series, results), entries)
+        write_json(level_file, entries)
     return path, verdict
 
 
@@ -181,7 +181,9 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
         loaded = LoadedCampaign(path, results)
         run_snakemake(path, list(loaded.records(results)))
         runs = [read_run(place).metrics for place in loaded.runs(results)]
-        if not any(_had_hardly_begun(run, seconds) for run in runs):
+        short = [run for run in runs if _had_hardly_begun(run, seconds)]
+        is_long = seconds is not None and seconds >= LONG_RUN * 60 * request.minutes
+        if not (any(run.failure for run in short) if is_long else short):
             break
     if not any(run.failure for run in runs):  # a program that fails once is not started again
         now = time.monotonic()
@@ -190,12 +192,10 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
 
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
-    """Whether a run that was ended after `seconds` had not trained for long: it printed little, or its steps fill
-    little of it.
-    """
+    """Whether a run that was ended after `seconds` had not trained for long enough, or its steps fill little of it."""
     if run.failure:
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
-        return was_ended and run.failure.failure_class == "no_figures" and len(run.failure.log_tail) < TAIL
+        return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
     return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
 
 
@@ -233,17 +233,19 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
-    if counted := next((r.unit for r in runs if isinstance(r, Printed) and _is_only_counted(r)), None):
-        verdict = with_words(verdict, f"{counted} of A are taken for as much work as those of B")
+    if verdict.ratio is None:
+        timed_out = any(run.failure and run.failure.failure_class == "timeout" for run in runs)
+        limit = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
+        return with_words(verdict, limit) if timed_out else verdict
     printed = [run for run in runs if isinstance(run, Printed)]
+    if counted := [r.unit for r in printed if r.unit in COUNTED and r.reading.per_step is None]:
+        verdict = with_words(verdict, f"{counted[0]} of A are taken for as much work as those of B")
     if any(run.reading.ended_after_s for run in printed):
         verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
         verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}")
         return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
-    if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
-        return with_words(verdict, f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}")
     return verdict
 
 
@@ -251,7 +253,7 @@ def _what_would_tell(verdict: AbVerdict, request: AbRequest, rounds: int, runs: 
     """Yield what would decide a comparison that had `rounds`, if it goes on as in its `runs`."""
     needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
     if needed > MOST:
-        yield f"{integer(needed)} rounds would be needed: ask for a larger --difference"
+        yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
     else:
         minutes = math.ceil(request.minutes * needed / rounds)
         yield f"about {plural(minutes, 'minute')} would tell (--minutes {minutes})"
@@ -266,22 +268,11 @@ def trained_s(run: Printed) -> float:
     return max(run.window.wall_time_s, between_lines_s or 0.0)
 
 
-def _is_only_counted(run: Printed) -> bool:
-    """Whether the rate of a run is in things that the program counts, and nobody has said how much work one is."""
-    return run.reading.per_step is None and run.unit in ("steps", "batches", "epochs", "items")
-
-
-def _series_file(series: str, results: Path) -> Path:
-    """Where the levels of a series are kept."""
-    return results / SERIES / f"{series}.json"
-
-
-def _entries(series: str, results: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons of a series, in the order in which they were begun.
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the comparisons of the series in the file `path`, in the order in which they were begun.
 
     Campaign -> its `level` of significance, and whether it `decided`, that is, claimed a difference.
     """
-    path = _series_file(series, results)
     if not path.is_file():
         return {}
     try:
@@ -293,14 +284,14 @@ def _entries(series: str, results: Path) -> dict[str, dict[str, Any]]:
         raise damaged(path, first_fault(error)) from None
 
 
-def _level_in_series(series: str, campaign: str, results: Path) -> float:
+def _level_in_series(path: Path, campaign: str) -> float:
     """Return the level of significance that a comparison has in its series.
 
     The level is noted before the comparison begins, so that one that is given up has spent it.
     """
-    entries = _entries(series, results)
+    entries = _entries(path)
     if campaign not in entries:
         level = next_level([entry["decided"] for entry in entries.values()])
         entries[campaign] = {"level": level, "decided": False}
-        write_json(_series_file(series, results), entries)
+        write_json(path, entries)
     return float(entries[campaign]["level"])

@@ -1,6 +1,7 @@
 """Snakemake, started by a command of ours: for files, or for what it sees of results."""
 
 import contextlib
+import os
 import shlex
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaleproof.ground.campaign.loaded import RESULTS
 from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_json
@@ -61,7 +63,7 @@ def build(targets: Collection[Path]) -> None:
 def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails."""
     words = ("--snakefile", str(SNAKEFILE), *options, "--quiet", "all", "--", *map(str, targets))
-    _demand(*words, of=f"{campaign}: ")
+    _demand(*words, of=f"{campaign}: ", logs=RESULTS / campaign.stem / "logs")
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
@@ -82,10 +84,17 @@ def _quoted(path: str) -> str:
     return home + shlex.quote(rest)
 
 
-def _demand(*words: str, of: str = "") -> None:
+def _words_of_a_stage(logs: Path) -> str:
+    """What the last stage has said that failed, of which a quiet Snakemake says nothing; empty where none did."""
+    texts = [log.read_text("utf-8", "replace") for log in sorted(logs.glob("*.log"), key=os.path.getmtime)]
+    return next((text.strip() for text in reversed(texts) if text.startswith("scaleproof: ")), "")
+
+
+def _demand(*words: str, of: str = "", logs: Path | None = None) -> None:
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
         last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
+        last = last.strip() or (_words_of_a_stage(logs) if logs else "")
         raise UserError(f"{of}snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n{last}")
 
 

@@ -168,7 +168,7 @@ _ENTRIES = (
     Column("nodes", "", "cell", "nodes"),
     Column("devices", "devices", "cell", "devices"),
     Column("runs", "", "note", "runs", "all runs, failed ones too", CELLS),
-    Column("n", "n", "note", "runs", "measured runs, each a fresh start", CELLS),
+    Column("n", "n", "note", "runs", "measured runs, each by processes of its own", CELLS),
     # Rates and times of the window.
     _figure("tokens", "", "tokens", "tokens of the window", RUNS),
     _seconds("wall_time_s", "", "wall time of the window", RUNS),
@@ -259,8 +259,11 @@ _ENTRIES = (
         SERIES,
     ),
     # Losses.
-    _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS),
-    _figure("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
+    _figure("loss_first", "", "nats", "training loss of the first timed step", RUNS, least=-math.inf),
+    _figure(
+        *("loss_last", "", "nats", "training loss of the last timed step; of a cell that of its first run"),
+        least=-math.inf,  # of somebody's program a loss may be less than 0
+    ),
     _learnt(
         "validation_loss",
         "val. loss",

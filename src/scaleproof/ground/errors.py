@@ -55,7 +55,8 @@ nsight nsightsystems: nsys | pytorch kineto: torch.profiler
 """
 # Near by their letters to what they do not mean: devices that are not supported.
 UNRELATED = ("tpu", "npu", "xpu", "hpu", "ipu", "vpu", "intel")
-EMPTY = "it is empty"
+LFS = "version https://git-lfs"
+POINTER = "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
@@ -223,10 +224,8 @@ def first_fault(error: Any) -> str:
     if first["type"] == "extra_forbidden":
         return shortened(f"unknown key {place}", 300)
     message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "json_invalid" and not first["input"]:
-        return EMPTY
     if first["type"] == "json_invalid":
-        return shortened(f"no JSON, or cut off ({message.removeprefix('Invalid JSON: ')})", 300)
+        return _no_json(first["input"], message.removeprefix("Invalid JSON: "))
     if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
         # A key of the place decides between the alternatives of a union; without it there are no expected tags.
         key, tags = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
@@ -247,10 +246,8 @@ def first_fault(error: Any) -> str:
 def _fault_of_parsing(error: Exception) -> str:
     """What is wrong with a file, by an exception of json or of code that takes values from what json read."""
     text = shortened(" ".join(str(error).split()), 200)
-    if isinstance(error, json.JSONDecodeError) and not error.doc:
-        return EMPTY
     if isinstance(error, json.JSONDecodeError):
-        return f"no JSON, or cut off ({text})"
+        return _no_json(error.doc, text)
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):
@@ -258,6 +255,16 @@ def _fault_of_parsing(error: Exception) -> str:
     if isinstance(error, TypeError | AttributeError | IndexError):
         return "it is cut off, or not what this version writes"
     return f"it has no {text}" if isinstance(error, KeyError) else text
+
+
+def _no_json(content: str | bytes, problem: str) -> str:
+    """What is wrong with the `content` of a file that is no JSON, by what a parser says."""
+    if not content:
+        return "it is empty"
+    start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
+    if "\N{REPLACEMENT CHARACTER}" in start[:2]:
+        return "it is not UTF-8 text"
+    return POINTER if start.startswith(LFS) else shortened(f"no JSON, or cut off ({problem})", 300)
 
 
 UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of results/ that no rule writes into

@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ PATH_FAULTS = {
     errno.ELOOP: "is a link that leads back to itself",
     errno.ENAMETOOLONG: "the name is longer than a file system takes",
     errno.EROFS: "is on a disk that cannot be written",
+    errno.EFBIG: "would be larger than this shell allows (ulimit -f)",
     errno.ENXIO: "is a device or a socket, not a regular file",
 }
 STALE_S = 600  # a part that nobody has written to for so long was left by a process that was killed
@@ -50,7 +51,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield part
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that cannot be written
+            part.unlink(missing_ok=True)
         if error.filename in (None, str(part)) and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise

@@ -42,7 +42,7 @@ def _no_number(word: str) -> float:
 
 def csv_of(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file as heading -> text, maybe empty. Raises ValueError where a row is cut off."""
-    lines = csv.DictReader(io.StringIO(text_of(path), newline=""))
+    lines = csv.DictReader(io.StringIO(text_of(path).removeprefix("\ufeff"), newline=""))
     rows = []
     for row in lines:
         if None in row or None in row.values():

@@ -161,3 +161,17 @@ def test_a_run_in_a_folder_of_tests_is_none_of_the_results(tmp_path):
         for file in run.iterdir():
             (tmp_path / place / file.name).write_bytes(file.read_bytes())
     assert len(audit_paths([tmp_path]).runs) == 1
+
+
+CLUSTER = "| cluster | gpus | tokens/s |\n|---|---|---|\n" + "".join(
+    f"| Snellius | {n}x{device} | {rate} |\n"
+    for device, rates in (("A100", (17500, 34100, 66400)), ("H100", (31100, 59800, 118600)))
+    for n, rate in zip((1, 2, 4), rates, strict=True)
+)
+
+
+def test_devices_of_two_kinds_in_one_cluster_are_two_configurations(tmp_path):
+    """One A100 was the baseline of all: two H100s were 3.4 times as fast, two A100s 1.1 times as fast as an H100."""
+    audit = audited(tmp_path, CLUSTER)
+    assert [f.evidence for f in audit.findings if f.severity != "note" or f.code == "slower-with-more"] == []
+    assert {line.configuration for line in audit.scaling} == {"A100", "H100"}

@@ -4,8 +4,8 @@ import pytest
 
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.heading_words import in_english
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.other_languages import in_english
 from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.table_files import of_first_rank
 from scaleproof.auditor.read.words import described

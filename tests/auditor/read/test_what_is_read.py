@@ -8,13 +8,16 @@ import re
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from scaleproof.auditor.audit import audit_paths
+from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import read_document
 from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.ground.campaign.command import Reader
 from scaleproof.ground.errors import UserError
 
 LOG = "".join(f"iter {k}: loss 4.0, time 500.0ms\n" for k in range(5))
@@ -96,9 +99,9 @@ def test_why_a_member_of_an_archive_is_left_out(tmp_path):
 
 
 def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
-    from scaleproof.auditor.read import archives
+    from scaleproof.auditor.read import contents
 
-    monkeypatch.setattr(archives, "LARGEST_WHOLE", 10_000)
+    monkeypatch.setattr(contents, "LARGEST_WHOLE", 10_000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for k in range(3):
             archive.writestr(f"{k}.log", b"0" * 8_000)
@@ -245,13 +248,18 @@ def test_what_is_wrong_with_an_archive_or_a_workbook_is_said_in_words(tmp_path):
 
 
 def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
-    from scaleproof.auditor.read import archives
+    from scaleproof.auditor.read import contents
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
         archive.writestr("train.log", LOG)
-    monkeypatch.setattr(archives, "_copy", full)
+    monkeypatch.setattr(contents, "_copy", full)
     (unread,) = gather([tmp_path]).unread
-    assert (unread.reason, unread.kind) == (os.strerror(errno.ENOSPC), "special")
+    assert (unread.reason.partition(" in ")[0], unread.kind) == ("no room", "special")
+    assert "set TMPDIR to a folder with room" in unread.reason
+
+
+def test_a_campaign_may_name_every_reader():
+    assert [kind.__name__ for kind in (*logs.READERS, logs.KeyValues)] == list(get_args(Reader))

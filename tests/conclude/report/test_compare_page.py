@@ -33,7 +33,8 @@ def test_two_campaigns_on_one_page(tmp_path, capsys):
     assert "Of 2 common cells: 2 slower in B." in text
     assert text.count('<td class="text">slower</td>') == 2
     assert "B / A 0.83" in text, "the chart's values appear on hover"
-    assert '<th scope="row">torch</th><td>1</td><td>1</td>' in text
+    assert '<th scope="row">torch</th>\n<td colspan="2">1</td>' in text
+    assert "<h1>b against a</h1>" in text
     assert f"scaleproof compare {a} {b} --html {tmp_path}/out.html" in text
     assert "ddp-n1x2 is slower than" in capsys.readouterr().out
 

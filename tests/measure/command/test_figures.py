@@ -71,16 +71,30 @@ def test_patterns_read_any_line(tmp_path):
     assert work.window[0].loss == pytest.approx(2.8)  # of the last line before it
 
 
+def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
+    """Lines that nobody knows: here steps of an environment, with their mean rate."""
+    text = "\n".join(f"global_step={8 * k}, return=[{k}.5]\nSPS: {200 + k}" for k in range(1, 21))
+    work = figures(tmp_path, text, figures={"step": r"global_step=(\d+)", "loss": r"return=\[([\d.]+)"})
+    assert (work.unit, work.log.reader, int(work.rows["tokens"][-1])) == ("steps", "progress", 8)
+    assert (work.rows["step_time_s"][-1], work.rows["loss"][-1]) == (2.0, 20.5)
+    for pattern, message in ((r"local_step=(\d+)", "match no line of its log"), (r"SPS: (20[12])$", "match no line")):
+        with pytest.raises(NoFigures, match=message):
+            figures(tmp_path, text, figures={"step": pattern})
+    with pytest.raises(NoFigures, match="no figure in its log is understood"):
+        figures(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
         (NANOGPT, {}, "give workload.per_step"),
         (RATES, {}, "a rate without the time of a step"),
-        ("hello\nworld\n", {}, "no figure in its log is understood"),
+        ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
+        ("hello\nworld\n", {"ended": True}, "let it train longer: it had printed 2 lines$"),
+        ("hello\n" * 40, {"ended": True}, "with {steps} in the command$"),
         ("", {}, "^it printed nothing$"),
-        ("", {"ended": True}, "^it printed nothing; give it longer"),
+        ("", {"ended": True}, "^it printed nothing; let it train longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),
-        (TOKENS + NANOGPT, {"figures": "NanoGTP"}, 'there is no reader "NanoGTP"'),
         (TOKENS + "\n".join(NANOGPT.splitlines()[:8]), {}, "within the first 10 steps"),
         (TOKENS + NANOGPT + "\n" + NANOGPT, {}, "has 2 runs"),
     ],

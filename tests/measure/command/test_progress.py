@@ -22,6 +22,16 @@ FORMS = {
     ),
     "epochs alone": ([f"Epoch [{k}/5], average loss: nan" for k in range(1, 5)], [1] * 3, 5, "epochs"),
     "a bar": ([f"Epoch 0:  {k}%|#   | {k}/100 [00:0{k}<00:09,  4.{k}it/s]" for k in range(5)], [1] * 4, 100, "items"),
+    "a bare bar": (
+        [
+            line
+            for k in range(5)
+            for line in (f" 0%| | {k}/1500 [00:0{k}<1:10:40, 2.5it/s]", f"{{'loss': '2.1', 'epoch': '0.{k}'}}")
+        ],
+        [1] * 4,
+        1500,
+        "items",
+    ),
     "a bar of images": (
         [f"Epoch 1/5: {k}/9 [00:0{k}<00:27, 1.01img/s, loss (batch)=1]" for k in range(4)],
         [1] * 3,
@@ -31,6 +41,13 @@ FORMS = {
     "two losses": ([f"[0/25][{k}/250] Loss_D: 1.01 Loss_G: 0.{k}" for k in range(4)], [1] * 3, 250, "items"),
     "no word": ([f"{k}: 0.{k}e-08" for k in range(12)], [1] * 11, None, "items"),
     "two ranks": ([f"step {k} loss 2.{r}" for k in range(4) for r in (1, 2)], [1] * 3, None, "steps"),
+    "it": (
+        [f"Finished training it {k}/500 of epoch 0, 8.31 ms/it, loss 0.2" for k in range(0, 40, 10)],
+        [10] * 3,
+        500,
+        "steps",
+    ),
+    "items": ([f"items {k}/50 loss 1" for k in range(4)], [1] * 3, 50, "items"),
     "images": ([f"seen images: {k}/50, Loss nan" for k in range(0, 50, 10)], [10] * 4, 50, "samples"),
 }
 
@@ -54,6 +71,7 @@ def test_the_time_between_two_epochs_is_left_out():
         [],
         ["hello", "world"],
         [f"Map: {k}%|#| {k}/100 [00:01<00:00, 900 examples/s]" for k in range(9)],  # data are prepared
+        [f"Tokenizing: {k}%|#| {k}/100 [00:01<00:00, 90it/s]" for k in range(9)],  # likewise
         [f"Test: [{k}/10] Loss 0.3" for k in range(9)],
         [f"2026-11-24 18:34:0{k} loss 2.3" for k in range(9)],  # a clock is no count
         [f"step 3 loss 2.{k}" for k in range(9)],  # it does not rise

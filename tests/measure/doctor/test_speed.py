@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,14 @@ def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
     ]
     assert json.loads(path.read_text()) == {"start": 2.5, "engine": 1.5}
     assert capsys.readouterr().err.count("measuring how fast this machine is, once") == 2
+
+
+def test_where_nothing_can_be_kept_a_process_measures_once(monkeypatch):
+    answers = iter([2.5])
+    monkeypatch.setattr(speed, "UNKEPT", {})
+    monkeypatch.setattr(speed, "_measured", lambda line: next(answers))
+    home = Path("/dev/null/.cache/speed.json")
+    assert [MachineSpeed(home).start_s(), MachineSpeed(home).start_s()] == [2.5, 2.5]
 
 
 def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):

@@ -71,6 +71,10 @@ def test_lines_that_come_too_fast_are_no_measurement(here):
     assert "too short for the launcher's clock" in made.metrics.failure.reason
 
 
+# What torchrun prints: the exception of a rank, then its own.
+TORCHRUN = '-c \'import sys; print("[rank1]: RuntimeError: no such data"); sys.exit("errors.ChildFailedError: ")\''
+
+
 @pytest.mark.parametrize(
     ("command", "kind", "reason"),
     [
@@ -79,6 +83,7 @@ def test_lines_that_come_too_fast_are_no_measurement(here):
         ("silent.py 1", "no_figures", "no figure in its log is understood"),
         ("-c 'import no_such_module'", "crash", "with exit code 1: ModuleNotFoundError: No module named"),
         ("-c 'raise MemoryError'", "oom", "after printing MemoryError"),
+        (TORCHRUN, "crash", "the command ended with exit code 1: RuntimeError: no such data"),
     ],
 )
 def test_a_run_that_fails_says_why(here, command, kind, reason):

@@ -61,7 +61,7 @@ def test_two_real_ranks(tmp_path, repository, fault, code):
         assert reduced == (0 if fault in ("exchange", "hook") else gradients)
     command = [sys.executable, "-m", "scaleproof", "watched", "scaleproof-watch"]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert answer.stdout.startswith("scaleproof-watch: 2 rank(s), 8 optimizer steps")
+    assert answer.stdout.startswith("scaleproof-watch: 2 ranks, 8 optimizer steps")
     assert code in answer.stdout
     assert ("invalid" in answer.stdout or "suspect" in answer.stdout) == (code != "")
     assert answer.returncode == (1 if fault in ("exchange", "hook") else 0), answer.stdout

@@ -14,7 +14,6 @@ from scaleproof.auditor.checks import (
     scaling,
     sources,
     step_work,
-    summaries,
     timing,
     training,
     work,
@@ -41,23 +40,26 @@ MODULES = (
     formulas,
     products,
     figures,
-    summaries,
     sources,
 )
 CODES = codes_of(of_evidence)
-# Modules whose checks have nothing to look at where there are no runs.
-OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability, feasibility)}
+# Modules whose checks have nothing to look at where there are no runs, or none of what lies beside them and of claims.
+OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability)}
+OF_FILES = {module.__name__ for module in (files_beside_runs, published_claims)}
 GUESSED = KeyValues.format
 PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
-    has_runs = bool(context.runs or context.evidence.scaling_reports)
-    findings: list[Finding] = []
-    for check in of_evidence:
-        if has_runs or check.function.__module__ not in OF_RUNS:
-            findings += check.noting(context)
+    evidence = context.evidence
+    empty: set[str] = set()
+    if not (context.runs or evidence.scaling_reports):
+        beside = (evidence.unread, evidence.gpu_logs, evidence.operator_tables, evidence.traced_folders)
+        has_files = any((*beside, evidence.published_claims, evidence.stated_figures))
+        empty = OF_RUNS if has_files else OF_RUNS | OF_FILES
+    checks = [check for check in of_evidence if check.function.__module__ not in empty]
+    findings = [finding for check in checks for finding in check.noting(context)]
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

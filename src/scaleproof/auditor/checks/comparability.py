@@ -1,6 +1,5 @@
 """Are the runs that stand side by side the same but for what is compared, and were there enough of them?"""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
@@ -13,35 +12,23 @@ from scaleproof.auditor.checks.context import AuditContext, differences, grouped
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import REPEAT, ReportedRun, SpeedupReport
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RUN_COPIED, SINGLE_RUN
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
-# NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
-TF32_DEVICES = re.compile(
-    r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
-    r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
-)
-LOW = ("fp16", "bf16", "float16", "bfloat16")
 NO_NUMBERS = ("failed", "not_applicable")
 
 
-@of_evidence.check(
-    Code(
-        "baseline-other-program",
-        "note",
-        what="The run with the fewest devices used another engine or precision, so that a speed-up over it is of the "
-        "program and of the devices at once. `invalid` where such a speed-up was published.",
-        detected="Engine or precision differ between a run and the most similar baseline among the files.",
-        seen="GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix "
-        "both.",
-        repair="Run the same program at every number of devices; show the best single-device program in a column of "
-        "its own.",
-    )
-)
+@of_evidence.finds("baseline-other-program", "note")
 def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
+    """The run with the fewest devices used another engine or precision, so that a speed-up over it is of the program
+    and of the devices at once. `invalid` where such a speed-up was published.
+
+    Detected: Engine or precision differ between a run and the most similar baseline among the files.
+    Seen: GPT-2 on 1, 2 and 4 V100: autocast on one device, fp16 DeepSpeed on two and four; 0.97 and 0.85 mix both.
+    Repair: Run the same program at every number of devices; show the best single-device program in a column of its own.
+    """
     for base, run, different in _baseline_differences(context, PROGRAM):
         if different:
             published = context.is_published(base, run)
@@ -49,18 +36,15 @@ def baseline_is_the_same_program(context: AuditContext) -> Iterator[Flag]:
             yield Flag(evidence, [base, run], severity="invalid" if published else "note")
 
 
-@of_evidence.check(
-    Code(
-        "baseline-other-surroundings",
-        "note",
-        what="Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up "
-        "over it was published.",
-        detected="These fields differ between a run and its baseline.",
-        seen="GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.",
-        repair="Run all sizes from one commit in one environment.",
-    )
-)
+@of_evidence.finds("baseline-other-surroundings", "note")
 def baseline_has_the_same_environment(context: AuditContext) -> Iterator[Flag]:
+    """Baseline and run come from different commits, versions, launchers or devices. `suspect` where a speed-up over it
+    was published.
+
+    Detected: These fields differ between a run and its baseline.
+    Seen: GPT-2 on 1, 2 and 4 V100: one commit for 1 GPU, another for 2 and 4.
+    Repair: Run all sizes from one commit in one environment.
+    """
     for base, run, different in _baseline_differences(context, ENVIRONMENT):
         for package in sorted(base.versions.keys() & run.versions.keys()):
             base_version, version = base.versions[package], run.versions[package]
@@ -89,19 +73,15 @@ def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differe
     return f"{sizes} differ in {what}"
 
 
-@of_evidence.check(
-    Code(
-        "arms-differ",
-        "note",
-        what="Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` "
-        "where the comparison was published.",
-        detected="Runs of equal work on equally many devices, where no other run differs in one recorded condition "
-        "only.",
-        seen="GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.",
-        repair="Change one thing; run both arms from one commit, in turn, several times.",
-    )
-)
+@of_evidence.finds("arms-differ", "note")
 def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
+    """Two arms of a comparison that differ in more than one thing: the difference has no one cause. `suspect` where the
+    comparison was published.
+
+    Detected: Runs of equal work on equally many devices, where no other run differs in one recorded condition only.
+    Seen: GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.
+    Repair: Change one thing; run both arms from one commit, in turn, several times.
+    """
     recorded = (
         run
         for run in context.runs
@@ -167,17 +147,14 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
 
-@of_evidence.check(
-    Code(
-        "run-counted-twice",
-        "note",
-        what="The same run lies in several folders; counted as repeats, its copies make a spread that is too small.",
-        detected="Equal run_id and equal rate.",
-        seen="Repositories that keep curated copies beside the folders of their runs.",
-        repair="Audit one of the copies; repeats are runs of their own.",
-    )
-)
+@of_evidence.finds("run-counted-twice", "note")
 def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
+    """The same run lies in several folders; counted as repeats, its copies make a spread that is too small.
+
+    Detected: Equal run_id and equal rate.
+    Seen: Repositories that keep curated copies beside the folders of their runs.
+    Repair: Audit one of the copies; repeats are runs of their own.
+    """
     identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
     for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
         if len(copies) > 1:
@@ -185,67 +162,14 @@ def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
 
 
-SHARDING_ONE_DEVICE = Code(
-    "sharding-one-device",
-    "note",
-    what="ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is "
-    "their overhead.",
-    detected="World size 1 with a sharding strategy.",
-    seen="ZeRO stages and precisions on one H100: read as a result about ZeRO.",
-    repair="Label it overhead only, or use two devices and more.",
-)
-
-
-@of_evidence.check(SHARDING_ONE_DEVICE)
-def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
-    """Runs with ZeRO or FSDP have several devices: on one there is nothing to shard."""
-    alone = [
-        run for run in context.runs if run.world_size == 1 and ((run.zero_stage or 0) >= 1 or run.strategy in SHARDING)
-    ]
-    if alone:
-        yield Flag(f"one device: {listed(dict.fromkeys(run.name_without_repeat for run in alone))}", alone)
-
-
-FP32_WITHOUT_TF32 = Code(
-    "fp32-without-tf32",
-    "note",
-    what="fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.",
-    detected="fp32 runs beside 16-bit runs, none of them TF32, on an NVIDIA device that has TF32 (Ampere and later).",
-    seen="ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.",
-    repair="Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.",
-)
-
-
-def has_tf32(device: str | None) -> bool:
-    """Whether a device is named that has TF32."""
-    return bool(device and TF32_DEVICES.search(device.replace("-", " ")))
-
-
-@of_evidence.check(FP32_WITHOUT_TF32)
-def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
-    """fp32 runs beside 16-bit ones say whether TF32 was on, where the device has it; without it tensor cores idle."""
-    in_16_bits = [run for run in context.runs if run.precision and any(p in run.precision for p in LOW)]
-    sizes = {run.world_size for run in in_16_bits}
-    in_fp32 = [run for run in context.runs if run.precision in ("fp32", "float32")]
-    beside = [run for run in in_fp32 if has_tf32(run.device) and run.world_size in sizes]
-    if not beside or any(run.precision == "tf32" for run in context.runs):
-        return
-    verb = "stands" if len(beside) == 1 else "stand"
-    runs = plural(len(beside), "fp32 run")
-    yield Flag(f"{runs} {verb} beside {len(in_16_bits)} in 16 bits; nothing says that TF32 was on", beside)
-
-
-@of_evidence.check(
-    Code(
-        "offload-undisclosed",
-        "suspect",
-        what="With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.",
-        detected="offload_optimizer in a log's configuration, and no word of it in the run's name.",
-        seen="GPT-2 on L4: ZeRO-2 and ZeRO-3.",
-        repair="Name it in the row, or switch it off.",
-    )
-)
+@of_evidence.finds("offload-undisclosed", "suspect")
 def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
+    """With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.
+
+    Detected: offload_optimizer in a log's configuration, and no word of it in the run's name.
+    Seen: GPT-2 on L4: ZeRO-2 and ZeRO-3.
+    Repair: Name it in the row, or switch it off.
+    """
     for run in context.runs:
         if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
             yield Flag(
@@ -253,17 +177,14 @@ def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "engine-batch-differs",
-        "suspect",
-        what="The engine scales losses and counts steps by a batch that it does not get.",
-        detected="train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.",
-        seen="GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.",
-        repair="Let one number feed both.",
-    )
-)
+@of_evidence.finds("engine-batch-differs", "suspect")
 def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
+    """The engine scales losses and counts steps by a batch that it does not get.
+
+    Detected: train_micro_batch_size_per_gpu in a log differs from the program's own micro-batch.
+    Seen: GPT-2 on L4: configured 4 and 2, fed 8; ZeRO on one H100: configured 4, fed 32.
+    Repair: Let one number feed both.
+    """
     for run in context.runs:
         if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
             yield Flag(
@@ -273,17 +194,14 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "hash-of-the-file",
-        "note",
-        what="A hash of the configuration file does not change when the command line overrides it.",
-        detected="One hash beside different batches.",
-        seen="GPT-2 on V100: one sha256 for accumulation 2 and 1.",
-        repair="Hash the configuration that the engine reports after start.",
-    )
-)
+@of_evidence.finds("hash-of-the-file", "note")
 def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
+    """A hash of the configuration file does not change when the command line overrides it.
+
+    Detected: One hash beside different batches.
+    Seen: GPT-2 on V100: one sha256 for accumulation 2 and 1.
+    Repair: Hash the configuration that the engine reports after start.
+    """
     hashed = (run for run in context.runs if run.config_sha256)
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from statistics import fmean
 from typing import Any
 
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, Speed, speed
-from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables
+from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables, row_of
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -24,9 +24,10 @@ class AuditContext:
     """The evidence of one audit."""
 
     evidence: Evidence
+    _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
 
     def __post_init__(self) -> None:
-        for run, devices in devices_from_tables(self.evidence):
+        for run, devices in devices_from_tables(self.evidence) if self.evidence.runs else ():
             run.world_size = devices
 
     @cached_property
@@ -40,6 +41,15 @@ class AuditContext:
         return [table for table in self.evidence.tables if table.checked]
 
     @cached_property
+    def runs_table(self) -> ReportedTable:
+        """The runs in the form of a table, so that what is checked of rows is checked of runs."""
+        return ReportedTable("", 0, "runs", [], [row_of(run) for run in self.runs])
+
+    @property
+    def tables_and_runs(self) -> list[ReportedTable]:
+        return [*self.tables, self.runs_table]
+
+    @cached_property
     def series(self) -> list[RowSeries]:
         """The configurations of these tables that have rows of several sizes."""
         return [series for table in self.tables for series in series_of(table)]
@@ -51,7 +61,7 @@ class AuditContext:
     @property
     def scalings(self) -> list[Scaling]:
         """Each run with more devices beside the runs that are its baseline."""
-        return self.baselines.matched
+        return self.baselines.matched if self.runs else []
 
     @cached_property
     def _published_baselines(self) -> dict[str, ReportedRun]:
@@ -75,7 +85,8 @@ class AuditContext:
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
-        return [*self.evidence.published_claims, *claims_from_tables(self.evidence)]
+        of_tables = claims_from_tables(self.evidence) if self.evidence.runs else ()
+        return [*self.evidence.published_claims, *of_tables]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
@@ -94,16 +105,10 @@ class AuditContext:
 
     def runs_named(self, part: str) -> list[ReportedRun]:
         """The runs that a published claim means by `part`: those of that name, else those whose names contain it."""
-        exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
-        return exact or self._containing.get(part) or self._find(part)
-
-    def _find(self, part: str) -> list[ReportedRun]:
-        self._containing[part] = [run for run in self.runs if part in run.name]
-        return self._containing[part]
-
-    @cached_property
-    def _containing(self) -> dict[str, list[ReportedRun]]:
-        return {}
+        if part not in self._named:
+            exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
+            self._named[part] = exact or [run for run in self.runs if part in run.name]
+        return self._named[part]
 
     def speed_of(self, part: str) -> Speed | None:
         """Mean speed of the runs that `part` names; None where one of them has none, or the units differ."""

@@ -5,18 +5,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 
-from scaleproof.auditor.checks.comparability import FP32_WITHOUT_TF32, SHARDING_ONE_DEVICE, has_tf32
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE
+from scaleproof.auditor.checks.feasibility import WHOLE
 from scaleproof.auditor.checks.rows import MEASURED, RATES, places
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Severity
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 
 SHARES = ("utilization", "communication_share", "memory_share")
-WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
 MOST_ROWS = 300  # of a table that are compared one by one
 MOST_TABLES = 60  # of a file, likewise
 ORDER: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
@@ -32,90 +30,96 @@ LARGEST_MEMORY |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "
 GIGA = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
 OF_DEVICE = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
 
-FIGURE_IMPOSSIBLE = Code(
-    "figure-impossible",
-    "invalid",
-    what="A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the "
-    "minimum; more memory than the device has.",
-    detected="Utilization, share of communication or of memory above 1, whatever the rounding; min, median, "
-    "percentiles and max of one figure that fall; memory of one device above that of the largest of its name.",
-    seen="",
-    repair="Look at what the figure is a share or a statistic of.",
+# NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
+TF32_DEVICES = re.compile(
+    r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
+    r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
 )
+LOW = ("fp16", "bf16", "float16", "bfloat16")
 
 
-@of_evidence.check(MFU_IMPOSSIBLE, FIGURE_IMPOSSIBLE)
+@of_evidence.finds("figure-impossible", "invalid")
 def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
-    """No share of a whole, as an MFU or a share of communication, is above the whole, whatever its rounding."""
-    for row in (row for table in context.tables for row in table.rows if row.measured):
-        for quantity in row.figures:
-            if _is_share(quantity) and quantity.interval.low > WHOLE:
-                code = MFU_IMPOSSIBLE.name if quantity.kind == "mfu" else FIGURE_IMPOSSIBLE.name
-                yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place], code)
+    """A share above 100 %, or statistics that are out of order: a median above the maximum, a mean below the minimum;
+    more memory than the device has.
 
-
-@of_evidence.check(FIGURE_IMPOSSIBLE)
-def statistics_are_in_order(context: AuditContext) -> Iterator[Flag]:
-    """min <= median <= p90 <= p95 <= p99 <= max of one figure, and the mean between the ends."""
-    for row in (row for table in context.tables for row in table.rows if row.measured):
-        by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
-        for quantity in row.figures:
-            if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
-                statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
-                statistics.setdefault(quantity.statistic, quantity)
-        for (kind, *_), statistics in by_figure.items():
-            for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
-                present = [statistics[name] for name in order if name in statistics]
-                for low, high in pairwise(present):
-                    if low.interval.low > high.interval.high * WHOLE:
-                        evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
-                        yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
-
-
-@of_evidence.check(FIGURE_IMPOSSIBLE)
-def memory_is_there(context: AuditContext) -> Iterator[Flag]:
-    """No device used more memory than the largest of its name has."""
+    Detected: Utilization, share of communication or of memory above 1, whatever the rounding; min, median, percentiles
+    and max of one figure that fall; memory of one device above that of the largest of its name.
+    Repair: Look at what the figure is a share or a statistic of.
+    """
     for table in context.tables:
         for row in (row for row in table.rows if row.measured):
-            device = row.words.get("device") or table.words.get("device") or ""
-            size = next((size for name, size in LARGEST_MEMORY.items() if name in device.replace("-", " ").split()), 0)
-            for used in row.all_of("memory_bytes"):
-                of_one = used.per_device or (row.devices == 1 and used.per_device is None)
-                if size and of_one and OF_DEVICE.search(used.heading) and used.interval.low > size * GIGA:
-                    evidence = f"{used.heading} {used.printed}; {device} has at most {size} GB"
-                    yield Flag(f"{row.description}: {evidence}", [row.place])
+            yield from _shares_above_one(row)
+            yield from _out_of_order(row)
+            yield from _more_memory(row, table)
 
 
-def _is_share(quantity: Quantity) -> bool:
-    """Whether it is a share of a whole for certain: MFU always, other kinds only as a percentage."""
-    return quantity.kind == "mfu" or (quantity.kind in SHARES and "%" in quantity.text + quantity.heading)
+def _shares_above_one(row: ReportedRow) -> Iterator[Flag]:
+    """Percentages of a whole, as of communication, that are above the whole, whatever their rounding."""
+    for quantity in row.figures:
+        in_percent = quantity.kind in SHARES and "%" in quantity.text + quantity.heading
+        if in_percent and quantity.interval.low > WHOLE:
+            yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place])
 
 
-FIGURES_COPIED = Code(
-    "figures-copied",
-    "suspect",
-    what="Two rows of different sizes have the same measured figures to the last digit. Measurements never repeat "
-    "like that: one row is a copy.",
-    detected="Equal rates or times, ten significant digits or more together, in rows with different devices.",
-    seen="A CPU run and a GPU run that both took 23295.6115 s.",
-    repair="Look at the raw files of both rows.",
-)
+def _out_of_order(row: ReportedRow) -> Iterator[Flag]:
+    """min <= median <= p90 <= p95 <= p99 <= max of one figure, and the mean between the ends."""
+    by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
+    for quantity in row.figures:
+        if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
+            statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
+            statistics.setdefault(quantity.statistic, quantity)
+    for (kind, *_), statistics in by_figure.items():
+        for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
+            present = [statistics[name] for name in order if name in statistics]
+            for low, high in pairwise(present):
+                if low.interval.low > high.interval.high * WHOLE:
+                    evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
+                    yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
 
 
-@of_evidence.check(FIGURES_COPIED)
-def rows_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Rows of two sizes have different measured figures; and so have all rows of one size and all of another."""
+def _more_memory(row: ReportedRow, table: ReportedTable) -> Iterator[Flag]:
+    """A device that used more memory than the largest of its name has."""
+    device = row.words.get("device") or table.words.get("device") or ""
+    size = next((size for name, size in LARGEST_MEMORY.items() if name in device.replace("-", " ").split()), 0)
+    for used in row.all_of("memory_bytes"):
+        of_one = used.per_device or (row.devices == 1 and used.per_device is None)
+        if size and of_one and OF_DEVICE.search(used.heading) and used.interval.low > size * GIGA:
+            evidence = f"{used.heading} {used.printed}; {device} has at most {size} GB"
+            yield Flag(f"{row.description}: {evidence}", [row.place])
+
+
+@of_evidence.finds("figures-copied", "suspect")
+def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
+    """Two rows of different sizes have the same measured figures to the last digit. Measurements never repeat like
+    that: one row is a copy.
+
+    Detected: Equal rates or times, ten significant digits or more together, in rows with different devices.
+    Seen: A CPU run and a GPU run that both took 23295.6115 s.
+    Repair: Look at the raw files of both rows.
+    """
+    by_file: dict[str, list[ReportedTable]] = defaultdict(list)
     for table in context.tables:
-        rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
-        for row, other in combinations(rows, 2):
-            shared = _shared(row, other) if row.devices != other.devices else []
-            if _digits(shared) >= DIGITS:
-                yield _copied([row, other], shared)
-        by_size: dict[int, list[ReportedRow]] = defaultdict(list)
-        for row in rows:
-            by_size[row.devices or 0].append(row)
-        for first, second in combinations(by_size.values(), 2):
-            yield from _sizes_copied(first, second)
+        yield from _rows_copied(table)
+        by_file[table.file].append(table)
+    for tables in by_file.values():
+        for first, second in combinations(tables[:MOST_TABLES], 2):
+            if first.section != second.section:
+                yield from _rows_of_two_tables(first, second)
+
+
+def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
+    """Rows of two sizes with the same measured figures; or all rows of one size and all of another."""
+    rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
+    by_size: dict[int, list[ReportedRow]] = defaultdict(list)
+    for row in rows:
+        by_size[row.devices or 0].append(row)
+    for row, other in combinations(rows, 2):
+        shared = _shared(row, other) if row.devices != other.devices else []
+        if _digits(shared) >= DIGITS:
+            yield _copied([row, other], shared)
+    for first, second in combinations(by_size.values(), 2):
+        yield from _sizes_copied(first, second)
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
@@ -125,18 +129,6 @@ def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterat
         shared = [quantity for pair in pairs for quantity in pair]
         if _digits(shared) >= DIGITS and len({quantity.text for quantity in shared}) >= SERIES:
             yield _copied([*first, *second], shared)
-
-
-@of_evidence.check(FIGURES_COPIED)
-def tables_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Two tables of one file do not share one single row, where their other rows of equal names differ."""
-    by_file: dict[str, list[ReportedTable]] = defaultdict(list)
-    for table in context.tables:
-        by_file[table.file].append(table)
-    for tables in by_file.values():
-        for first, second in combinations(tables[:MOST_TABLES], 2):
-            if first.section != second.section:
-                yield from _rows_of_two_tables(first, second)
 
 
 def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator[Flag]:
@@ -182,17 +174,14 @@ def _significant(quantity: Quantity) -> str:
     return digits.replace(".", "").lstrip("0")
 
 
-@of_evidence.check(
-    Code(
-        "projected-beside-measured",
-        "note",
-        what="Rows that were projected, estimated or taken from elsewhere stand in one table with measured ones.",
-        detected="The row or its heading says so.",
-        seen="rows marked “(proj)” beside measured ones.",
-        repair="Put them into a table of their own.",
-    )
-)
+@of_evidence.finds("projected-beside-measured", "note")
 def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
+    """Rows that were projected, estimated or taken from elsewhere stand in one table with measured ones.
+
+    Detected: The row or its heading says so.
+    Seen: rows marked “(proj)” beside measured ones.
+    Repair: Put them into a table of their own.
+    """
     marks = {"projected", "theoretical", "estimated", "reference"}
     for table in context.tables:
         marked = [row for row in table.rows if row.remarks & marks]
@@ -201,19 +190,16 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"beside {plural(len(table.rows) - len(marked), 'measured row')}: {names}", places(marked))
 
 
-@of_evidence.check(
-    Code(
-        "spread-missing",
-        "note",
-        what="A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by "
-        "more than chance cannot be said.",
-        detected="Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or "
-        "right above it.",
-        seen="Most published tables.",
-        repair="Repeat each configuration in fresh processes; print n and an interval.",
-    )
-)
+@of_evidence.finds("spread-missing", "note")
 def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
+    """A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by more
+    than chance cannot be said.
+
+    Detected: Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or right above
+    it.
+    Seen: Most published tables.
+    Repair: Repeat each configuration in fresh processes; print n and an interval.
+    """
     bare = []
     for table in context.tables:
         figures = [q for row in table.rows for q in row.figures]
@@ -228,40 +214,57 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(SHARDING_ONE_DEVICE, FP32_WITHOUT_TF32)
-def table_strategies_mean_something(context: AuditContext) -> Iterator[Flag]:
-    """No row shards over one device, and fp32 rows beside 16-bit ones say whether TF32 was on."""
-    for table in context.tables:
-        alone = [row for row in table.rows if row.devices == 1 and row.words.get("strategy") in SHARDING]
+@of_evidence.finds("sharding-one-device", "note")
+def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
+    """ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is their
+    overhead.
+
+    Detected: World size 1 with a sharding strategy.
+    Seen: ZeRO stages and precisions on one H100: read as a result about ZeRO.
+    Repair: Label it overhead only, or use two devices and more.
+    """
+    for table in context.tables_and_runs:
+        sharded = (row for row in table.rows if row.words.get("strategy") in SHARDING or row.value("zero_stage"))
+        alone = [row for row in sharded if row.devices == 1]
         if alone:
-            evidence = f"one device: {listed(row.description for row in alone)}"
-            yield Flag(evidence, places(alone), SHARDING_ONE_DEVICE.name)
-        precisions = {row.words.get("precision") for row in table.rows}
-        in_fp32 = [row for row in table.rows if row.words.get("precision") == "fp32" and _tf32_matters(row, table)]
-        if in_fp32 and precisions & {"fp16", "bf16"} and "tf32" not in precisions:
-            evidence = f"{plural(len(in_fp32), 'row')} in fp32 beside 16 bits; nothing says whether TF32 was on"
-            yield Flag(evidence, places(in_fp32), FP32_WITHOUT_TF32.name)
+            yield Flag(f"one device: {listed(dict.fromkeys(row.name for row in alone))}", places(alone))
+
+
+@of_evidence.finds("fp32-without-tf32", "note")
+def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
+    """fp32 without TF32 does not use the tensor cores. A gain of 16 bits over it is mostly the gain of using them.
+
+    Detected: fp32 runs beside 16-bit runs, none of them TF32, on an NVIDIA device that has TF32 (Ampere and later).
+    Seen: ZeRO stages and precisions on one H100: “3.1 times” over strict fp32.
+    Repair: Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.
+    """
+    for table in context.tables_and_runs:
+        in_16_bits = [row for row in table.rows if any(p in row.words.get("precision", "") for p in LOW)]
+        sizes = {row.devices for row in in_16_bits}
+        in_fp32 = [row for row in table.rows if row.words.get("precision") in ("fp32", "float32")]
+        beside = [row for row in in_fp32 if row.devices in sizes and _tf32_matters(row, table)]
+        if beside and not any(row.words.get("precision") == "tf32" for row in table.rows):
+            evidence = f"{len(beside)} in fp32 beside {len(in_16_bits)} in 16 bits; nothing says whether TF32 was on"
+            yield Flag(evidence, places(beside))
 
 
 def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
     """Whether a row is of a device that has TF32 and says how fast it was: a figure of memory is the same without."""
     named = " ".join(text for text in (row.words.get("device"), table.words.get("device")) if text)
-    return has_tf32(named) and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
+    has_tf32 = TF32_DEVICES.search(named.replace("-", " ")) is not None
+    return has_tf32 and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))
 
 
-@of_evidence.check(
-    Code(
-        "batches-compared",
-        "note",
-        what="Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more "
-        "samples: part of the difference is the batch, not the strategy.",
-        detected="Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice "
-        "the smallest.",
-        seen="DDP at a global batch of 24 beside ZeRO-3 at 160.",
-        repair="Measure all of them at one batch, too.",
-    )
-)
+@of_evidence.finds("batches-compared", "note")
 def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
+    """Strategies are compared at different batches. A larger batch spreads the fixed cost of a step over more samples:
+    part of the difference is the batch, not the strategy.
+
+    Detected: Rows with rates, equal in devices and model: each strategy has one batch, the largest at least twice the
+    smallest.
+    Seen: DDP at a global batch of 24 beside ZeRO-3 at 160.
+    Repair: Measure all of them at one batch, too.
+    """
     for table in context.tables:
         groups: dict[tuple[object, ...], list[ReportedRow]] = defaultdict(list)
         for row in table.rows:

@@ -70,17 +70,14 @@ def _inclusive_times(context: AuditContext, table: OperatorTable) -> Flag:
     return Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
 
 
-@of_evidence.check(
-    Code(
-        "pollers-overlap",
-        "suspect",
-        what="Pollers of earlier runs still write into this file and load this run.",
-        detected="Samples of one device whose time goes backwards.",
-        seen="ZeRO stages and precisions on one H100: the wrapper was killed, its nvidia-smi lived on.",
-        repair="Stop the process that polls, not its wrapper; one file for each run.",
-    )
-)
+@of_evidence.finds("pollers-overlap", "suspect")
 def one_poller(context: AuditContext) -> Iterator[Flag]:
+    """Pollers of earlier runs still write into this file and load this run.
+
+    Detected: Samples of one device whose time goes backwards.
+    Seen: ZeRO stages and precisions on one H100: the wrapper was killed, its nvidia-smi lived on.
+    Repair: Stop the process that polls, not its wrapper; one file for each run.
+    """
     for log in context.evidence.gpu_logs:
         # Two, or one in a hundred, may have another cause.
         if log.backwards > max(2, 0.01 * log.samples):
@@ -99,17 +96,13 @@ def files_were_read(context: AuditContext) -> Iterator[Flag]:
             yield Flag(unread.reason, [unread])
 
 
-@of_evidence.check(
-    Code(
-        "run-failed",
-        "note",
-        what="A run without numbers.",
-        detected="Its status says so.",
-        seen="",
-        repair="See its reason; keep it as a row of the table.",
-    )
-)
+@of_evidence.finds("run-failed", "note")
 def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
+    """A run without numbers.
+
+    Detected: Its status says so.
+    Repair: See its reason; keep it as a row of the table.
+    """
     failed = [run for run in context.runs if run.details.get("status") == "failed"]
     if failed:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import exp, prod
 from typing import Literal
 
+from scaleproof.auditor.checks.columns import summaries_follow
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.feasibility import PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
@@ -20,38 +20,28 @@ from scaleproof.auditor.read.reported_tables import (
     exact,
 )
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.peaks import DEVICES, TERA
-from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
-CONSTANT = 0.01  # relative difference of two figures that are one peak
 APART = 0.03  # relative difference that printing, medians and means do not explain
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
-RECOMPUTED = 4 / 3  # FLOPs of the hardware with full activation checkpointing, over the model's: MFU beside these
-OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
 
 
-PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
-
-TOTALS_DISAGREE = Code(
-    "totals-disagree",
-    "suspect",
-    what="A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch "
-    "time, power and time; or a row of means or totals is none of the rows above it.",
-    detected="Outside of what the printed digits and 2 % allow. A total time may be longer than its parts "
-    "(evaluation, start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank "
-    "of each step may be another one, and their times add up to more than the time of any rank. A mean outside of "
-    "its rows, a total below its largest part.",
-    seen="Tables whose columns come from different runs.",
-    repair="Compute one column from the other, or say what else is in the total.",
-)
-
-
-@of_evidence.check(TOTALS_DISAGREE)
+@of_evidence.finds("totals-disagree", "suspect")
 def totals_follow(context: AuditContext) -> Iterator[Flag]:
-    """total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row."""
+    """A total is not made of its parts: rate per device and devices, steps and step time, epochs and epoch time, power
+    and time; or a row of means or totals is none of the rows above it.
+
+    Detected: Outside of what the printed digits and 2 % allow. A total time may be longer than its parts (evaluation,
+    start-up), never shorter; of steps on several devices not by more than 10 %: the slowest rank of each step may be
+    another one, and their times add up to more than the time of any rank. A mean outside of its rows, a total below its
+    largest part.
+    Seen: Tables whose columns come from different runs.
+    Repair: Compute one column from the other, or say what else is in the total.
+    """
+    yield from summaries_follow(context)
+    # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in RATE_UNITS:
@@ -104,60 +94,6 @@ def _steps_per_s(row: ReportedRow) -> str:
     return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
-@of_evidence.check(PEAK_OF_ANOTHER_DEVICE)
-def utilization_is_of_the_peak(context: AuditContext) -> Iterator[Flag]:
-    """MFU x peak = FLOP/s of one device, for some dense peak that its device has."""
-    for table in context.tables:
-        common_peaks = _peaks_of_rows(table.rows)
-        for row in table.rows:
-            named = row.words.get("device") or table.words.get("device")
-            peaks = known_peaks(named) if named else common_peaks
-            share, flops = row.known("mfu"), row.known("flops_per_s")
-            if not (row.measured and peaks and share and flops and multiplies(share, flops)):
-                continue
-            readings = _flops_of_one(flops, row.devices or 1)
-            pairs = [(share.interval * peak, reading) for peak in peaks for reading in readings]
-            if any(one.meets(flop, OTHER_PEAK) or (one * RECOMPUTED).meets(flop, CONSTANT) for one, flop in pairs):
-                continue
-            highest = max(peaks)
-            right_share = readings[0].middle / highest
-            device = named or "the device of the other rows"
-            corrected = Correction(
-                value=round(100 * right_share, 1), unit="%", derivation=f"{flops.printed} / {highest / TERA:g} TFLOP/s"
-            )
-            yield Flag(
-                f"{row.description}: MFU {share.printed} of {flops.printed} is relative to "
-                f"{readings[0].middle / share.value / TERA:,.0f} TFLOP/s; {device} has "
-                f"{' or '.join(f'{peak / TERA:g}' for peak in sorted(peaks))}",
-                [row.place],
-                severity="suspect",
-                corrected=corrected if len(readings) == 1 else None,
-            )
-
-
-def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
-    """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
-    pairs = [(row.known("mfu"), row.known("flops_per_s"), row) for row in rows if row.measured]
-    implied = [
-        _flops_of_one(flops, row.devices or 1)[0] / share.interval for share, flops, row in pairs if share and flops
-    ]
-    if any("device" in row.words for row in rows):
-        return set()
-    counts = {peak: sum(one.contains(peak, CONSTANT) for one in implied) for peak in PEAKS}
-    most = max(counts.values(), default=0)
-    return {peak for peak, count in counts.items() if count == most >= max(2, MOST * (len(implied) - count))}
-
-
-def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
-    """FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
-    stated = flops.interval
-    if flops.per_device or devices == 1:
-        return [stated]
-    if flops.per_device is False:
-        return [stated / devices]
-    return [stated, stated / devices]
-
-
 FITS = 0.03  # relative difference that printing, medians and means do not explain
 ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
@@ -165,6 +101,8 @@ COMPUTED = 0.005  # relative difference of a figure that was computed from the o
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
 MOST_NATS = 100.0  # a loss above it is of something else
+
+POWER = 0.16  # relative difference of energy and power x time: power is sampled
 
 SPAN = ("total_time_s", "time_s")
 BATCH = ("global_batch", "micro_batch", "batch")
@@ -204,8 +142,8 @@ IDENTITIES = (
     Identity("device_time_s", (SPAN,), "more"),
     Identity("cost", (("price_per_s",), SPAN), "more"),
     Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
-    Identity("energy_j", (("power_w",), SPAN), apart=2 * OTHER_PEAK),
-    Identity("energy_j", (("power_w",), ("device_time_s",)), apart=2 * OTHER_PEAK),
+    Identity("energy_j", (("power_w",), SPAN), apart=POWER),
+    Identity("energy_j", (("power_w",), ("device_time_s",)), apart=POWER),
 )
 
 TOKENS = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")

@@ -6,19 +6,38 @@ What matches nothing is unverifiable: a note, never an accusation.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from scaleproof.auditor.checks.baselines import epoch_seconds, speed
 from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow, ReportedTable, exact
+from scaleproof.auditor.read.reported_tables import (
+    WORDS,
+    PrintedInterval,
+    Quantity,
+    ReportedRow,
+    ReportedTable,
+    exact,
+)
+from scaleproof.ground.number_format import percent
 
 PRECISE = 2e-3  # relative width of a printed figure above which its value says too little to find a run by
 CLOSE = 1e-3
 MOST_RUNS = 200  # that pairs are formed of
 MOST_ROWS = 40  # of one table, likewise
+SIZES = (
+    "batch",
+    "micro_batch",
+    "global_batch",
+    "accumulation",
+    "seq_len",
+    "zero_stage",
+    "epochs",
+    "steps",
+    "parameters",
+)
 RUN_KINDS = ("tokens_per_s", "epoch_time_s", "total_time_s", "time_s")
 
 
@@ -70,6 +89,20 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
     return figures
 
 
+def row_of(run: ReportedRun) -> ReportedRow:
+    """A run in the form of a row of a table: its configuration and its speed, and the MFU that it logged."""
+    words = {name: str(word) for name in (*WORDS, "phase") if (word := getattr(run, name, None))}
+    settings = {kind: value for kind in SIZES if (value := getattr(run, kind, None)) is not None}
+    if run.world_size:
+        settings["devices"] = run.world_size
+    figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in (settings | figures_of(run)).items()]
+    shares = run.logged_steps.values("mfu")
+    if shares.size:
+        share = shares.min() if shares.min() < 0 and shares.max() <= 1 else shares.max()
+        figures.append(Quantity("mfu", share, percent(share, 1), "MFU", statistic="max"))
+    return ReportedRow(run.name, 0, run.name_without_repeat, figures, words)
+
+
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
     """An index of what runs say of their speed, by the kinds of `figures_of`; `time_s` has every time."""
 
@@ -94,18 +127,21 @@ def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[tuple[ReportedTable, dict[int, str]]]:
+    """Each table whose headings are understood, with id(row) -> name of the one of `runs` that has its figures."""
+    index = runs_index(runs) if runs else FigureIndex([])
+    for table in (table for table in evidence.tables if table.checked and runs):
+        yield table, {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
+
+
 def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
     """Speed-ups that tables and sentences state of runs beside them, as claims about those runs."""
-    if not evidence.runs:
-        return
-    index = runs_index(evidence.runs)
-    for table in (table for table in evidence.tables if table.checked):
-        run_names = {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
+    for table, run_names in runs_in_tables(evidence, evidence.runs):
         if len(run_names) > 1:
             for series in series_of(table):
                 yield from _series_claims(series, run_names)
     rates = {run.name: rate.value for run in evidence.runs if (rate := speed(run)) and rate.unit == "tokens/s"}
-    if len(rates) > MOST_RUNS:
+    if not 0 < len(rates) <= MOST_RUNS:
         return
     for stated in evidence.stated_figures:
         if stated.kind == "change" and not stated.hypothetical:
@@ -141,23 +177,17 @@ def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[Pub
 
 def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
     """Pairs of names of runs whose figures stand in one table: somebody compares them."""
-    if not evidence.runs:
-        return
-    index = runs_index(evidence.runs)
-    for table in (table for table in evidence.tables if table.checked):
-        names = {name for row in table.rows[:MOST_ROWS] if (name := run_of(row, index)) is not None}
+    for table, run_names in runs_in_tables(evidence, evidence.runs):
+        names = {run_names[id(row)] for row in table.rows[:MOST_ROWS] if id(row) in run_names}
         yield from map(frozenset, combinations(sorted(names), 2))
 
 
 def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]:
     """(run, devices) for each run without a world size whose figures stand in a row that states the devices."""
     unknown = {run.name: run for run in evidence.runs if run.world_size is None}
-    if not unknown:
-        return
-    index = runs_index(evidence.runs)
-    for table in (table for table in evidence.tables if table.checked):
+    for table, run_names in runs_in_tables(evidence, evidence.runs if unknown else []):
         for row in table.rows:
-            if row.devices and row.measured and (name := run_of(row, index)) in unknown:
+            if row.devices and row.measured and (name := run_names.get(id(row))) in unknown:
                 yield unknown[name], row.devices
 
 

@@ -7,16 +7,13 @@ from typing import Any
 
 from scaleproof.auditor.checks.baselines import epoch_seconds
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.feasibility import MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, known_peaks
 from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
 from scaleproof.auditor.read.reported import PublishedClaim
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import count
-from scaleproof.ground.facts.peaks import TERA, peak
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
-from scaleproof.ground.number_format import percent
 
 MOST_SENTENCES = 300  # of one audit
 PRINTED = 0.006  # of a ratio that is printed with two digits
@@ -52,17 +49,6 @@ def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
     return None
 
 
-CLAIM_NOT_IN_DATA = Code(
-    "claim-not-in-data",
-    "suspect",
-    what="The published figure does not come out of the files that are published with it.",
-    detected="More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files.",
-    seen="GPT-2 on L4: 4.789 comes out of no log.",
-    repair="Generate tables from files; retype nothing.",
-)
-
-
-@of_evidence.check(CLAIM_NOT_IN_DATA)
 def claims_follow(context: AuditContext) -> Iterator[Flag]:
     """A published ratio or rate follows from the files that it is said to come from."""
     for claim in context.claims("speedup", "change", "throughput"):
@@ -78,18 +64,14 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "difference-of-single-runs",
-        "suspect",
-        what="Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one "
-        "arm.",
-        detected="A claimed change with n=1 in an arm.",
-        seen="GPT-2 on two nodes of V100: +19.5 %.",
-        repair="Run both arms in turn, several times, and give an interval.",
-    )
-)
+@of_evidence.finds("difference-of-single-runs", "suspect")
 def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
+    """Two runs always differ. Without repeats nobody knows whether they differ by more than two runs of one arm.
+
+    Detected: A claimed change with n=1 in an arm.
+    Seen: GPT-2 on two nodes of V100: +19.5 %.
+    Repair: Run both arms in turn, several times, and give an interval.
+    """
     for claim in context.claims("change"):
         arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
         if all(arms) and any(len(arm) == 1 for arm in arms):
@@ -100,18 +82,15 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-@of_evidence.check(
-    Code(
-        "communication-negative",
-        "invalid",
-        what="Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, "
-        "not of communication.",
-        detected="A communication time below zero.",
-        seen="GPT-2 on L4: -0.115 and -0.133 s.",
-        repair="Measure the collectives' kernels in a trace, overlapped and exposed time apart.",
-    )
-)
+@of_evidence.finds("communication-negative", "invalid")
 def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
+    """Communication as “time at N minus time at 1” comes out below zero: it is a difference of two programs, not of
+    communication.
+
+    Detected: A communication time below zero.
+    Seen: GPT-2 on L4: -0.115 and -0.133 s.
+    Repair: Measure the collectives' kernels in a trace, overlapped and exposed time apart.
+    """
     for claim in context.claims("communication_time"):
         if claim.values["value"] < 0:
             how = f" ({claim.values['how']})" if "how" in claim.values else ""
@@ -119,17 +98,14 @@ def communication_is_not_negative(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"{evidence}: a difference of two runs is no communication", [claim.values["of"]])
 
 
-@of_evidence.check(
-    Code(
-        "amdahl-below-one",
-        "invalid",
-        what="Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.",
-        detected="P from S < 1, or a P that the formula does not give.",
-        seen="a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.",
-        repair="Fit only where S > 1, from three sizes or more; otherwise look for the fault.",
-    )
-)
+@of_evidence.finds("amdahl-below-one", "invalid")
 def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
+    """Amdahl's law has no speed-up below 1; a parallel fraction from one means nothing.
+
+    Detected: P from S < 1, or a P that the formula does not give.
+    Seen: a text classifier with DDP on 4 GPUs: P = 0.43 from 0.46x; the formula gives -1.57.
+    Repair: Fit only where S > 1, from three sizes or more; otherwise look for the fault.
+    """
     for claim in context.claims("amdahl"):
         fraction, speedup = recomputed(context, claim), claim.values["speedup"]
         if fraction is None:
@@ -205,17 +181,14 @@ def _of_one_total(shares: Iterable[dict[str, Any]], a: dict[str, Any], b: dict[s
     return "; ".join(f"of {total}: {percents_a[total]:g} % and {percents_b[total]:g} %" for total in totals)
 
 
-@of_evidence.check(
-    Code(
-        "parts-exceed-step",
-        "invalid",
-        what="The parts of a step take longer than the step: they were assumed, not measured.",
-        detected="Computing plus communicating exceeds the measured step by more than 10 %.",
-        seen="a text classifier with DDP on 4 GPUs: 17.5 + 32.5 ms in steps of 11.3 ms.",
-        repair="Measure the parts in a trace, or leave them out.",
-    )
-)
+@of_evidence.finds("parts-exceed-step", "invalid")
 def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
+    """The parts of a step take longer than the step: they were assumed, not measured.
+
+    Detected: Computing plus communicating exceeds the measured step by more than 10 %.
+    Seen: a text classifier with DDP on 4 GPUs: 17.5 + 32.5 ms in steps of 11.3 ms.
+    Repair: Measure the parts in a trace, or leave them out.
+    """
     for claim in context.claims("step_parts"):
         step_s = recomputed(context, claim)
         compute_s, communication_s = claim.values["compute"], claim.values["communication"]
@@ -229,18 +202,14 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "parameter-count",
-        "suspect",
-        what="FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to "
-        "GPT-2 small.",
-        detected="Stated parameters against those of the shape.",
-        seen="GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.",
-        repair="Count the parameters of the model that is built.",
-    )
-)
+@of_evidence.finds("parameter-count", "suspect")
 def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
+    """FLOPs and MFU follow from the parameters; a head that is not tied to the token table adds a third to GPT-2 small.
+
+    Detected: Stated parameters against those of the shape.
+    Seen: GPT-2 on 1, 2 and 4 V100: “124M” is 163,037,184 with its untied head.
+    Repair: Count the parameters of the model that is built.
+    """
     for claim in context.claims("parameters"):
         values = claim.values
         if not all(0 < values[key] < 1e7 for key in ("layers", "width", "vocab", "context")):
@@ -260,46 +229,14 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE)
-def peaks_are_the_devices(context: AuditContext) -> Iterator[Flag]:
-    """The peak behind a published MFU is that of the device and the precision."""
-    for claim in context.claims("mfu"):
-        flops, stated_peak = claim.values["flops"], claim.values["peak"]
-        device, precision = str(claim.values["device"]), claim.values["precision"]
-        if stated_peak <= 0:
-            continue
-        if flops > stated_peak:
-            evidence = f"{flops / TERA:g} of {stated_peak / TERA:g} TFLOP/s is {percent(flops / stated_peak)}"
-            yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
-        right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
-        if right is None or near(stated_peak, right.flops, 0.02):
-            continue
-        others = [
-            name
-            for name in ("A100", "H100", "V100", "T4", "L4", "H200")
-            if name not in device and any(near(stated_peak, other_peak, 0.02) for other_peak in known_peaks(name))
-        ]
-        whose = f", the peak of {listed(others)}" if others else ""
-        yield Flag(
-            f"{claim.source} divides by {stated_peak / TERA:g} TFLOP/s{whose}; {device} has {right.flops / TERA:g} in "
-            f"{precision}",
-            [claim.source],
-            PEAK_OF_ANOTHER_DEVICE.name,
-            corrected=Correction(value=round(100 * flops / right.flops, 1), unit="%", derivation=right.source),
-        )
-
-
-@of_evidence.check(
-    Code(
-        "claim-without-files",
-        "note",
-        what="A claim about a run whose files are not here.",
-        detected="The name of the run occurs in no file.",
-        seen="ZeRO stages and precisions on one H100: no step log was published.",
-        repair="Publish the raw series beside the table.",
-    )
-)
+@of_evidence.finds("claim-without-files", "note")
 def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
+    """A claim about a run whose files are not here.
+
+    Detected: The name of the run occurs in no file.
+    Seen: ZeRO stages and precisions on one H100: no step log was published.
+    Repair: Publish the raw series beside the table.
+    """
     profiles = [table.name for table in context.evidence.operator_tables]
     claims = context.evidence.published_claims
     names = {claim.values[key] for claim in claims for key in ("of", "over") if key in claim.values}
@@ -310,19 +247,16 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"published, but no file here: {listed(absent)}", absent)
 
 
-@of_evidence.check(
-    Code(
-        "claim-unverifiable",
-        "note",
-        what="A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is "
-        "not here, or not said.",
-        detected="No figure, ratio or change of the tables and runs that were read is the stated one within its "
-        "printed digits.",
-        seen="Headlines of READMEs whose logs were not published.",
-        repair="Publish the file behind the figure, or name the run in a claims file.",
-    )
-)
+@of_evidence.finds("claim-unverifiable", "note")
 def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
+    """A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is not here,
+    or not said.
+
+    Detected: No figure, ratio or change of the tables and runs that were read is the stated one within its printed
+    digits.
+    Seen: Headlines of READMEs whose logs were not published.
+    Repair: Publish the file behind the figure, or name the run in a claims file.
+    """
     evidence = context.evidence
     measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
     index = evidence_index(evidence) if measured else FigureIndex([])

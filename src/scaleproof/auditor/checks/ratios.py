@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
-from scaleproof.auditor.checks.scaling import rate_of_one_rank
+from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
 from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import number, times
 
@@ -22,18 +22,7 @@ OTHER = 1.1  # times by which what they are over is another figure than the base
 APART = 0.05  # relative difference above which a printed ratio is somebody else's
 PERCENT = 100.0
 
-SPEEDUP_NOT_IN_TABLE = Code(
-    "speedup-not-in-table",
-    "suspect",
-    what="A speed-up does not follow from the rates and times of its own table.",
-    detected="No rate and no time of the table, against the row that is marked 1, gives the printed speed-up, whatever "
-    "their rounding, within 5 %; nor does the speed-up times the devices (weak scaling).",
-    seen="Tables retyped by hand; speed-ups of 18.75 to 20.86 that divide 20 epochs by 5.",
-    repair="Compute the column from the rates; state the baseline and the clock.",
-)
 
-
-@of_evidence.check(SPEEDUP_NOT_IN_TABLE)
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for series in context.series:
@@ -168,7 +157,8 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             ratios = [] if is_wrong else series.ratios(row, devices)
             if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
                 ratio = stated.interval
-                slower, text = ratio.high < SLOWER, _with_sign(stated)
+                slower, sign = ratio.high < SLOWER, stated.printed.endswith(("x", "×", "X", "%"))
+                text = stated.printed if sign else f"{stated.printed}x"
             elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                 ratio = hull(r.hull for r in ratios)
                 slower = _takes_longer(row, series, devices)
@@ -177,11 +167,6 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 continue
             evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
             yield _Speedup(ratio, devices, slower, evidence, [row.place])
-
-
-def _with_sign(stated: Quantity) -> str:
-    """A speed-up as it is printed, with an "x" where it has none."""
-    return stated.printed if stated.printed.endswith(("x", "×", "X", "%")) else f"{stated.printed}x"
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
@@ -193,7 +178,7 @@ def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
     """The speed-up of each run over its baseline; not `slower` where its rate is that of one rank."""
-    explained = {finding.runs[0] for finding in rate_of_one_rank(context)}
+    explained = {name for flag in rates_over_baselines(context) for name in flag.about} if context.scalings else set()
     for scaling in context.scalings:
         if scaling.speedups:
             low, high = scaling.speedups
@@ -233,19 +218,16 @@ def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     return 1.0 if fall_with_devices else None
 
 
-@of_evidence.check(
-    Code(
-        "unequal-work",
-        "note",
-        what="Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no "
-        "speed-up; `invalid` where the printed speed-up is that ratio.",
-        detected="Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the "
-        "ratio of total times.",
-        seen="20 epochs on one device, 5 on four: 18.75 to 20.86 were 4.69 to 5.22.",
-        repair="Compare rates, or times of equal work.",
-    )
-)
+@of_evidence.finds("unequal-work", "note")
 def work_is_equal(context: AuditContext) -> Iterator[Flag]:
+    """Rows are compared that did different work: other epochs, steps or batches. A ratio of their times is no speed-up;
+    `invalid` where the printed speed-up is that ratio.
+
+    Detected: Epochs or steps differ between the row that is marked 1 and another, and the printed speed-up is the ratio
+    of total times.
+    Seen: 20 epochs on one device, 5 on four: 18.75 to 20.86 were 4.69 to 5.22.
+    Repair: Compare rates, or times of equal work.
+    """
     for series in context.series:
         yield from _unequal(series)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scaleproof.auditor.read.kinds import KINDS
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.units import KINDS
 
 
 def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:

@@ -2,15 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean, median
 
-from scaleproof.auditor.checks.baselines import epoch_seconds, epochs_apart, fields_that_settle
-from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.work import EACH_RANK_EVERYTHING, RATE_MULTIPLIED, RATE_OF_ONE_RANK
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, epochs_apart, fields_that_settle
+from scaleproof.auditor.checks.context import AuditContext, first_of_each_run, listed, near, of_evidence
+from scaleproof.auditor.checks.work import RATE_OF_ONE_RANK, samples_repeated, wrong_scope
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported_tables import Quantity, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer, percent
 
 BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
@@ -19,57 +21,45 @@ SAME_TOKENS = 0.005  # relative difference of two products that are of the same 
 SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
 
 
-@of_evidence.check(RATE_OF_ONE_RANK, RATE_MULTIPLIED)
-def rate_of_one_rank(context: AuditContext) -> Iterator[Flag]:
+def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
     """Flag a run whose rate x time of an epoch is 1/N of the baseline's (a rate of one rank) or N times as much.
 
     Both trained on one epoch, so the products are the same number of tokens. Runs that say what their rate or their
-    tokens are of are left to the checks of work.
+    tokens are of are left to `rates_of_runs`.
     """
     for scaling in context.scalings:
-        run = scaling.run
-        base = scaling.base
-        times_devices = scaling.devices  # as many times the devices of the baseline
-        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
-            continue
-        if run.tokens or run.rate_scope:
+        run, base = scaling.run, scaling.base
+        if (
+            not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds)
+            or run.tokens
+            or run.rate_scope
+        ):
             continue
         tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
         evidence = (
             f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
             f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
         )
-        if near(tokens * times_devices, base_tokens, SAME_TOKENS):
-            rate = run.tokens_per_s * times_devices
-            correction = Correction(
-                value=rate,
-                unit="tokens/s",
-                derivation=f"the rate x {times_devices:g}; {rate / base.tokens_per_s:.3f} times the baseline, "
-                f"{percent(1 - run.seconds / base.seconds, 1)} less time",
-            )
-            yield Flag(
-                f"{evidence}, {times_devices:g} times as many", [run], RATE_OF_ONE_RANK.name, corrected=correction
-            )
-        elif near(tokens, base_tokens * times_devices, SAME_TOKENS):
-            rate = run.tokens_per_s / times_devices
-            correction = Correction(value=rate, unit="tokens/s", derivation=f"the rate / {times_devices:g}")
-            yield Flag(f"{evidence}, 1/{times_devices:g} of it", [run], RATE_MULTIPLIED.name, corrected=correction)
+        rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
+        flag = wrong_scope([run.name], evidence, exact(tokens), exact(base_tokens), scaling.devices, rate, SAME_TOKENS)
+        if flag and flag.corrected and flag.code == RATE_OF_ONE_RANK.name:
+            ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
+            faster = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
+            flag = replace(flag, corrected=flag.corrected.model_copy(update={"derivation": faster}))
+        if flag:
+            yield flag
 
 
-@of_evidence.check(
-    Code(
-        "identical-losses",
-        "suspect",
-        what="Ranks with different samples have different losses. Equal to the last digit means equal batches: N "
-        "devices did one device's work.",
-        detected="All ranks print the same loss at every logged step. `invalid` where a run with one device prints it "
-        "too; otherwise the program may average before printing.",
-        seen="GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.",
-        repair="Give each rank its share of the data; print the loss before it is averaged, once, to see that they "
-        "differ.",
-    )
-)
+@of_evidence.finds("identical-losses", "suspect")
 def identical_losses(context: AuditContext) -> Iterator[Flag]:
+    """Ranks with different samples have different losses. Equal to the last digit means equal batches: N devices did
+    one device's work.
+
+    Detected: All ranks print the same loss at every logged step. `invalid` where a run with one device prints it too;
+    otherwise the program may average before printing.
+    Seen: GPT-2 on L4: 2.550994634628296 on all ranks; no sampler and one seed.
+    Repair: Give each rank its share of the data; print the loss before it is averaged, once, to see that they differ.
+    """
     single: dict[int, list[float]] = defaultdict(list)  # step -> losses of runs with one device
     for run in context.runs:
         if run.world_size == 1:
@@ -90,32 +80,46 @@ def identical_losses(context: AuditContext) -> Iterator[Flag]:
         yield Flag(evidence, [run], severity="invalid" if as_single else "suspect")
 
 
-@of_evidence.check(EACH_RANK_EVERYTHING)
-def learns_too_fast(context: AuditContext) -> Iterator[Flag]:
+@of_evidence.finds("each-rank-trained-on-everything", "suspect")
+def ranks_share_the_data(context: AuditContext) -> Iterator[Flag]:
+    """Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow
+    scaling.
+
+    Detected: Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss per
+    epoch falls much faster with N ranks while an epoch takes as long or longer.
+    Seen: a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off;
+    0.46x and 0.80x were 1.85x and 3.20x.
+    Repair: Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are
+    disjoint; run again.
+    """
+    yield from first_of_each_run(context, samples_repeated)
+    for scaling in context.scalings:
+        yield from (flag for find in (_learns_too_fast, _steps_unchanged) if (flag := find(scaling)))
+
+
+def _learns_too_fast(scaling: Scaling) -> Flag | None:
     """With N ranks that share the data the loss does not fall much faster by epoch in no less time.
 
     They make 1/N of the updates of an epoch; ranks that each train on all of the data do not.
     """
-    for scaling in context.scalings:
-        run = scaling.run
-        base = scaling.base
-        n = scaling.devices
-        run_losses, base_losses = _losses(run), _losses(base)
-        common = sorted(set(run_losses) & set(base_losses) & {2, 3, 4, 5})
-        base_s, run_s = epoch_seconds(base), epoch_seconds(run)
-        ratios = [run_losses[epoch] / base_losses[epoch] for epoch in common if base_losses[epoch] > 0]
-        if len(ratios) < 2 or not (base_s and run_s) or median(ratios) >= FASTER:
-            continue
-        if run_s <= 0.9 * base_s or n * base_s / run_s > BEYOND * n:
-            continue
-        first = common[0]
-        yield Flag(
-            f"after epoch {first} the loss is {run_losses[first]:.3g} with {run.world_size} ranks and "
-            f"{base_losses[first]:.3g} with {base.world_size}, and an epoch takes {run_s:.2f} s instead of "
-            f"{base_s:.2f} s: {n:g} shares of the data would make 1/{n:g} of the updates",
-            [run, base],
-            corrected=_speedup_of_all_data(n, base_s, run_s),
-        )
+    run, base = scaling.run, scaling.base
+    n = scaling.devices
+    run_losses, base_losses = _losses(run), _losses(base)
+    common = sorted(set(run_losses) & set(base_losses) & {2, 3, 4, 5})
+    base_s, run_s = epoch_seconds(base), epoch_seconds(run)
+    ratios = [run_losses[epoch] / base_losses[epoch] for epoch in common if base_losses[epoch] > 0]
+    if len(ratios) < 2 or not (base_s and run_s) or median(ratios) >= FASTER:
+        return None
+    if run_s <= 0.9 * base_s or n * base_s / run_s > BEYOND * n:
+        return None
+    first = common[0]
+    return Flag(
+        f"after epoch {first} the loss is {run_losses[first]:.3g} with {run.world_size} ranks and "
+        f"{base_losses[first]:.3g} with {base.world_size}, and an epoch takes {run_s:.2f} s instead of "
+        f"{base_s:.2f} s: {n:g} shares of the data would make 1/{n:g} of the updates",
+        [run, base],
+        corrected=_speedup_of_all_data(n, base_s, run_s),
+    )
 
 
 def _speedup_of_all_data(n: float, base_s: float, run_s: float) -> Correction:
@@ -137,46 +141,40 @@ def _losses(run: ReportedRun) -> dict[int, float]:
     return {epoch: fmean(values) for epoch, values in losses.items()}
 
 
-@of_evidence.check(EACH_RANK_EVERYTHING)
-def steps_per_epoch_unchanged(context: AuditContext) -> Iterator[Flag]:
+def _steps_unchanged(scaling: Scaling) -> Flag | None:
     """With N ranks an epoch has 1/N of the micro-steps, where a micro-step has as many samples per rank as before."""
-    for scaling in context.scalings:
-        run = scaling.run
-        base = scaling.base
-        same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
-        if not (same_micro and run.timed_spans and base.timed_spans and run.epochs):
-            continue
-        if run.dataset_samples is not None:  # then `epoch_is_the_data` counts samples
-            continue
-        steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
-        # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
-        limited = steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", ""))
-        if limited or steps is None or not base_steps or base_steps <= 10 or not near(steps, base_steps, 0.005):
-            continue
-        correction = None
-        if run.seconds and base.seconds:
-            correction = _speedup_of_all_data(scaling.devices, base.seconds, run.seconds)
-        yield Flag(
-            f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks, "
-            f"{base_steps:,} with {base.world_size}",
-            [run, base],
-            corrected=correction,
-        )
-
-
-@of_evidence.check(
-    Code(
-        "batch-multiplied",
-        "invalid",
-        what="nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device "
-        "multiplies throughput by N.",
-        detected="Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's "
-        "memory shrinks.",
-        seen="GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.",
-        repair="Count the loader's batch once.",
+    run, base = scaling.run, scaling.base
+    same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
+    if not (same_micro and run.timed_spans and base.timed_spans and run.epochs):
+        return None
+    if run.dataset_samples is not None:  # then `samples_repeated` counts samples
+        return None
+    steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
+    # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
+    limited = steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", ""))
+    if limited or steps is None or not base_steps or base_steps <= 10 or not near(steps, base_steps, 0.005):
+        return None
+    correction = None
+    if run.seconds and base.seconds:
+        correction = _speedup_of_all_data(scaling.devices, base.seconds, run.seconds)
+    return Flag(
+        f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks, "
+        f"{base_steps:,} with {base.world_size}",
+        [run, base],
+        corrected=correction,
     )
-)
+
+
+@of_evidence.finds("batch-multiplied", "invalid")
 def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
+    """nn.DataParallel splits the loader's batch over the devices. Counting that batch once per device multiplies
+    throughput by N.
+
+    Detected: Strategy dp, equal stated work per device and step at 1 and N devices, while the first device's memory
+    shrinks.
+    Seen: GPT-2 on L4: 3.88 times on four devices were 0.97 times; transformers issue 24345.
+    Repair: Count the loader's batch once.
+    """
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
         if (run.strategy or "").lower() not in ("dp", "dataparallel", "data-parallel"):
@@ -211,35 +209,29 @@ def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
 
-@of_evidence.check(
-    Code(
-        "baseline-ambiguous",
-        "note",
-        what="Several runs could be the baseline of this one, and the files do not say which. No ratio is formed.",
-        detected="Several configurations with the fewest devices fit equally well.",
-        seen="a text classifier with DDP on 4 GPUs: two models, one folder each, and no model in the file.",
-        repair="Write model, data and batch into the result, or name the baseline in a claims file "
-        "(`{kind: speedup, value: ..., of: ..., over: ...}`).",
-    )
-)
+@of_evidence.finds("baseline-ambiguous", "note")
 def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
+    """Several runs could be the baseline of this one, and the files do not say which. No ratio is formed.
+
+    Detected: Several configurations with the fewest devices fit equally well.
+    Seen: a text classifier with DDP on 4 GPUs: two models, one folder each, and no model in the file.
+    Repair: Write model, data and batch into the result, or name the baseline in a claims file (`{kind: speedup, value:
+    ..., of: ..., over: ...}`).
+    """
     for run, candidates in context.baselines.ambiguous:
         settling = listed(fields_that_settle(run, candidates)) or "a claims file that names it"
         names = listed(candidate.name for candidate in candidates)
         yield Flag(f"{names} would do as its baseline; {settling} would settle it", [run])
 
 
-@of_evidence.check(
-    Code(
-        "devices-unknown",
-        "note",
-        what="Without the number of devices no speed-up, efficiency or total can be checked.",
-        detected="A run with a rate or a time, and no world size in its file, its configuration or its name.",
-        seen="per-epoch logs in CSV, per-rank rates in JSON.",
-        repair="Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.",
-    )
-)
+@of_evidence.finds("devices-unknown", "note")
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
+    """Without the number of devices no speed-up, efficiency or total can be checked.
+
+    Detected: A run with a rate or a time, and no world size in its file, its configuration or its name.
+    Seen: per-epoch logs in CSV, per-rank rates in JSON.
+    Repair: Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.
+    """
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
@@ -250,17 +242,14 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
         )
 
 
-@of_evidence.check(
-    Code(
-        "runs-interleaved",
-        "invalid",
-        what="Two runs wrote to one file. Sums and averages over it are of neither.",
-        detected="An epoch is there twice, or epochs are out of order.",
-        seen="a text classifier with DDP on 4 GPUs: 35 rows, epochs 6, 1, 7, 2, ...",
-        repair="Give every run a folder of its own; never append to an existing file.",
-    )
-)
+@of_evidence.finds("runs-interleaved", "invalid")
 def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
+    """Two runs wrote to one file. Sums and averages over it are of neither.
+
+    Detected: An epoch is there twice, or epochs are out of order.
+    Seen: a text classifier with DDP on 4 GPUs: 35 rows, epochs 6, 1, 7, 2, ...
+    Repair: Give every run a folder of its own; never append to an existing file.
+    """
     for run in context.runs:
         indices = [span.index for span in run.timed_spans if span.index is not None]
         twice = [epoch for epoch, count in Counter(indices).items() if count > 1]

@@ -4,17 +4,18 @@ Two places are held against each other only where figures that both print show t
 """
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from statistics import fmean
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.matching import evidence_index, figures_of, match, stated_interval
-from scaleproof.auditor.checks.published_claims import CLAIM_NOT_IN_DATA, MOST_SENTENCES
-from scaleproof.auditor.checks.rows import MEASURED, RowSeries, hull, series_of
-from scaleproof.auditor.checks.work import FILES_DISAGREE
+from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
+from scaleproof.auditor.checks.matching import SIZES, evidence_index, match, stated_interval
+from scaleproof.auditor.checks.published_claims import MOST_SENTENCES, claims_follow
+from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -25,6 +26,8 @@ APART = 0.05
 EQUAL = 0.002  # relative difference of one figure that is printed twice, beside its rounding
 PRECISE = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
 AGREE = 2  # figures that are equal, for each one that differs
+COMPARED = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
+GENERAL = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
 MOST_SERIES = 200
 # A sentence with one of these may be about another baseline than the row with the fewest devices.
@@ -32,21 +35,21 @@ OTHER_BASELINE = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
 )
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
-SIZES = (
-    "batch",
-    "micro_batch",
-    "global_batch",
-    "accumulation",
-    "seq_len",
-    "zero_stage",
-    "epochs",
-    "steps",
-    "parameters",
-)
 
 
-@of_evidence.check(CLAIM_NOT_IN_DATA)
-def sentences_follow(context: AuditContext) -> Iterator[Flag]:
+@of_evidence.finds("claim-not-in-data", "suspect")
+def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
+    """The published figure does not come out of the files that are published with it.
+
+    Detected: More than 0.5 % (and 0.006) between the claim and the figure recomputed from the files.
+    Seen: GPT-2 on L4: 4.789 comes out of no log.
+    Repair: Generate tables from files; retype nothing.
+    """
+    yield from claims_follow(context)
+    yield from _sentences_follow(context)
+
+
+def _sentences_follow(context: AuditContext) -> Iterator[Flag]:
     """A speed-up or an efficiency on N devices in a sentence is that of a table of its document.
 
     A finding where every series of the document that has N devices contradicts it, and nothing else gives it.
@@ -127,26 +130,51 @@ class _Place:
         return len(common) > 1 and all(self.attributes[name] == other.attributes[name] for name in common)
 
 
-@of_evidence.check(FILES_DISAGREE)
+@of_evidence.finds("files-disagree", "suspect")
 def sources_agree(context: AuditContext) -> Iterator[Flag]:
-    """Tables of two files, or a table and the runs, that agree in most figures of their common rows agree in all."""
-    tables = [_places(table) for table in context.tables[:MOST_TABLES]]
-    runs = [place for run in context.runs[:MOST_ROWS] if (place := _place_of_run(run))]
-    sources = [(places, _printed_figures(places)) for places in (*tables, runs) if places]
+    """Two files state different figures of one run or one configuration; one of them is of another run.
+
+    Detected: World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by more
+    than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one of them
+    more than 5 % apart. Rows that state the same are repeats: their mean is compared, and must be outside of them.
+    Seen: A README whose notebook measured other figures.
+    Repair: Write every run into a folder of its own, and the completion marker last; make tables from files.
+    """
+    yield from _records_disagree(context)
+    tables = [*context.tables[:MOST_TABLES], context.runs_table]
+    sources = [(places, _printed_figures(places)) for table in tables if (places := _places(table))]
     for (first, figures), (second, others) in combinations(sources, 2):
         if first[0].row.file != second[0].row.file and len(figures & others) >= AGREE:
             yield from _disagreements(first, second)
 
 
-def _printed_figures(places: Iterable[_Place]) -> set[tuple[str, str]]:
-    """Kinds and values, to three digits, of the measured figures: sources that share none are of something else."""
-    figures = ((kind, place.row.value(kind)) for place in places for kind in MEASURED)
-    return {(kind, f"{value:.3g}") for kind, value in figures if value}
+def _printed_figures(places: Iterable[_Place]) -> set[str]:
+    """Values, to three digits, of the figures that are compared: sources that share none are of something else."""
+    return {f"{quantity.value:.3g}" for place in places for quantity in _figures(place.row)}
 
 
 def _places(table: ReportedTable) -> list[_Place]:
-    rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
-    return [_Place(row, _attributes(row, table)) for row in rows if any(row.figure(kind) for kind in MEASURED)]
+    """The configurations of a table. Rows that state the same are repeats: their mean, and how far they differ."""
+    repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
+    for row in (row for row in table.rows[:MOST_ROWS] if row.measured and _figures(row)):
+        repeats[tuple(_attributes(row, table).items())].append(row)
+    return [_Place(_mean(rows), dict(attributes)) for attributes, rows in repeats.items()]
+
+
+def _mean(rows: list[ReportedRow]) -> ReportedRow:
+    """The row of the means of the figures that all rows have; of one row itself."""
+    means = []
+    for first in _figures(rows[0]) if len(rows) > 1 else ():
+        values = [quantity.value for row in rows if (quantity := row.usable(first.kind))]
+        mean = fmean(values)
+        spread = max(abs(value - mean) for value in values)
+        if len(values) == len(rows):
+            means.append(replace(first, value=mean, text=f"{mean:.5g} (mean of {len(rows)})", spread=spread))
+    return replace(rows[0], figures=means) if means else rows[0]
+
+
+def _figures(row: ReportedRow) -> list[Quantity]:
+    return [quantity for kind in COMPARED if (quantity := row.usable(kind))]
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
@@ -157,42 +185,69 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
     return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
 
 
-def _place_of_run(run: ReportedRun) -> _Place | None:
-    """A run in the form of a row, with its attributes; None where it does not say how fast it was."""
-    figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in figures_of(run).items()]
-    words = {name: str(word).lower() for name in ATTRIBUTES if (word := getattr(run, name, None))}
-    sizes = {kind: float(value) for kind in SIZES if (value := getattr(run, kind, None))}
-    devices = {"devices": run.world_size} if run.world_size else {}
-    row = ReportedRow(run.name, 0, run.name, figures)
-    return _Place(row, {**words, **sizes, **devices, "phase": run.phase}) if figures else None
-
-
 def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
     """Figures that two sources print differently, where they print AGREE times as many alike.
 
-    Held against each other are only rows of which each matches the other one alone.
+    Held against each other are only rows of which each matches the other one alone. A column without a unit is compared
+    with one that has a unit only where their own figures are alike.
     """
-    equal, different = 0, []
+    equal: Counter[tuple[str, ...]] = Counter()  # by the headings of columns that may be another quantity, else ()
+    different = defaultdict(list)
     for one in first:
         matching = [other for other in second if one.matches(other)]
         if len(matching) != 1 or sum(rival.matches(matching[0]) for rival in first) != 1:
             continue
-        other_row = matching[0].row
-        for here, there in _common(one.row, other_row):
+        for here, there in product(_figures(one.row), _figures(matching[0].row)):
+            is_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
+            if not is_one and not _may_be_one(here, there):
+                continue
+            columns = () if is_one else (here.heading, there.heading)
             if here.interval.meets(there.interval, EQUAL):
-                equal += min(here.interval.precision, there.interval.precision) <= PRECISE
-            elif not here.interval.meets(there.interval, APART):
-                different.append((one.row, here, other_row, there))
-    if equal < AGREE * len(different):
+                equal[columns] += min(here.interval.precision, there.interval.precision) <= PRECISE
+            elif not _range(here).meets(_range(there), APART):
+                different[columns].append((one.row, here, matching[0].row, there))
+    for columns, pairs in different.items():
+        if equal[columns] < AGREE * len(pairs):
+            continue
+        for row, here, other_row, there in pairs:
+            figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
+            others = f"{plural(equal[columns], 'other figure')} of the two places"
+            evidence = (
+                f"{row.description}: {here.heading} {figures}; {others} {'is' if equal[columns] == 1 else 'are'} equal"
+            )
+            yield Flag(evidence, [row.place, other_row.place])
+
+
+def _may_be_one(here: Quantity, there: Quantity) -> bool:
+    """Whether two figures may be one quantity although a heading does not say which rate or time it is, or its unit."""
+    kinds = {here.kind, there.kind}
+    general = any(name in kinds and kinds <= set(names) for name, names in GENERAL.items())
+    one_scope = here.per_device == there.per_device or None in (here.per_device, there.per_device)
+    return (general or len(kinds) == 1) and one_scope and here.statistic == there.statistic
+
+
+def _range(quantity: Quantity) -> PrintedInterval:
+    """What a figure may have been, with its spread: the mean of repeats may be that of some of them."""
+    spread, around = quantity.spread or 0.0, quantity.interval
+    return PrintedInterval(max(0.0, around.low - spread), around.high + spread)
+
+
+def _records_disagree(context: AuditContext) -> Iterator[Flag]:
+    """Completion markers and launcher's records that do not say what the metrics beside them say."""
+    for run in context.runs:
+        wrong = [text for marker in context.evidence.completions for text in _marker_differs(run, marker)]
+        launched = run.details.get("launcher_world")
+        if launched and run.world_size and launched != run.world_size:
+            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
+        if wrong:
+            yield Flag("; ".join(wrong), [run])
+
+
+def _marker_differs(run: ReportedRun, marker: dict) -> Iterator[str]:
+    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
+    if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
         return
-    for row, here, other_row, there in different:
-        figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
-        equal_figures = f"{plural(equal, 'other figure')} of the two places {'is' if equal == 1 else 'are'} equal"
-        evidence = f"{row.description}: {here.heading} {figures}; {equal_figures}"
-        yield Flag(evidence, [row.place, other_row.place])
-
-
-def _common(row: ReportedRow, other: ReportedRow) -> Iterable[tuple[Quantity, Quantity]]:
-    """Pairs of figures of one kind, statistic and scope that both rows print."""
-    pairs = ((row.known(kind), other.known(kind)) for kind in MEASURED)
-    return [(here, there) for here, there in pairs if here and there and here.is_like(there)]
+    metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
+    for name, value in metrics.items():
+        if marker[name] and value and not near(marker[name], value, 1e-3):
+            yield f"{name} is {value:g} in the metrics and {marker[name]:g} in {marker['name']}"

@@ -8,7 +8,8 @@ from statistics import median
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies, places
-from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK
+from scaleproof.auditor.checks.scaling import rates_over_baselines
+from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK, rates_of_runs, wrong_scope
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -127,7 +128,15 @@ class _Product:
 
 
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
-def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
+def rate_times_time(context: AuditContext) -> Iterator[Flag]:
+    """rate x time is the work: of an epoch, of a step, of the baseline. Off by the devices it has a code of its own."""
+    if context.runs:
+        yield from rates_of_runs(context)
+        yield from rates_over_baselines(context)
+    yield from _rates_of_tables(context)
+
+
+def _rates_of_tables(context: AuditContext) -> Iterator[Flag]:
     """rate x step time = batch, in every row that states all three.
 
     Where a row does not say whose batch or rate it is, the rows of its table do: by the meaning that fits most of them.
@@ -138,7 +147,8 @@ def table_rate_times_time(context: AuditContext) -> Iterator[Flag]:
         wrong = [p for p in certain if not p.follows]
         unexplained = []
         for p in wrong:
-            flag = _wrong_scope(p)
+            sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
+            flag = wrong_scope([p.row.place], sentence, p.work, p.stated, p.devices, p.rate, APART)
             if flag is not None:
                 yield flag
             else:
@@ -198,21 +208,6 @@ def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
         severity="suspect",
         corrected=corrected if work else None,
     )
-
-
-def _wrong_scope(p: _Product) -> Flag | None:
-    """The finding on a rate that is said to be of all devices and is of one, or the other way round; else None."""
-    if p.devices < 2:
-        return None
-    sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
-    unit = RATE_UNITS[p.rate.kind]
-    if p.rate.per_device is False and (p.work * p.devices).meets(p.stated, APART):
-        correction = Correction(value=p.rate.value * p.devices, unit=unit, derivation=f"the printed rate x {p.devices}")
-        return Flag(f"{sentence}: 1/{p.devices} of it", [p.row.place], RATE_OF_ONE_RANK.name, corrected=correction)
-    if p.rate.per_device is not True and p.work.meets(p.stated * p.devices, APART):
-        correction = Correction(value=p.rate.value / p.devices, unit=unit, derivation=f"the printed rate / {p.devices}")
-        return Flag(f"{sentence}: {p.devices} times of it", [p.row.place], RATE_MULTIPLIED.name, corrected=correction)
-    return None
 
 
 def _constant_factor(products: list[_Product]) -> Iterator[Flag]:

@@ -14,7 +14,7 @@ from scaleproof.auditor.read.logged_steps import Figures, LoggedStep, StepSeries
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Code, Flag
+from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer
 
 FEW = 20  # samples below which a 95th percentile is the largest one
@@ -24,19 +24,16 @@ MISSED = 1.05  # ratio of the time that steps need to the time that was recorded
 FIRST = 1.15  # ratio of the first epoch's time to the others'
 
 
-@of_evidence.check(
-    Code(
-        "sawtooth-timer",
-        "invalid",
-        what="The step timer is restarted only where something is printed, so that most step times hold several steps: "
-        "throughput is too low by half of the period.",
-        detected="Times since the last fall are 1, 2, ... p times one base time, within 15 % for four fifths of the "
-        "steps, with one period p of 3 or more.",
-        seen="ZeRO stages and precisions on one H100: a restart every tenth step made 23,174 tokens/s of 115,869.",
-        repair="Read the clock once a step, outside of any branch.",
-    )
-)
+@of_evidence.finds("sawtooth-timer", "invalid")
 def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
+    """The step timer is restarted only where something is printed, so that most step times hold several steps:
+    throughput is too low by half of the period.
+
+    Detected: Times since the last fall are 1, 2, ... p times one base time, within 15 % for four fifths of the steps,
+    with one period p of 3 or more.
+    Seen: ZeRO stages and precisions on one H100: a restart every tenth step made 23,174 tokens/s of 115,869.
+    Repair: Read the clock once a step, outside of any branch.
+    """
     for run in context.runs:
         steps = run.logged_steps.having("seconds")
         times = steps.values("seconds")
@@ -89,24 +86,23 @@ def _sawtooth(times: Figures) -> _Sawtooth | None:
     return _Sawtooth(base_s, period, counts) if on_teeth >= RISING * len(times) else None
 
 
-@of_evidence.check(
-    Code(
-        "interval-over-cumulative",
-        "invalid",
-        what="The time since the last log line is divided by all steps so far: the printed time falls and the rate "
-        "rises with every line.",
-        detected="Printed time x all steps equals the interval on the progress bar's clock; or printed times fall as "
-        "1, 1/2, 1/3, ...; other logs of the same program are suspect with it.",
-        seen="GPT-2 on 1, 2 and 4 L4: throughput doubles from step 15 to step 30 in every log.",
-        repair="Divide an interval by the steps in that interval.",
-    )
-)
+@of_evidence.finds("interval-over-cumulative", "invalid")
 def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
-    """A printed step time is the time since the last log line over the steps since then, not over all steps so far.
+    """The time since the last log line is divided by all steps so far: the printed time falls and the rate rises with
+    every line.
 
-    Where a log of a program proves the fault, other logs of that program with falling times are suspect.
+    Detected: Printed time x all steps equals the interval on the progress bar's clock; or printed times fall as 1, 1/2,
+    1/3, ...; other logs of the same program are suspect with it.
+    Seen: GPT-2 on 1, 2 and 4 L4: throughput doubles from step 15 to step 30 in every log.
+    Repair: Divide an interval by the steps in that interval.
     """
-    proofs = {run.name: proof for run in context.runs if (proof := _proof(run)) is not None}
+    # A printed step time is the time since the last log line over the steps since then, not over all steps so far.
+    # Where a log of a program proves the fault, other logs of that program with falling times are suspect.
+    proofs = {}
+    for run in context.runs:
+        timed = run.logged_steps.having("seconds")
+        if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed):
+            proofs[run.name] = proof
     proofs |= _proofs_together(context.runs)
     proven: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
@@ -133,11 +129,6 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
 
 
 Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidence
-
-
-def _proof(run: ReportedRun) -> Proof | None:
-    timed = run.logged_steps.having("seconds")
-    return _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed)
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
@@ -210,18 +201,15 @@ def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
     return Correction(value=true, unit="s", derivation=derivation)
 
 
-@of_evidence.check(
-    Code(
-        "sampled-steps-miss-update",
-        "invalid",
-        what="Every n-th micro-step is timed and every m-th updates the weights; with a common divisor the two never "
-        "meet, so that step times leave out gradient exchange, clipping and the optimizer.",
-        detected="gcd(n, accumulation) > 1, and time over micro-steps exceeds the recorded mean by more than 5 %.",
-        seen="GPT-2 on two nodes of V100: 51.8 ms recorded, 273 ms needed.",
-        repair="Time whole optimizer steps, all of them.",
-    )
-)
+@of_evidence.finds("sampled-steps-miss-update", "invalid")
 def sampled_steps(context: AuditContext) -> Iterator[Flag]:
+    """Every n-th micro-step is timed and every m-th updates the weights; with a common divisor the two never meet, so
+    that step times leave out gradient exchange, clipping and the optimizer.
+
+    Detected: gcd(n, accumulation) > 1, and time over micro-steps exceeds the recorded mean by more than 5 %.
+    Seen: GPT-2 on two nodes of V100: 51.8 ms recorded, 273 ms needed.
+    Repair: Time whole optimizer steps, all of them.
+    """
     yield from first_of_each_run(context, _missed_updates)
 
 
@@ -248,17 +236,14 @@ def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 
 
-@of_evidence.check(
-    Code(
-        "percentile-of-few",
-        "suspect",
-        what="A 95th percentile of five numbers is their maximum; of one number it is that number.",
-        detected="Fewer than 20 timed steps behind it.",
-        seen="GPT-2 on two nodes of V100: p95 of 5 samples, and of 1.",
-        repair="Time every step; print a percentile only from 20 samples (p99: 100).",
-    )
-)
+@of_evidence.finds("percentile-of-few", "suspect")
 def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
+    """A 95th percentile of five numbers is their maximum; of one number it is that number.
+
+    Detected: Fewer than 20 timed steps behind it.
+    Seen: GPT-2 on two nodes of V100: p95 of 5 samples, and of 1.
+    Repair: Time every step; print a percentile only from 20 samples (p99: 100).
+    """
     for run in context.runs:
         for span in run.timed_spans:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):
@@ -275,18 +260,15 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
             break
 
 
-@of_evidence.check(
-    Code(
-        "warmup-in-window",
-        "note",
-        what="First steps start libraries, allocate and compile; an average with them depends on how long the run was.",
-        detected="The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is "
-        "known to count from the first step.",
-        seen="GPT-2 on V100, an early set: first epoch 22.1 s, then 16.4 s.",
-        repair="State a number of warm-up steps and start the clock after them.",
-    )
-)
+@of_evidence.finds("warmup-in-window", "note")
 def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
+    """First steps start libraries, allocate and compile; an average with them depends on how long the run was.
+
+    Detected: The first epoch takes 1.15 times the others or more, the first step 3 times; or the program is known to
+    count from the first step.
+    Seen: GPT-2 on V100, an early set: first epoch 22.1 s, then 16.4 s.
+    Repair: State a number of warm-up steps and start the clock after them.
+    """
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")

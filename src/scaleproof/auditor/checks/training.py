@@ -24,18 +24,6 @@ VOCABULARY = re.compile(
 )
 OF_GPT2 = re.compile(r"(?i)nanogpt|llm\.c|gpt-?2\b")
 
-DID_NOT_TRAIN = Code(
-    "did-not-train",
-    "suspect",
-    what="The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.",
-    detected="The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all; "
-    "after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other "
-    "rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.",
-    seen="277 logs of one public collection, whose losses are NaN from the first step to the last.",
-    repair="Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.",
-)
-
-
 NOT_FINITE = Code(
     "not-finite",
     "invalid",
@@ -46,24 +34,26 @@ NOT_FINITE = Code(
 )
 
 
-@of_evidence.check(DID_NOT_TRAIN, NOT_FINITE)
+@of_evidence.finds("did-not-train", "suspect")
 def runs_trained(context: AuditContext) -> Iterator[Flag]:
-    """Losses are numbers to the end, and fall; gradients are not 0."""
+    """The weights did not learn, or nobody knows what they did: no rate of such a run is one of training.
+
+    Detected: The same loss, to four digits or more, in all of ten logged steps or more; a gradient norm of 0 in all;
+    after 100 steps a loss above that of random guessing (GPT-2's vocabulary, or a stated one in a table whose other
+    rows are far below); `invalid`: losses that are NaN or infinite from some step to the last.
+    Seen: 277 logs of one public collection, whose losses are NaN from the first step to the last.
+    Repair: Look at learning rate, precision and loss scale; run again, and publish the losses beside the rate.
+    """
     for run in context.runs:
-        lost = _lost_since(run)
-        nan_steps = run.details.get("nan_steps")
-        if lost is not None:
+        if (lost := _lost_since(run)) is not None:
             start, lines = lost
             evidence = f"the loss is NaN or infinite from step {start:,} to the last one, in {plural(lines, 'line')}"
-            yield Flag(evidence, [run], DID_NOT_TRAIN.name, severity="invalid")
-        elif nan_steps:
-            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
-        for evidence in _signs_of_no_training(run):
-            yield Flag(evidence, [run], DID_NOT_TRAIN.name)
+            yield Flag(evidence, [run], severity="invalid")
+        yield from (Flag(evidence, [run]) for evidence in _signs_of_no_training(run))
+    yield from _rows_above_guessing(context)
 
 
-@of_evidence.check(DID_NOT_TRAIN)
-def rows_trained(context: AuditContext) -> Iterator[Flag]:
+def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
     """No training loss of a table is above that of random guessing, where other rows of it are far below."""
     for table in context.tables:
         words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
@@ -120,18 +110,15 @@ def _digits(value: float) -> int:
     return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
-@of_evidence.check(
-    Code(
-        "profiled-run",
-        "suspect",
-        what="Profilers, collective logs, synchronising timers and debugging slow runs down, and not all runs alike.",
-        detected="Command lines, environments and configurations that are recorded: nsys, --profile, NCCL_DEBUG=INFO, "
-        "TORCH_DISTRIBUTED_DEBUG, wall_clock_breakdown, ...",
-        seen="GPT-2 on two nodes of V100: 24,091 tokens/s under a profiler, 35,807 without.",
-        repair="Take throughput from a run without any of them.",
-    )
-)
+@of_evidence.finds("profiled-run", "suspect")
 def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
+    """Profilers, collective logs, synchronising timers and debugging slow runs down, and not all runs alike.
+
+    Detected: Command lines, environments and configurations that are recorded: nsys, --profile, NCCL_DEBUG=INFO,
+    TORCH_DISTRIBUTED_DEBUG, wall_clock_breakdown, ...
+    Seen: GPT-2 on two nodes of V100: 24,091 tokens/s under a profiler, 35,807 without.
+    Repair: Take throughput from a run without any of them.
+    """
     by_settings: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         if run.debug_settings:
@@ -141,17 +128,14 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
 
 
-@of_evidence.check(
-    Code(
-        "validation-zero",
-        "invalid",
-        what="A validation loss of 0.0 is the sum of nothing; as a best loss it beats every model.",
-        detected="Exactly 0.",
-        seen="GPT-2 on two nodes of V100: best_val_loss 0.0 with no validation steps.",
-        repair="Write null where nothing was validated.",
-    )
-)
+@of_evidence.finds("validation-zero", "invalid")
 def validation_was_made(context: AuditContext) -> Iterator[Flag]:
+    """A validation loss of 0.0 is the sum of nothing; as a best loss it beats every model.
+
+    Detected: Exactly 0.
+    Seen: GPT-2 on two nodes of V100: best_val_loss 0.0 with no validation steps.
+    Repair: Write null where nothing was validated.
+    """
     for run in context.runs:
         zeros = ["best_val_loss"] if run.best_val_loss == 0 else []
         zeros += [f"epoch {span.index}" for span in run.timed_spans if span.val_loss == 0]
@@ -201,6 +185,9 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
 def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
     for run in context.runs:
+        nan_steps = run.details.get("nan_steps")
+        if nan_steps and _lost_since(run) is None:  # else the run did not train
+            yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
         if run.problems:
             is_not_finite = any("finite" in problem for problem in run.problems)
             code = NOT_FINITE.name if is_not_finite else "field-unusable"

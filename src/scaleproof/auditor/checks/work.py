@@ -1,12 +1,16 @@
 """Do the figures of one file agree: rate and time with the tokens, tokens and steps with the batches?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
 from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
+from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported_tables import PrintedInterval as Work
+from scaleproof.auditor.read.reported_tables import Quantity, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
@@ -16,14 +20,6 @@ from scaleproof.ground.number_format import integer
 SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
 SMOOTHED = 0.15  # of rates that a program prints as a moving average
 
-BATCH_ARITHMETIC = Code(
-    "batch-arithmetic",
-    "invalid",
-    what="Two runs are compared at equal global batch, which one of them does not have.",
-    detected="micro-batch x accumulation x world size is not the global batch that is stated.",
-    seen="a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.",
-    repair="State all four numbers and derive one of them in the program.",
-)
 RATE_OF_ONE_RANK = Code(
     "rate-of-one-rank",
     "invalid",
@@ -41,113 +37,91 @@ RATE_MULTIPLIED = Code(
     seen="huggingface/optimum-benchmark issue 29 asks whether to multiply.",
     repair="Multiply a per-rank rate once, a global rate never.",
 )
-EACH_RANK_EVERYTHING = Code(
-    "each-rank-trained-on-everything",
-    "suspect",
-    what="Without a sampler each of N ranks trains on all of the data: N times the work in an epoch, reported as slow "
-    "scaling.",
-    detected="Samples of an epoch are N times the data set; or micro-steps per epoch do not fall with N; or the loss "
-    "per epoch falls much faster with N ranks while an epoch takes as long or longer.",
-    seen="a text classifier with DDP on 4 GPUs: a test of an attribute that does not exist switched the sampler off; "
-    "0.46x and 0.80x were 1.85x and 3.20x.",
-    repair="Give each rank its share (DistributedSampler with set_epoch) and assert that the ranks' sample ids are "
-    "disjoint; run again.",
-)
 
 
-@of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
-def rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run.
-
-    A factor of exactly the world size has a code of its own.
+def wrong_scope(
+    about: list[str | ReportedRun],
+    sentence: str,
+    made: Work,
+    work: Work,
+    devices: float,
+    rate: Quantity,
+    tolerance: float,
+) -> Flag | None:
+    """The finding that a rate, whose product with the time is `made`, is that of one of the devices that did `work`,
+    or that a rate of all was multiplied by their number; else None.
     """
+    unit = RATE_UNITS.get(rate.kind, "")
+    if rate.per_device is False and devices > 1 and (made * devices).meets(work, tolerance):
+        correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
+        return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
+    if rate.per_device is not True and devices > 1 and made.meets(work * devices, tolerance):
+        correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
+        return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
+    return None
+
+
+def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
+    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run."""
     yield from first_of_each_run(context, _rate_of_span)
-    for run in context.runs:
-        yield from _logged_steps(run)
+    yield from (flag for run in context.runs if (flag := _logged_steps(run)))
+
+
+def _wrong_rate(
+    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME
+) -> Flag | None:
+    """The finding on a run whose rate in tokens/s x time is `made` where `work` was done; None where the two agree, or
+    where the rate is that of one rank and the file says so.
+    """
+    stated = Quantity("tokens_per_s", rate, "", "", per_device=run.rate_scope == "rank")
+    ranks = run.world_size or 1
+    if any(near(made * n, work, tolerance) for n in (1, *([ranks] if stated.per_device else []))):
+        return None
+    flag = wrong_scope([run], sentence, exact(made), exact(work), ranks, stated, tolerance)
+    return flag or Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
 def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
-    rate = span.tokens_per_s
+    rate, tokens = span.tokens_per_s, span.tokens
     seconds = span.seconds
-    tokens = span.tokens
-    if not (rate and seconds and tokens) or near(rate * seconds, tokens):
+    if not (rate and seconds and tokens):
         return None
-    ranks = run.world_size or 1
-    product = rate * seconds
-    sentence = f"{_which(run, span)}{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(product)} tokens"
-    if ranks > 1 and near(product * ranks, tokens):
-        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
-            return None
-        return Flag(
-            f"{sentence}, 1/{ranks} of the {tokens:,} that {ranks} ranks processed",
-            [run],
-            RATE_OF_ONE_RANK.name,
-            corrected=Correction(value=rate * ranks, unit="tokens/s", derivation=f"the rate x {ranks} ranks"),
-        )
-    if ranks > 1 and near(product, tokens * ranks):
-        return Flag(
-            f"{sentence}, {ranks} times the {tokens:,} that were processed by all {ranks} ranks",
-            [run],
-            RATE_MULTIPLIED.name,
-            corrected=Correction(value=rate / ranks, unit="tokens/s", derivation="tokens over time"),
-        )
-    return Flag(
-        f"{sentence}, but {tokens:,} were processed",
-        [run],
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-        corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="if tokens and time are right"),
-    )
+    product = f"{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(rate * seconds)} tokens"
+    sentence = f"{_which(run, span)}{product}, but {tokens:,} were processed"
+    flag = _wrong_rate(run, sentence, rate, rate * seconds, tokens)
+    if flag is None or flag.code == RATE_OF_ONE_RANK.name:
+        return flag
+    right = Correction(value=tokens / seconds, unit="tokens/s", derivation="tokens over time, if both are right")
+    return replace(flag, corrected=right)
 
 
-def _logged_steps(run: ReportedRun) -> Iterator[Flag]:
+def _logged_steps(run: ReportedRun) -> Flag | None:
     """Rate x step time of a log, in the median, against the tokens of a step; steps/s where these are not known."""
     both = run.logged_steps.having("tokens_per_s", "seconds")
     products = both.values("tokens_per_s") * both.values("seconds")
     tokens = tokens_per_step(run)
     if len(products) < 5 or not tokens:
-        yield from _steps_per_second(run)
-        return
+        return _steps_per_second(run)
     middle = float(np.median(products))
-    if near(middle, tokens, SMOOTHED):
-        return
-    ranks = run.world_size or 1
     sentence = (
         f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
         f"a step has {tokens:,} tokens"
     )
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
-    if ranks > 1 and near(middle * ranks, tokens, SMOOTHED):
-        if run.rate_scope == "rank":  # the file says so itself: nothing is wrong
-            return
-        correction = Correction(value=rate * ranks, unit="tokens/s", derivation=f"the printed rate x {ranks} ranks")
-        yield Flag(sentence, [run], RATE_OF_ONE_RANK.name, corrected=correction)
-    elif ranks > 1 and near(middle, tokens * ranks, SMOOTHED):
-        correction = Correction(value=rate / ranks, unit="tokens/s", derivation=f"the printed rate / {ranks}")
-        yield Flag(sentence, [run], RATE_MULTIPLIED.name, corrected=correction)
-    else:
-        yield Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
+    return _wrong_rate(run, sentence, rate, middle, tokens, SMOOTHED)
 
 
-def _steps_per_second(run: ReportedRun) -> Iterator[Flag]:
-    """steps/s x time = steps, where a program prints these three."""
+def _steps_per_second(run: ReportedRun) -> Flag | None:
+    """steps/s x time = steps, where a program prints these three: the rate with three decimals."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate = run.details.get("steps_per_second")
-    seconds = span.seconds
+    rate, seconds = run.details.get("steps_per_second"), span.seconds
     steps = span.optimizer_steps
-    if not (rate and seconds and steps):
-        return
-    # Rates are printed with three decimals: a rounding of 0.0005 steps/s.
-    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
-        return
-    yield Flag(
-        f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made",
-        [run],
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-        corrected=Correction(value=steps / seconds, unit="steps/s", derivation="steps over time"),
-    )
+    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+        return None
+    sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
+    right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")
+    return Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect", corrected=right)
 
 
 @of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)
@@ -184,9 +158,14 @@ def _batch_is_total(run: ReportedRun, span: TimedSpan) -> bool:
     return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)
 
 
-@of_evidence.check(BATCH_ARITHMETIC)
+@of_evidence.finds("batch-arithmetic", "invalid")
 def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
-    """global batch = micro-batch x accumulation x world size."""
+    """Two runs are compared at equal global batch, which one of them does not have.
+
+    Detected: micro-batch x accumulation x world size is not the global batch that is stated.
+    Seen: a text classifier with DDP on 4 GPUs: “128 in total, 32 per GPU” was 128 on each.
+    Repair: State all four numbers and derive one of them in the program.
+    """
     for run in context.runs:
         micro = run.micro_batch
         accumulation = run.accumulation
@@ -208,18 +187,15 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
         yield Flag(sentence, [run], severity="suspect" if shared else "invalid")
 
 
-@of_evidence.check(
-    Code(
-        "steps-differ-from-batches",
-        "suspect",
-        what="Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by "
-        "another rule.",
-        detected="Optimizer steps outside of floor and ceiling of micro-steps / accumulation.",
-        seen="DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.",
-        repair="Read how often the optimizer has updated; do not compute it.",
-    )
-)
+@of_evidence.finds("steps-differ-from-batches", "suspect")
 def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
+    """Optimizer steps are not micro-steps over accumulation: accumulation was ignored, or steps are counted by another
+    rule.
+
+    Detected: Optimizer steps outside of floor and ceiling of micro-steps / accumulation.
+    Seen: DeepSpeed issues 2165 and 2498: the throughput timer is wrong with accumulation.
+    Repair: Read how often the optimizer has updated; do not compute it.
+    """
     for run in context.runs:
         for span in run.timed_spans:
             if span.optimizer_steps is None or not (span.micro_steps and run.accumulation):
@@ -231,13 +207,7 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
                 break
 
 
-@of_evidence.check(EACH_RANK_EVERYTHING)
-def epoch_is_the_data(context: AuditContext) -> Iterator[Flag]:
-    """The ranks together take each sample once an epoch; N times the data set is each rank taking all of it."""
-    yield from first_of_each_run(context, _samples_repeated)
-
-
-def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
+def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """The finding that the samples of an epoch are the data set times the ranks; else None."""
     micro = run.micro_batch
     world = run.world_size
@@ -260,17 +230,14 @@ def _samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 
 
-@of_evidence.check(
-    Code(
-        "mean-of-rates",
-        "note",
-        what="A mean of rates weighs a short epoch like a long one.",
-        detected="The stated mean differs from all tokens over all time by more than 1 %.",
-        seen="Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).",
-        repair="Divide the sum of the tokens by the sum of the times.",
-    )
-)
+@of_evidence.finds("mean-of-rates", "note")
 def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
+    """A mean of rates weighs a short epoch like a long one.
+
+    Detected: The stated mean differs from all tokens over all time by more than 1 %.
+    Seen: Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).
+    Repair: Divide the sum of the tokens by the sum of the times.
+    """
     for run in context.runs:
         stated = run.details.get("mean_rate")
         seconds = run.seconds
@@ -282,40 +249,6 @@ def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
                 [run],
                 corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="all tokens over all time"),
             )
-
-
-FILES_DISAGREE = Code(
-    "files-disagree",
-    "suspect",
-    what="Two files state different figures of one run or one configuration; one of them is of another run.",
-    detected="World size, rate or wall time in RUN_COMPLETE or in the launcher's record differ from the metrics by "
-    "more than 0.1 %; or two tables, or a table and runs, print most figures of the same configurations alike, and one "
-    "of them more than 5 % apart.",
-    seen="A README whose notebook measured other figures.",
-    repair="Write every run into a folder of its own, and the completion marker last; make tables from files.",
-)
-
-
-@of_evidence.check(FILES_DISAGREE)
-def files_agree(context: AuditContext) -> Iterator[Flag]:
-    """The completion marker and the launcher's record say what the metrics beside them say."""
-    for run in context.runs:
-        wrong = [text for marker in context.evidence.completions for text in _contradictions(run, marker)]
-        launched = run.details.get("launcher_world")
-        if launched and run.world_size and launched != run.world_size:
-            wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
-        if wrong:
-            yield Flag("; ".join(wrong), [run])
-
-
-def _contradictions(run: ReportedRun, marker: dict) -> Iterator[str]:
-    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
-    if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
-        return
-    metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}
-    for name, value in metrics.items():
-        if marker[name] and value and not near(marker[name], value, 1e-3):
-            yield f"{name} is {value:g} in the metrics and {marker[name]:g} in {marker['name']}"
 
 
 def _which(run: ReportedRun, span: TimedSpan) -> str:

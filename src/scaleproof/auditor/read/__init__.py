@@ -3,7 +3,6 @@
 __all__ = [
     "discover",
     "headings",
-    "kinds",
     "logged_steps",
     "logs",
     "printed_figures",

@@ -8,11 +8,10 @@ from typing import Any
 
 from scaleproof.auditor.read import published_claims
 from scaleproof.auditor.read.configurations import attach_configurations
-from scaleproof.auditor.read.fields import Fields
 from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.run_fields import complete_from_name, debug_settings_in
+from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug_settings_in
 
 SHARED = 0.6  # of the headings that pieces of one table have in common
 
@@ -28,7 +27,8 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
                 published_claims.complete(run, facts)
         complete_from_name(run)
         _mark_traced(run, reading.evidence)
-    attach_configurations(reading)
+    if reading.evidence.runs:
+        attach_configurations(reading)
 
 
 def settle(reading: Reading) -> None:

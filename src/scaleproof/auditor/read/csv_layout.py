@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.kinds import RESULTS
 from scaleproof.auditor.read.printed_figures import gave_no_figures, is_nothing
 from scaleproof.auditor.read.reported_tables import TableColumn
 from scaleproof.auditor.read.row_figures import counts_devices
+from scaleproof.auditor.read.run_fields import figure
+from scaleproof.auditor.read.units import RESULTS
 
 DELIMITERS = (",", "\t", ";")
 OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
@@ -157,7 +157,9 @@ def settle_keys(layout: Layout, records: Records) -> None:
     A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of settings that nobody
     knows ("num_workers", "optimizer") are, if each epoch of their runs is there once.
     """
-    layout.keys = [k for k in layout.keys if layout.columns[k].kind != "device" or _names_devices(records, k)]
+    layout.keys = [
+        k for k in layout.keys if layout.columns[k].kind != "device" or counts_devices([_cell(r, k) for r in records])
+    ]
     if not _repeated(layout, records, layout.keys):
         return
     settings = [k for k in range(len(layout.names)) if k not in layout.keys and _is_setting(layout, records, k)]
@@ -214,11 +216,6 @@ def _is_setting(layout: Layout, records: Records, k: int) -> bool:
         return False
     values = {_cell(record, k) for record in records}
     return 2 <= len(values) <= len(records) // 2 and not any(is_nothing(value) for value in values)
-
-
-def _names_devices(records: Records, k: int) -> bool:
-    """Whether a column `gpu` has names or numbers of devices."""
-    return counts_devices([_cell(record, k) for record in records])
 
 
 def has_no_figures(record: list[str], figures: Sequence[int]) -> bool:

@@ -7,10 +7,9 @@ from itertools import islice
 import numpy as np
 
 from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout, has_no_figures
-from scaleproof.auditor.read.fields import LARGEST, figure, not_finite
-from scaleproof.auditor.read.logged_steps import LoggedStep, as_arrays
-from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
+from scaleproof.auditor.read.logged_steps import as_arrays
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
+from scaleproof.auditor.read.run_fields import FIELDS, LARGEST, OF_KIND, figure, not_finite
 from scaleproof.auditor.read.words import described
 
 MOST_RUNS = 500  # in one file
@@ -137,18 +136,8 @@ class _LoggedRun:
             self._broken += bool(record) and not self._sparse(values)
             return
         epoch = values.get("epoch")
-        self.run.logged_steps.append(
-            LoggedStep(
-                int(step),
-                _positive(seconds),
-                values.get("loss"),
-                _positive(rate),
-                None if epoch is None else int(epoch),
-                values.get("mfu"),
-                samples_per_s=_positive(samples),
-                line=number,
-            )
-        )
+        at = None if epoch is None else int(epoch)
+        self.run.logged_steps.append(step_of(int(step), seconds, values, number, at))
 
     def _sparse(self, values: dict[str, float | None]) -> bool:
         """Whether a row has only a validation loss: Lightning logs validation on rows of its own."""
@@ -156,16 +145,13 @@ class _LoggedRun:
 
     def _epoch(self, record: list[str], values: dict[str, float | None]) -> None:
         """Append the epoch of a row (`values`: what -> figure in base units), or count the row as broken."""
-        epoch, seconds = values.get("epoch"), _positive(values.get("epoch_seconds"))
+        epoch, seconds = values.get("epoch"), positive(values.get("epoch_seconds"))
         if values.get("loss") is None:
             self._nan(record, epoch)
         if epoch is None or (seconds is None and "epoch_seconds" in self.layout.places):
             self._broken += bool(record)
             return
-        span = TimedSpan(int(epoch), seconds, train_loss=values.get("loss"), val_loss=values.get("val_loss"))
-        span.tokens_per_s = _positive(values.get("tokens_per_s"))
-        span.samples_per_s = _positive(values.get("samples_per_s"))
-        self.run.timed_spans.append(span)
+        self.run.timed_spans.append(span_of(int(epoch), seconds, values))
 
     def finish(self, key: tuple[str, ...], several: bool) -> None:
         """Take what the key columns say (`key`, a value each); report what could not be used. With `several` runs in a
@@ -227,7 +213,3 @@ def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
         run.strategy = run.strategy or description.words.get("strategy")
         run.precision = run.precision or description.words.get("precision")
         run.world_size = run.world_size or description.numbers.get("devices")
-
-
-def _positive(value: float | None) -> float | None:
-    return value if value is not None and value > 0 else None

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from scaleproof.auditor.read import (
-    archives,
+    contents,
     csv_layout,
     csv_logs,
     logs,
@@ -22,10 +22,10 @@ from scaleproof.auditor.read import (
 from scaleproof.auditor.read.attach import complete_runs, settle
 from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_of
 from scaleproof.auditor.read.documents import quoted_blocks
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.json_files import read_json
 from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import (
     read_csv_table,
     read_document_file,
@@ -34,6 +34,8 @@ from scaleproof.auditor.read.table_files import (
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
+from scaleproof.ground.errors import LFS, POINTER
+from scaleproof.ground.files import DISK_FULL
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 
@@ -55,7 +57,6 @@ BREAKS: tuple[type[Exception], ...] = (
 SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
 COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
-LFS = b"version https://git-lfs.github.com/spec/"
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
@@ -138,7 +139,9 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     except PermissionError as error:
         evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
     except OSError as error:
-        evidence.unread.append(Unread(name, error.strerror or str(error), "special"))
+        no_room = f"no room in {tempfile.gettempdir()} to unpack it; set TMPDIR to a folder with room"
+        reason_text = no_room if error.errno in DISK_FULL else error.strerror or str(error)
+        evidence.unread.append(Unread(name, reason_text, "special"))
     except BREAKS as error:
         reason_text = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
         evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))
@@ -147,7 +150,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
     """Read the files of an archive under its name, one level deep."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
-    for left_out in archives.unpack(path, folder):
+    for left_out in contents.unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
     for member in walk.files_below(folder, reading.evidence.unread, lambda f, names: False):
         member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
@@ -166,8 +169,8 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         if named:
             raise UnreadableFile("it is empty")
         evidence.ignored.append(name)
-    elif start.startswith(LFS):
-        raise UnreadableFile("a pointer of Git LFS: the file itself is not here (git lfs pull)", "Git LFS pointer")
+    elif start.startswith(LFS.encode()):
+        raise UnreadableFile(POINTER, "Git LFS pointer")
     elif tracker_series.is_event_file(path, start):
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in TRACES):

@@ -94,17 +94,13 @@ def _box(block: list[Line]) -> Iterator[Grid]:
     header = _joined(head)
     first_line, _ = head[0]
     ruled = len(body) > 1 or len(body[0]) == 1  # a line between any two rows: a row may have several lines
-    if ruled and all(len(part) == 1 or _continues(part) for part in body):
+    # Further lines of a row only continue it: some of their cells are empty.
+    if ruled and all("" in pipe_cells(text) for part in body for _, text in part[1:]):
         rows = [(part[0][0], _joined(part)) for part in body]
     else:
         rows = [(number, pipe_cells(text)) for part in body for number, text in part]
     if len(header) >= 2:
         yield Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
-
-
-def _continues(part: list[Line]) -> bool:
-    """Whether further lines of a row only continue it: some of their cells are empty."""
-    return all("" in pipe_cells(text) for _, text in part[1:])
 
 
 def _joined(part: list[Line]) -> list[str]:

@@ -8,12 +8,10 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from scaleproof.auditor.read.heading_words import PHRASES
-from scaleproof.auditor.read.kinds import KINDS
-from scaleproof.auditor.read.other_languages import in_english
+from scaleproof.auditor.read.heading_words import PHRASES, in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
-from scaleproof.auditor.read.units import DEVICE, Unit, unit_of
+from scaleproof.auditor.read.units import DEVICE, KINDS, Unit, unit_of
 from scaleproof.auditor.read.words import described, spans_of_names
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (

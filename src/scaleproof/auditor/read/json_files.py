@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan
-from scaleproof.auditor.read.run_fields import debug_settings_of
+from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 
@@ -74,11 +73,11 @@ def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], proble
     """Read a file of a known program; return whether it is one. `problem` says where the JSON is cut off, or is ""."""
     evidence = reading.evidence
     run: ReportedRun | None = None
-    if is_metrics(data):
+    if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
         if problem:
             raise UnreadableFile(problem.replace("; what stands before was read", ""))
         run = read_metrics(name, data)
-    elif is_legacy(data):
+    elif any(key in data for key in LEGACY):
         run = read_legacy(name, data)
     elif "log_history" in data and ("global_step" in data or problem):
         run = read_trainer_state(name, data)
@@ -150,14 +149,6 @@ def _scaling_report(name: str, data: dict[str, Any]) -> SpeedupReport:
 LEGACY = ("train_time_per_epoch", "train_throughput")
 # The program of the 2.0 files times every 50th micro-step after the fifth; its command line may say otherwise.
 SAMPLED_EVERY, SAMPLED_FROM = 50, 5
-
-
-def is_metrics(data: dict[str, Any]) -> bool:
-    return str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data
-
-
-def is_legacy(data: dict[str, Any]) -> bool:
-    return any(key in data for key in LEGACY)
 
 
 def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:

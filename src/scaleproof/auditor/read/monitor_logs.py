@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
+from scaleproof.auditor.read.run_fields import figure
 
 SECOND = 1.0
 MILLISECOND = 1e-3
@@ -53,7 +54,7 @@ def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
     columns = _columns(header)
     if not any(c.startswith(("utilization.gpu", "memory.used [")) for c in columns):
         columns = _guessed_columns(next(csv.reader([header])))
-        lines = _chain(header, lines)
+        lines = chain([header], lines)
     utilization = next((i for i, c in enumerate(columns) if c.startswith("utilization.gpu")), None)
     memory = next((i for i, c in enumerate(columns) if c.startswith("memory.used")), None)
     index = next(
@@ -85,11 +86,6 @@ def _guessed_columns(record: list[str]) -> list[str]:
         else:
             columns.append("")
     return columns
-
-
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _cell(record: list[str], place: int | None) -> float | None:
@@ -131,12 +127,10 @@ def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
 
 def _seconds(stamp: str) -> float | None:
     """Return a time stamp in seconds since 1970, read as local time; None for what is none."""
-    for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S"):
-        try:
-            return datetime.strptime(stamp.strip(), form).timestamp()
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
+    try:
+        return datetime.fromisoformat(stamp.strip().replace("/", "-")).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scaleproof.auditor.read.fields import LARGEST
 from scaleproof.auditor.read.reported_tables import Remark, resolution_of
+from scaleproof.auditor.read.run_fields import LARGEST
 from scaleproof.auditor.read.units import Unit, unit_of
 
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"

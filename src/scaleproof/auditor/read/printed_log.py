@@ -7,7 +7,7 @@ from typing import Literal
 from scaleproof.auditor.read import logs, text_files
 from scaleproof.auditor.read.logs.base import LogReader
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep
+from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep
 
 LOOKED_AT = 4 << 20  # characters of a log in which a program's own lines are looked for
 
@@ -15,23 +15,16 @@ LOOKED_AT = 4 << 20  # characters of a log in which a program's own lines are lo
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
     """Return the last run in the log at `path`; None where no reader knows a line of it.
 
-    `reader`: the name of a class of readers, or "auto". Raises NoSuchReader.
+    `reader`: the name of a class of readers, or "auto".
     """
     lines = [text_files.CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
     text = "\n".join(lines)[:LOOKED_AT]
-    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else _named(reader)
+    named = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
+    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else named[reader]
     if kind is None:
         return None
     runs = [run for run in logs.read_log(path.name, kind, enumerate(lines, start=1)) if run.is_timed]
     return _as_printed(kind, runs[-1], len(runs)) if runs else None
-
-
-def _named(reader: str) -> type[LogReader]:
-    """Return the reader of this name. Raises NoSuchReader."""
-    known = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
-    if reader not in known:
-        raise NoSuchReader(list(known))
-    return known[reader]
 
 
 def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:

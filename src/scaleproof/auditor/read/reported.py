@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scaleproof.auditor.read.logged_steps import StepSeries
+from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.words import is_inference
 
@@ -35,6 +35,28 @@ class TimedSpan:
     train_loss: float | None = None
     val_loss: float | None = None
     samples_per_s: float | None = None
+
+
+def positive(value: float | None) -> float | None:
+    """A time or a rate; None where it is 0 or below, which no time and no rate is."""
+    return value if value is not None and value > 0 else None
+
+
+def step_of(
+    step: int, seconds: float | None, values: dict[str, float | None], line: int, epoch: int | None = None
+) -> LoggedStep:
+    """The step of a line with these figures by kind, in base units."""
+    logged = LoggedStep(step, positive(seconds), values.get("loss"), epoch=epoch, mfu=values.get("mfu"), line=line)
+    for kind in ("tokens_per_s", "samples_per_s", "flops_per_s"):
+        setattr(logged, kind, positive(values.get(kind)))
+    return logged
+
+
+def span_of(index: int | None, seconds: float | None, values: dict[str, float | None]) -> TimedSpan:
+    """The epoch, or the whole run, with these figures by kind, in base units."""
+    span = TimedSpan(index, positive(seconds), train_loss=values.get("loss"), val_loss=values.get("val_loss"))
+    span.tokens_per_s, span.samples_per_s = positive(values.get("tokens_per_s")), positive(values.get("samples_per_s"))
+    return span
 
 
 @dataclass(slots=True)

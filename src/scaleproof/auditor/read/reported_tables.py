@@ -137,8 +137,10 @@ class ReportedRow:
 
     @property
     def place(self) -> str:
-        """file:line, or the part of a JSON file."""
-        return f"{self.file}#{self.part}" if self.part else f"{self.file}:{self.line}"
+        """file:line, or the part of a JSON file; a run, which has no line, by its name."""
+        if self.part or not self.line:
+            return f"{self.file}#{self.part}" if self.part else self.file
+        return f"{self.file}:{self.line}"
 
     @property
     def name(self) -> str:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
-from scaleproof.auditor.read.kinds import KINDS, KINDS_OF_UNITS
 from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
-from scaleproof.auditor.read.units import Unit
+from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, Unit
 from scaleproof.auditor.read.words import Description, described
 
 STATE = re.compile(
@@ -86,6 +85,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
         description = described(cell)
         counts = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
         if column.kind in counts and description.numbers:
+            row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
             add_numbers(row, description, cell, column.heading)
             return
         if is_nothing(cell):

@@ -8,11 +8,9 @@ from pathlib import Path
 
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.csv_layout import DELIMITERS
-from scaleproof.auditor.read.documents import Document, read_document
+from scaleproof.auditor.read.documents import Document, read_document, read_notebook, read_workbook
 from scaleproof.auditor.read.grids import MOST_ROWS, Grid, Line
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
-from scaleproof.auditor.read.kinds import RESULTS
-from scaleproof.auditor.read.notebooks import read_notebook, read_workbook
 from scaleproof.auditor.read.printed_figures import figures_of, plain_text
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -20,6 +18,7 @@ from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
+from scaleproof.auditor.read.units import RESULTS
 
 LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read.csv_layout import RUN_KINDS
-from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import least
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import figure, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
@@ -136,7 +136,8 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
     latest = -1
     for line, row in enumerate(records, start=1):
         step = row.get(key, latest)  # a row without a number belongs to the step before
-        if not _is_number(step) or step < latest:
+        is_number = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
+        if not is_number or step < latest:
             return None  # it starts again, or counts something else
         latest = int(step)
         for other, value in row.items():
@@ -144,11 +145,6 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
                 reader.add(latest, str(other), value, line)
     run = reader.finish()
     return run if run and len(run.logged_steps.values("loss")) >= LEAST else None
-
-
-def _is_number(step: object) -> bool:
-    """Return whether a step is one: neither text, True, NaN nor infinite."""
-    return isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:

@@ -11,7 +11,6 @@ from scaleproof.auditor.read.headings import (
     devices_heading,
     heading_remarks,
 )
-from scaleproof.auditor.read.kinds import RESULTS, SHARES
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
@@ -25,7 +24,7 @@ from scaleproof.auditor.read.row_figures import (
     take_words,
 )
 from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
-from scaleproof.auditor.read.units import unit_of
+from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
 from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
@@ -252,7 +251,7 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
                     row.figures.append(Quantity(kind, float(count), cell, column.heading))
             else:
                 take_figures(row, column, cell, europeans[k], place)
-        worded = dict.fromkeys(label for label in labels if not figures_of(label) or has_word(label))
+        worded = dict.fromkeys(label for label in labels if not figures_of(label) or re.search(r"[A-Za-z]{2,}", label))
         row.label = ", ".join(worded)[:200]
         describe_label(row)
         if notes:
@@ -296,11 +295,6 @@ def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> li
             part.figures.append(Quantity("devices", float(description.devices), note, description.heading))
         parts.append(part)
     return parts or [row]
-
-
-def has_word(label: str) -> bool:
-    """Whether a cell is more than a bare figure."""
-    return bool(re.search(r"[A-Za-z]{2,}", label))
 
 
 def _locales(grid: Grid, width: int) -> list[bool]:

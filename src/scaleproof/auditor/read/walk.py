@@ -84,7 +84,9 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
     for folder, below, names in os.walk(root, onerror=closed):
         here = Path(folder)
         below[:] = sorted(  # in place: os.walk goes on with these
-            d for d in below if not d.startswith(".") and d not in SKIPPED_FOLDERS and not _is_environment(here / d)
+            d
+            for d in below
+            if not d.startswith(".") and d not in SKIPPED_FOLDERS and not (here / d / "pyvenv.cfg").is_file()
         )
         for name in (d for d in below if (here / d).is_symlink()):
             relative = printable(os.path.relpath(here / name, root))
@@ -97,10 +99,6 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
                 unread.append(Unread(printable(os.path.relpath(path, root)), reason, "special"))
             else:
                 yield path
-
-
-def _is_environment(folder: Path) -> bool:
-    return (folder / "pyvenv.cfg").is_file()
 
 
 def _not_a_file(path: Path) -> str | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scaleproof.auditor.read.other_languages import in_english
+from scaleproof.auditor.read.heading_words import in_english
 from scaleproof.auditor.read.units import DEVICE
 
 # Normalised word -> pattern. Those further up count more: "DeepSpeed ZeRO-2" is zero2, "FSDP2" is fsdp.

@@ -92,7 +92,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     commands, findings_on_commands = _run_by_run(of_programs, of_printed)
     findings += findings_on_commands
     watched = [
-        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,))
+        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,), run.metrics.reading.ended_after_s is not None)
         for run in commands
         if isinstance(run.metrics, Printed) and run.metrics.watched
     ]

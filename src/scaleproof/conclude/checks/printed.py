@@ -137,7 +137,7 @@ def steps_are_counted_alike(runs: list[TimedRun]) -> Iterator[Flag]:
     nobody has said how much work one is.
     Seen: A first try with a larger batch, called slower because it made fewer steps a second.
     Repair: Say what a step is: workload.per_step, e.g. {samples: "{micro_batch}"}, or {steps: 1} where steps are equal
-    work (of ab: --metric steps/s).
+    work (of ab: --metric steps/s). Two lines of scaleproof.watch count samples and tokens.
     """
     counts: dict[str, int] = {}  # cell -> what its first run counts to
     for run in runs:

@@ -17,6 +17,7 @@ NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in
 FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
 FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are worth a note
 CLOCKS = 0.02  # relative; of the steps together and the host's clock
+ENDED_APART = 2  # steps between ranks of a run that was ended
 WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
 
 
@@ -30,6 +31,7 @@ class WatchedRun:
     name: str
     ranks: Sequence[WatchedRank]
     cells: tuple[str, ...] = ()
+    was_ended: bool = False  # by the launcher, which no two ranks hear at the same moment
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -91,7 +93,7 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     """
     # Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the
     # same batches (tensor parallel), or have other numbers of parameters (pipelines).
-    checksums = {rank.weights for rank in run.ranks if rank.weights is not None}
+    checksums = {rank.weights for rank in run.ranks if rank.weights is not None and not run.was_ended}
     are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _same_batches(run) is None
     if len(checksums) > 1 and are_replicas:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
@@ -127,7 +129,7 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
         return
     steps = {len(rank.step_s) for rank in run.ranks}
-    if len(steps) > 1:
+    if max(steps) - min(steps) > (ENDED_APART if run.was_ended else 0):
         yield Flag(f"ranks made {min(steps)} to {max(steps)} optimizer steps")
 
 

@@ -65,7 +65,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify_and_audit(folder)
     if differences:
-        raise UserError(f"{folder} does not verify ({len(differences)} differences); see: scaleproof verify {folder}")
+        raise UserError(f"{folder} does not verify: {differences[0]}; see all: scaleproof verify {folder}")
     all_runs, _ = read_runs(folder)
     runs = [run for run in all_runs if run.ok]
     if not runs:

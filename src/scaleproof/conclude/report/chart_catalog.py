@@ -133,10 +133,7 @@ CATALOG = {
         row=0.4,
     ),
     "job_time": Chart(
-        "Time of a whole run",
-        "Median over runs. Rates are of the timed window alone.",
-        has_content=_measured,
-        row=0.3,
+        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_measured, row=0.3
     ),
     "loss_step": Chart(
         "Loss and steps",

@@ -63,10 +63,12 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     named = [(_cell(cell, a, b), cell) for cell in compared]
     comparable = [(name, cell) for name, cell in named if cell.ratio is not None]
     refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
+    name_a, name_b = (Path(side.path).name for side in (a, b))
     return (
         environment(HOUSE)
         .get_template("compare.html.j2")
         .render(
+            title=f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}",
             a=a,
             b=b,
             verdict=compared_verdict(compared) or compared_sentence(compared[0]),

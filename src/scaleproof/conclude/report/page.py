@@ -238,10 +238,7 @@ def _tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
 def _forecast(forecast: ForecastReport) -> dict[str, Any]:
     """Return the section about forecasts: sentences, which say what would have to change, and the table."""
     rows = forecast.forecasts
-    return {
-        "sentences": forecast_sentences(forecast),
-        "rows": forecast_human(rows).to_dict("records") if rows else [],
-    }
+    return {"sentences": forecast_sentences(forecast), "rows": forecast_human(rows).to_dict("records") if rows else []}
 
 
 def _without_baseline(report: ScalingReport) -> list[str]:

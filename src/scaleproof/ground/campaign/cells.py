@@ -221,11 +221,14 @@ def expand(campaign: Campaign) -> list[Cell]:
     axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
-        seen: set[str] = set()
+        called: dict[str, str] = {}  # part of a cell's name -> the value that has it
         for value in values:
-            if str(value) in seen:
-                raise UserError(f"vary.{name} lists {value} twice", key=("vary", name))
-            seen.add(str(value))
+            part, text = _token("", value), str(value)
+            if part in called:
+                alike = f': "{called[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
+                fault = f" lists {text} twice" if called[part] == text else alike
+                raise UserError(f"vary.{name}{fault}", ("vary", name))
+            called[part] = text
     choices = _not_excluded(campaign, axes) + [_given(extra) for extra in campaign.cells]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
@@ -297,23 +300,17 @@ def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
     choices = [_given(comparison.a), _given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_cell(campaign, choice, named) for choice in choices)
-    place = ("compare", campaign.compare.index(comparison))
+    place, who = ("compare", campaign.compare.index(comparison)), f"compare: the arms of {comparison.name}"
     if a.searched or b.searched:
         raise UserError(
             f"compare: {comparison.name} needs numbers for micro_batch; {a.searched or b.searched} is for cells", place
         )
     if a.fingerprint == b.fingerprint:
-        raise UserError(
-            f"compare: the arms of {comparison.name} are the same cell, {a.slug}; give `a` or `b` a key", place
-        )
+        raise UserError(f"{who} are the same cell, {a.slug}; give `a` or `b` a key", place)
     if a.execution.geometry != b.execution.geometry:
-        raise UserError(
-            f"compare: the arms of {comparison.name} have different geometries; pairs run on the same devices. "
-            "Use `vary` for scaling",
-            place,
-        )
+        raise UserError(f"{who} have different geometries; `vary` is for scaling, pairs run on the same devices", place)
     if tokens_of(a) != tokens_of(b):
-        raise UserError(f"compare: the arms of {comparison.name} have different corpora or tokenizers", place)
+        raise UserError(f"{who} have different corpora or tokenizers", place)
     return a, b
 
 
@@ -368,7 +365,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
-    tokens = [_token("", setting.label).strip("-") for setting in settings.values()]
+    tokens = [_token("", setting).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():
         if axis in named:
             tokens.append(_token(axis_prefix(declared) or "", getattr(sections[section], axis)))

@@ -22,6 +22,25 @@ OF_EXECUTION = ("threads_per_device",)
 OF_RUN = ("repeat", "host", "port")  # host and port: where the ranks of several nodes meet
 BUILT_IN = (*OF_GEOMETRY, *OF_WORK, *OF_EXECUTION, *OF_RUN)
 
+# Who reads the log of a command: a class of `scaleproof audit` for each program that it knows.
+Reader = Literal[
+    "RankBlocks",
+    "GptNeoX",
+    "Megatron",
+    "TorchTitan",
+    "LlmC",
+    "NanoChat",
+    "ModdedNanoGPT",
+    "MaxText",
+    "NanoGPT",
+    "Paddle",
+    "MLPerf",
+    "DLLogger",
+    "HuggingFaceConsole",
+    "TfCnnBenchmarks",
+    "Keras",
+    "KeyValues",
+]
 Scalar = str | int | float | bool
 Amount = Annotated[int, Field(ge=1, le=10**15)] | Annotated[str, Field(min_length=1)]
 
@@ -31,6 +50,10 @@ class Setting(NamedTuple):
 
     label: str
     text: str
+
+    def __str__(self) -> str:
+        """The label: how the value is called."""
+        return self.label
 
     @classmethod
     def of(cls, name: str, value: Scalar) -> "Setting":
@@ -49,11 +72,13 @@ class Patterns(Section):
     step_ms: str | None = key(None, "Milliseconds of one step.", "none")
     step_s: str | None = key(None, "Seconds of one step.", "none")
     loss: str | None = key(None, "The training loss; on the same line, or the last one before it.", "none")
-    step: str | None = key(None, "The number of the step on the same line; counted where it is not given.", "none")
+    step: str | None = key(
+        None, "The number of the step on the same line; counted where it is not given. Alone: lines are timed.", "none"
+    )
 
     @model_validator(mode="after")
     def _usable(self) -> "Patterns":
-        """Check that each pattern has one group, and that one of them finds a rate or a time. Raises ValueError."""
+        """Check that each pattern has one group, and that one finds a rate, a time or a step. Raises ValueError."""
         given = self.model_dump(exclude_none=True)
         for name, pattern in given.items():
             try:
@@ -64,8 +89,8 @@ class Patterns(Section):
                 raise ValueError(
                     f"{name}: {pattern} has {groups} groups in parentheses; exactly one, around the number"
                 )
-        if not {"tokens_per_s", "samples_per_s", "step_ms", "step_s"} & set(given):
-            raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms or step_s is needed")
+        if not set(given) - {"loss"}:
+            raise ValueError("a pattern for tokens_per_s, samples_per_s, step_ms, step_s or step is needed")
         return self
 
 

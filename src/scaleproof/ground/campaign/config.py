@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from scaleproof.ground.campaign.command import Patterns, PerStep, Scalar, settings_apart
+from scaleproof.ground.campaign.command import Patterns, PerStep, Reader, Scalar, settings_apart
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
 from scaleproof.ground.campaign.hub_names import no_hub_name
@@ -88,7 +88,7 @@ class Workload(Section):
         max_length=10_000,
         examples=["torchrun --nproc-per-node {devices} train.py --parallel {parallel}"],
     )
-    figures: Literal["auto", "whole"] | Annotated[str, Field(pattern=r"^[A-Za-z][\w.-]*$")] | Patterns = key(
+    figures: Literal["auto", "whole"] | Reader | Patterns = key(
         "auto",
         "Where the figures of a command come from. auto: the reader of `scaleproof audit` that knows its log. A name: "
         "that reader. A mapping: patterns of your own. whole: two lengths of run, given as work.steps: [50, 150].",
@@ -226,10 +226,7 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-        fields[axis] = (
-            wrap(annotation) | None,
-            key(None, f"{section}.{axis}: {field.description}", unit_of(field)),
-        )
+        fields[axis] = (wrap(annotation) | None, key(None, f"{section}.{axis}: {field.description}", unit_of(field)))
     # Of a command, its placeholders too: `Campaign` puts them into `settings`.
     scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _listed else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
@@ -254,11 +251,7 @@ if TYPE_CHECKING:  # built below: a type checker cannot see their keys
         settings: Mapping[str, list[Scalar] | dict[str, Scalar]] = key({}, None, "none")
 
 else:
-    Vary = _axis_model(
-        "Vary",
-        "Axes of the campaign: every combination of their values is a cell.",
-        _listed,
-    )
+    Vary = _axis_model("Vary", "Axes of the campaign: every combination of their values is a cell.", _listed)
     Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, link_fault, nearest, nearest_path, shortened
+from scaleproof.ground.errors import LFS, POINTER, UserError, link_fault, nearest, nearest_path, shortened
 from scaleproof.ground.number_format import integer
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
@@ -41,10 +41,7 @@ ONLY_FOR = {
 }
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}  # unpacked when read, by their names
 # What files begin with that are no corpus -> what they are.
-OTHERS = {
-    b"%PDF-": "is a PDF; save its text",
-    b"version https://git-lfs": "is a pointer of Git LFS, not the file itself; fetch it with: git lfs pull",
-}
+OTHERS = {b"%PDF-": "is a PDF; save its text", LFS.encode(): f"is {POINTER}"}
 FileName = Annotated[str, StringConstraints(pattern=r"^[^\s]+$")]
 
 

@@ -64,8 +64,8 @@ class Question(Section):
     @model_validator(mode="after")
     def _one_comparison(self) -> "Question":
         """Check that the cell is compared with one other. Raises ValueError."""
-        if (self.better_than is None) == (self.not_slower_than is None):
-            raise ValueError("give better_than: CELL, or not_slower_than: CELL with by: 5 %")
+        if self.better_than is not None and self.not_slower_than is not None:
+            raise ValueError("give better_than or not_slower_than, not both")
         if self.not_slower_than is not None and self.by == 0:
             raise ValueError("not_slower_than needs by, the part that it may be slower, e.g. by: 5 %")
         return self

@@ -14,7 +14,14 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
     if question is None:
         return None
     subject = _meant("is", question.subject, question, cells).slug
-    relation = "better_than" if question.better_than else "not_slower_than"
+    relation = "not_slower_than" if question.not_slower_than else "better_than"
+    if question.better_than is question.not_slower_than is None:
+        others = ", ".join(cell.slug for cell in cells if cell.slug != subject)
+        raise UserError(
+            f"question: {subject} is compared with nothing; give better_than: CELL, or not_slower_than: CELL with by: "
+            f"5 %. Other cells: {others or 'none'}",
+            ("question",),
+        )
     base = _meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
     if subject == base:
         raise UserError(f"question: {base} is compared with itself", key=("question", relation))

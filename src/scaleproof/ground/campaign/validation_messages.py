@@ -36,7 +36,6 @@ PATTERNS = {
     r"^[0-9a-f]{64}$": "64 hexadecimal digits",
     r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits",
     r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$": "file.py:function",
-    r"^[A-Za-z][\w.-]*$": "the name of a reader (docs/audit.md)",
     r"^[^\s]+$": "a path without spaces",
     TOKENIZER: "gpt2, bytes or bpe-ENTRIES",
     BUDGET: "a number with kB, MB, GB or documents",
@@ -47,6 +46,7 @@ PATTERNS = {
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
 FILE = re.compile(r"^[./~]|\\|\.(?:txt|md|jsonl?|csv|parquet|gz|zst)$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
 OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
@@ -81,7 +81,7 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}  # of one place the first of `errors`
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
-    around = [place for place in faults if place and any(_is_inside(other, place) for other in faults)]
+    around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
     deepest = [place for place in faults if place not in around]
     reported = [_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
     # By line; on one line what is wrong with the whole file last, then as they were reported.
@@ -108,11 +108,6 @@ def _of_the_alternative_meant(errors: list[ErrorDetails], data: object) -> list[
     return [error for error in errors if not any(error["loc"][: len(other)] == other for other in strange)]
 
 
-def _is_inside(inner: Place, outer: Place) -> bool:
-    """Whether a place is below another one."""
-    return len(inner) > len(outer) and inner[: len(outer)] == outer
-
-
 EMPTY_KEY = '""'
 
 
@@ -120,11 +115,6 @@ def dotted(place: Place) -> str:
     """A place as people write it: vary.strategy[0]."""
     parts = [f"[{step}]" if isinstance(step, int) else f".{step or EMPTY_KEY}" for step in place]
     return shortened("".join(parts).removeprefix("."), 200)
-
-
-def sections_of(schema: Schema) -> list[str]:
-    """The keys at the top of a file."""
-    return list(properties_at(schema, ()))
 
 
 def _place(loc: Place, data: Any) -> Place:
@@ -205,16 +195,19 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     name = str(place[-1])
     # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
     axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
-    if len(place) > 1 and name in sections_of(schema) and not (axes and place[0] in OF_CELLS):
+    if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:
         return f' Did you mean "{here}"?'
-    return _elsewhere(name, schema, 1 if place[0] in OF_CELLS[1:] else 2) or nearest(name, known)
+    return _elsewhere(name, schema, of_cell=place[0] in OF_CELLS[1:]) or nearest(name, known)
 
 
-def _elsewhere(name: str, schema: Schema, depth: int) -> str:
-    """A hint where the key `name` belongs, with a leading space; empty where no section, down to `depth`, has it."""
+def _elsewhere(name: str, schema: Schema, of_cell: bool) -> str:
+    """A hint where the key `name` belongs, with a leading space; empty where no section has it.
+
+    `of_cell`: it stands among the keys of a cell, which are those of the sections at the top.
+    """
     places = []
     waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
@@ -222,9 +215,11 @@ def _elsewhere(name: str, schema: Schema, depth: int) -> str:
         keys = properties_at(schema, section)
         if section and name in keys and section[0] not in OF_CELLS[1:]:
             places.append(dotted(section))
-        waiting += [(*section, key) for key in keys if len(section) < depth]
+        waiting += [(*section, key) for key in keys if len(section) < 2]
     places = [place for place in places if place != "vary"] or places
-    if not places and depth > 1 and name in properties_at(schema, ("compare", 0)):
+    if of_cell:
+        places = [place for place in places if "." not in place] or places[: len(places) == 1]
+    elif not places and name in properties_at(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 
@@ -272,6 +267,9 @@ def _number_meant(value: object, options: list[Schema], unit: str) -> str:
         text = text.replace(",", "")
     elif DECIMAL.fullmatch(text):
         text = text.replace(",", ".")
+    percent = PER_CENT.fullmatch(text)
+    if percent and any(option.get("pattern") == PERCENT for option in options):
+        return f" Write {percent[1]} %."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     number = float(match[1]) if match else math.inf
     if match is None or match[2] not in unit or math.isinf(number) or not _fits(number, options, []):

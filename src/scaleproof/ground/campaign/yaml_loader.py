@@ -20,7 +20,8 @@ from ruamel.yaml.scalarint import HexInt
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
-from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages, sections_of
+from scaleproof.ground.campaign.schema_nodes import properties_at
+from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages
 from scaleproof.ground.errors import Place, UserError, nearest_name, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
@@ -140,7 +141,7 @@ def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
-        keys = ", ".join(sections_of(_schema(model))) or "names of your choice"
+        keys = ", ".join(properties_at(_schema(model), ())) or "names of your choice"
         expected = "a mapping"
         empty = ""
         if data is None:

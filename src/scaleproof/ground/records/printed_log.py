@@ -46,15 +46,6 @@ class PrintedLog:
     rate_of: Literal["all", "device"] | None = None  # whose rate the program is known to print
 
 
-class NoSuchReader(ValueError):
-    """No reader of logs has the name that was given. `known`: the names of all readers."""
-
-    def __init__(self, known: list[str]) -> None:
-        """Take the names of all readers, which are the message as well."""
-        super().__init__(", ".join(known))
-        self.known = known
-
-
 # Reads a log by the reader that knows its lines ("auto") or by a named one. None: there is no figure that it
-# understands. Raises NoSuchReader. Houses that measure are handed one: they know no reader themselves.
+# understands. Houses that measure are handed one: they know no reader themselves.
 ReadLog = Callable[[Path, str], PrintedLog | None]

@@ -11,17 +11,20 @@ import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.command import Patterns
-from scaleproof.ground.errors import plural
+from scaleproof.ground.errors import plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
-from scaleproof.ground.records.printed_log import NoSuchReader, PrintedLog, PrintedSpan, PrintedStep, ReadLog
+from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
-from scaleproof.measure.command.progress import Progress, progress
+from scaleproof.measure.command.progress import FEWEST, Progress, between, progress
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
+FEW_LINES = 40  # who has printed so many says no more in a longer run
+LONGER = "let it train longer"  # in messages on programs that were ended too early
 READER = "scaleproof.watch"
+STEPS: WorkUnit = "steps"
 
 
 class NoFigures(Exception):
@@ -51,15 +54,18 @@ def read_figures(
     `was_ended`: by the launcher, before it was done.
     """
     if not log.stat().st_size:
-        raise NoFigures(f"it printed nothing{'; give it longer (of ab: --seconds)' if was_ended else ''}")
-    printed = _printed(log, cell, read)
-    if printed is None:
-        counted = None
-        if cell.workload.figures == "auto":
-            counted = progress(log.read_text("utf-8", "replace").split("\n"), arrivals)
-        if counted is None:
-            raise NoFigures(_unread(cell))
-        return _of_progress(counted, cell)
+        raise NoFigures(f"it printed nothing{f'; {LONGER} (of ab: --seconds)' if was_ended else ''}")
+    figures = cell.workload.figures
+    lines = log.read_text("utf-8", "replace").split("\n")
+    printed = by_patterns(lines, figures) if isinstance(figures, Patterns) else _printed(log, figures, read)
+    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
+    if not steps and not printed.spans:
+        counted = progress(lines, arrivals) if figures == "auto" else _counted(printed.steps, arrivals)
+        if counted:
+            return _of_progress(counted, cell)
+        seen = [line.strip() for line in lines if line.strip()]
+        few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
+        raise NoFigures(_unread(cell, seen[-1] if seen else "") + few)
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -68,53 +74,72 @@ def read_figures(
         )
     if printed.runs > 1:
         raise NoFigures(f"its log has {printed.runs} runs, each with steps of its own; one command must train once")
-    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
-    if steps:
-        return _of_steps(printed, steps, cell)
-    if printed.spans:
-        return _of_spans(printed, cell, was_ended)
-    raise NoFigures(_unread(cell))
+    return _of_steps(printed, steps, cell) if steps else _of_spans(printed, cell, was_ended)
 
 
-def _printed(log: Path, cell: Cell, read: ReadLog) -> PrintedLog | None:
-    """What the file `log` says, by the campaign's patterns or by `read`; None where nothing is understood."""
-    figures = cell.workload.figures
-    if isinstance(figures, Patterns):
-        printed: PrintedLog | None = by_patterns(log, figures)
-    else:
-        try:
-            printed = read(log, figures)
-        except NoSuchReader as error:
-            raise NoFigures(
-                f'workload.figures: there is no reader "{figures}"; allowed: auto, whole, {error}'
-            ) from None
-    if printed is None or not (printed.steps or printed.spans):
+def _counted(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
+    """The progress of `steps` that have no time and no rate; None where there are fewer than three."""
+    counts = [(step.line - 1, step.step, None, STEPS) for step in steps if step.line and step.line <= len(arrivals)]
+    if len({number for _, number, *_ in counts}) < FEWEST:
         return None
-    is_misread = printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, were taken for steps
-    return None if is_misread else printed
+    losses = {place: step.loss for (place, *_), step in zip(counts, steps, strict=False)}
+    return between(counts, losses, arrivals)
 
 
-def _unread(cell: Cell) -> str:
-    """The message where no figure was understood."""
-    what = "the patterns of workload.figures match no line of its log"
-    if not isinstance(cell.workload.figures, Patterns):
-        what = "no figure in its log is understood: neither the time of a step nor a rate"
-    return (
-        f"{what}. Give patterns (workload.figures: {{step_ms: 'time ([\\d.]+)ms'}}; of ab: --pattern step_ms='time "
-        "([\\d.]+)ms'), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: --steps 50 150), with "
-        "{steps} in the command"
+def table(
+    seconds: Sequence[float],
+    amounts: Sequence[int],
+    losses: Sequence[float | None],
+    warmup: Sequence[bool] | None = None,
+) -> np.ndarray:
+    """The rows of steps.csv of one process: seconds, work and loss of each, and whether it is of the `warmup`.
+
+    No wait for data is known. A loss that is none, or no number, is NaN.
+    """
+    rows = zip(seconds, amounts, losses, warmup or [False] * len(seconds), strict=True)
+    return np.array(
+        [
+            ("warmup" if early else "window", place, 0, time, 0.0, _finite(loss), 1, amount)
+            for place, (time, amount, loss, early) in enumerate(rows)
+        ],
+        ROW,
     )
 
 
-def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
-    """The steps of a log, as `patterns` match: one for each line with a time or a rate.
+def _finite(loss: float | None) -> float:
+    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
+    return loss if loss is not None and math.isfinite(loss) else math.nan
+
+
+def _printed(log: Path, reader: str, read: ReadLog) -> PrintedLog:
+    """What the file `log` says by the `reader`; nothing where no line is understood."""
+    printed = read(log, reader)
+    is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
+    return PrintedLog(reader) if printed is None or is_misread else printed
+
+
+def _unread(cell: Cell, last: str = "") -> str:
+    """The message where no figure was understood. `last`: the last line of the log."""
+    what = "the patterns of workload.figures match no line of its log"
+    if not isinstance(cell.workload.figures, Patterns):
+        what = "no figure in its log is understood: no time of a step, no rate, and no count"
+    ending = f" (its last line: {shortened(last, 80)})" if last else ""
+    return (
+        f"{what}{ending}. Give patterns (workload.figures: {{step: 'it (\\d+)'}}; of ab: --pattern step='it (\\d+)', "
+        "or of step_ms, tokens_per_s, ...), or time whole runs (figures: whole, with work.steps: [50, 150]; of ab: "
+        "--steps 50 150), with {steps} in the command"
+    )
+
+
+def by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
+    """The steps of a log, as `patterns` match: one for each of its `lines` with a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
     """
     search = {name: re.compile(text).search for name, text in patterns.model_dump(exclude_none=True).items()}
     steps: list[PrintedStep] = []
     loss: float | None = None
-    for number, line in enumerate(log.read_text("utf-8", "replace").split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         figures = {name: _figure(match[1]) for name, find in search.items() if (match := find(line))}
         loss = figures.get("loss", loss)
         milliseconds, seconds = figures.get("step_ms"), figures.get("step_s")
@@ -126,7 +151,7 @@ def by_patterns(log: Path, patterns: Patterns) -> PrintedLog:
             samples_per_s=figures.get("samples_per_s"),
             loss=loss,
         )
-        if step.seconds or step.tokens_per_s or step.samples_per_s:
+        if step.seconds or step.tokens_per_s or step.samples_per_s or "step" in figures:
             steps.append(step)
     return PrintedLog("patterns", steps=steps)
 
@@ -143,22 +168,26 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
     """The figures of a log that has lines about steps; `steps`: those with a time or a rate. Raises NoFigures."""
     unit, per_step = _work_of_a_step(printed, steps, cell)
     devices = _devices_of_a_rate(printed, steps, cell, per_step)
-    timed = [replace(step, seconds=_seconds(step, unit, per_step, devices)) for step in steps]
-    first = steps[0].step
-    warmup_lines = sum(step.step - first < cell.work.warmup_steps for step in timed)
-    window = timed[warmup_lines:]
+    timed: list[PrintedStep] = []
+    amounts: list[int] = []
+    for step in steps:
+        rate = devices * ((step.tokens_per_s if unit == "tokens" else step.samples_per_s) or 0.0)
+        seconds = step.seconds or (per_step / rate if rate and per_step else None)
+        if seconds is None:
+            raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
+        timed.append(replace(step, seconds=seconds))
+        amounts.append(max(1, round(rate * seconds if per_step is None else per_step)))
+    first, warmup_steps = steps[0].step, cell.work.warmup_steps
+    warmup = [step.step - first < warmup_steps for step in timed]
+    window = timed[sum(warmup) :]
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
-            f"{cell.work.warmup_steps} steps, which are warm-up; let it train longer, or lower work.warmup_steps "
-            "(of ab: --warmup-steps)"
+            f"{warmup_steps} steps, which are warm-up; {LONGER}, or lower work.warmup_steps (of ab: --warmup-steps)"
         )
-    rows = []
-    for number, step in enumerate(timed):
-        phase = "warmup" if number < warmup_lines else "window"
-        amount = _amount(step, unit, per_step, devices)
-        rows.append((phase, number, 0, step.seconds, 0.0, _loss(step.loss), 1, amount))  # of rank 0; no wait is known
-    return TimedWork(printed, unit, np.array(rows, ROW), window, per_step, losses_lost=lost([s.loss for s in timed]))
+    losses = [step.loss for step in timed]
+    rows = table([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
+    return TimedWork(printed, unit, rows, window, per_step, losses_lost=lost(losses))
 
 
 def lost(losses: Sequence[float | None]) -> int:
@@ -209,54 +238,21 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
     return devices
 
 
-def _rate(step: PrintedStep, unit: WorkUnit) -> float | None:
-    """The printed rate of a step: tokens/s where `unit` is tokens, else samples/s; None where it was not printed."""
-    return step.tokens_per_s if unit == "tokens" else step.samples_per_s
-
-
-def _seconds(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> float:
-    """Seconds of a step: as printed, else its work `per_step` over its rate times `devices`. Raises NoFigures."""
-    if step.seconds:
-        return step.seconds
-    rate = _rate(step, unit)
-    if not rate or per_step is None:
-        raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
-    return per_step / (rate * devices)
-
-
-def _amount(step: PrintedStep, unit: WorkUnit, per_step: float | None, devices: int) -> int:
-    """The work of a step in `unit`, 1 or more: `per_step` where that is known, else rate x `devices` x seconds."""
-    if per_step is not None:
-        return max(1, round(per_step))
-    return max(1, round((_rate(step, unit) or 0.0) * devices * (step.seconds or 0.0)))
-
-
-def _loss(value: float | None) -> float:
-    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
-    return value if value is not None and math.isfinite(value) else math.nan
-
-
 def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
     """The figures of a program whose count was timed by the launcher. Raises NoFigures."""
     unit, each = _work_of_a_count(counted, cell)
     done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
     is_warmup[0] |= len(done) > 2  # between the first two lines may be an epoch, or a hundred samples
-    rows = [
-        ("warmup" if early else "window", place, 0, seconds, 0.0, _loss(loss), 1, amount * each)
-        for place, (amount, seconds, loss, early) in enumerate(
-            zip(counted.amounts, counted.seconds, counted.losses, is_warmup, strict=True)
-        )
-    ]
     window_s = float(np.sum(counted.seconds, where=~is_warmup))
     if window_s < LEAST_S:
         raise NoFigures(
             f"its log prints no time and no rate, and its lines about {counted.unit} came within {window_s:.2g} s, too "
-            "short for the launcher's clock; let it train longer"
+            f"short for the launcher's clock; {LONGER}"
         )
     given = float(each) if cell.workload.per_step else None
-    log = PrintedLog("progress")
-    return TimedWork(log, unit, np.array(rows, ROW), [], given, counted.counts_to, lost(counted.losses))
+    rows = table(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
+    return TimedWork(PrintedLog("progress"), unit, rows, [], given, counted.counts_to, lost(counted.losses))
 
 
 def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
@@ -288,45 +284,35 @@ def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     if not spans:
         raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
     if was_ended and len(spans) == 1:
-        raise NoFigures("its log has the time of its first epoch alone; let it train longer")
+        raise NoFigures(f"its log has the time of its first epoch alone; {LONGER}")
     if cell.work.seconds is not None:
         spans = spans[1:] or spans
-    unit = _unit_of_spans(spans, cell)
-    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or printed.rate_of) == "device" else 1
-    rows = [
-        ("window", place, 0, span.seconds, 0.0, _loss(span.loss), 1, _span_amount(span, unit, devices, cell))
-        for place, span in enumerate(spans)
-    ]
-    return TimedWork(printed, unit, np.array(rows, ROW), [], None)
+    unit, amounts = _work_of_spans(spans, cell, printed.rate_of)
+    rows = table([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
+    return TimedWork(printed, unit, rows, [], None)
 
 
-def _unit_of_spans(spans: Sequence[PrintedSpan], cell: Cell) -> WorkUnit:
-    """The unit of work of `spans`: tokens, samples, that of the campaign's steps, or epochs. Raises NoFigures."""
-    if all(span.tokens or span.tokens_per_s for span in spans):
-        return "tokens"
-    if all(span.samples_per_s for span in spans):
-        return "samples"
+def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
+    """The unit of work of `spans` and how much of it each is: as printed, by the campaign's steps, or epochs.
+
+    `rate_of`: whose rate the program is known to print. Raises NoFigures.
+    """
+    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or rate_of) == "device" else 1
+    seconds = [devices * (span.seconds or 0.0) for span in spans]  # of one device
+    tokens = [span.tokens or (span.tokens_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
+    samples = [(span.samples_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
     given = cell.workload.per_step
+    if all(tokens) or all(samples):
+        unit: WorkUnit = "tokens" if all(tokens) else "samples"
+        return unit, [max(1, round(amount)) for amount in (tokens if all(tokens) else samples)]
     if given and all(span.steps for span in spans):
-        return given.unit
+        return given.unit, [(span.steps or 1) * (cell.per_step or 1) for span in spans]
     if all(span.epoch is not None for span in spans) and (given is None or given.unit == "steps"):
-        return "epochs"
+        return "epochs", [1] * len(spans)
     raise NoFigures(
         "its log has times of whole epochs, and not how many steps they have; give no workload.per_step and compare "
         "epochs/s, or print a rate, or time whole runs (figures: whole)"
     )
-
-
-def _span_amount(span: PrintedSpan, unit: WorkUnit, devices: int, cell: Cell) -> int:
-    """The work of a span in `unit`: as printed, else its rate times `devices` and its time, else that of its steps."""
-    rate = span.tokens_per_s if unit == "tokens" else span.samples_per_s
-    if unit == "epochs":
-        return 1
-    if span.tokens and unit == "tokens":
-        return span.tokens
-    if rate:
-        return max(1, round(rate * devices * (span.seconds or 0.0)))
-    return max(1, (span.steps or 1) * (cell.per_step or 1))
 
 
 def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
@@ -343,24 +329,22 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     warmup = cell.work.warmup_steps
     steps = min(len(rank.step_s) for rank in ranks)
     if steps <= warmup:
-        raise NoFigures(f"{plural(steps, 'step')} were watched, and work.warmup_steps leaves out {warmup} of them")
-    rows = np.array([row for rank in ranks for row in _rows(rank, warmup)], ROW)
+        raise NoFigures(
+            f"scaleproof.watch saw {plural(steps, 'step')}, and {warmup} are warm-up; {LONGER}, or lower "
+            "work.warmup_steps (of ab: --warmup-steps)"
+        )
     has_tokens = all(sum(rank.tokens) for rank in ranks)
-    if not has_tokens:  # the column then holds the work in samples
-        rows["tokens"] = rows["samples"]
-    window = rows[rows["phase"] == "window"]
+    rows = []
+    for rank in ranks:  # waiting for data is not known, a loss only where it was seen
+        losses = rank.losses or [math.nan] * len(rank.step_s)
+        works = (rank.tokens if has_tokens else rank.samples)[:steps]  # one that was ended may have made one more
+        series = zip(rank.step_s, losses, rank.samples, works, strict=False)
+        for step, (seconds, loss, samples, work) in enumerate(series):
+            phase = "warmup" if step < warmup else "window"
+            rows.append((phase, step, rank.rank, seconds, 0.0, loss, samples, work))
+    table = np.sort(np.array(rows, ROW), order=["step", "rank"])
+    per_step = float(table["tokens"][table["phase"] == "window"].sum()) / (steps - warmup)
     log = PrintedLog(READER, world_size=ranks[0].world_size)
-    per_step = float(window["tokens"].sum()) / (steps - warmup)
-    unit: WorkUnit = "tokens" if has_tokens else "samples"
-    losses_lost = lost(ranks[0].losses or [])
-    return TimedWork(log, unit, np.sort(rows, order=["step", "rank"]), [], per_step, losses_lost=losses_lost)
-
-
-def _rows(rank: WatchedRank, warmup: int) -> list[tuple[str, int, int, float, float, float, int, int]]:
-    """The steps of a rank as rows of steps.csv; waiting for data is not known, a loss only where it was seen."""
-    losses = rank.losses or [math.nan] * len(rank.step_s)
-    series = zip(rank.step_s, losses, rank.samples, rank.tokens, strict=True)
-    return [
-        ("warmup" if step < warmup else "window", step, rank.rank, seconds, 0.0, loss, samples, tokens)
-        for step, (seconds, loss, samples, tokens) in enumerate(series)
-    ]
+    return TimedWork(
+        log, "tokens" if has_tokens else "samples", table, [], per_step, losses_lost=lost(ranks[0].losses or [])
+    )

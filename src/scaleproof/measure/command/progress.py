@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,6 +15,7 @@ NAMED = re.compile(r"(?i)\b(step|iter|iteration|batch|update|epoch)s?[\"']?\W{0,
 LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"
 # What a bar counts stands in its rate: "8/36 [00:07<00:27,  1.01img/s".
 BAR = re.compile(r"\[\d+:\d\d<[^\]]*?(?:[\d.?]([A-Za-z]+)/s|s/([A-Za-z]+))\b")
+OF_A_BARE_BAR = "it"  # all words of one without a description: others may be of preparing, or of loading
 LOSS = re.compile(r"(?i)loss\w*[\"']?(?: ?\(\w+\))?\W{0,3}(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan\b|inf\b)")
 WORD = re.compile(r"[A-Za-z]{2,}")
 OF_TRAINING = re.compile(r"(?i)\b(?:epoch|step|iter|iteration|batch)(?:e?s)?\b")
@@ -25,7 +26,7 @@ FEWEST_BARE = 10  # lines without a word
 MOST_PAIRS = 3  # of a line that are looked at
 # What is counted -> how words for it begin. A number without such a word counts items, whatever these are.
 UNITS: dict[WorkUnit, tuple[str, ...]] = {
-    "steps": ("step", "iter", "update"),
+    "steps": ("step", "iter", "it ", "update"),
     "batches": ("batch",),
     "epochs": ("epoch",),
     "samples": ("sample", "example", "image", "img"),
@@ -50,27 +51,30 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
     """The progress that `lines` tell, which the launcher received at `arrivals`; None where they count nothing.
 
     Lines with the same words are one series; that of the training is the longest among those with a loss, else among
-    those that speak of steps, else that of bare numbers, where the first ones rise evenly ("499 2.85e-08"). Where the
-    number falls, an epoch has begun: what was between is in no entry.
+    those that speak of steps, else that of bars without a description, else that of bare numbers, where the first ones
+    rise evenly ("499 2.85e-08"). Where the number falls, an epoch has begun: what was between is in no entry.
     """
     series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
     for place, line in enumerate(lines[: len(arrivals)]):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
             series[" ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)].append(place)
-    for is_training in (LOSS, OF_TRAINING):
+    for is_training in (LOSS, OF_TRAINING, BAR):
         candidates = [
             counted
-            for places in series.values()
+            for words, places in series.items()
             if len(places) >= FEWEST
             and is_training.search(lines[places[0]])
+            and (is_training is not BAR or words == OF_A_BARE_BAR)
             and (counted := _counted([(place, lines[place]) for place in places]))
         ]
         if candidates:
-            return _between(max(candidates, key=_rises), lines, arrivals)
+            best = max(candidates, key=_rises)
+            losses = {place: float(loss[1]) for place, *_ in best if (loss := LOSS.search(lines[place]))}
+            return between(best, losses, arrivals)
     bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
     counted = _counted(bare) if len(bare) >= FEWEST_BARE else None
     if counted and len({after[1] - before[1] for before, after in pairwise(counted)}) == 1:
-        return _between(counted, lines, arrivals)
+        return between(counted, {}, arrivals)
     return None
 
 
@@ -103,6 +107,7 @@ def _pair(line: str, place: int) -> Count:
     word, number, of = pairs[place]
     if bar := BAR.search(line):
         word = bar[1] or bar[2]
+        word = "" if word == "it" else word  # a bar's word for anything
     return (int(number), int(of), _unit(word)) if int(number) <= int(of) else None
 
 
@@ -114,22 +119,26 @@ def _number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count:
 
 def _unit(word: str) -> WorkUnit:
     """What is counted by a number that stands behind `word`, which may be empty."""
-    return next((unit for unit, begins in UNITS.items() if word.lower().startswith(begins)), "items")
+    return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
-def _between(
-    counts: Sequence[tuple[int, int, int | None, WorkUnit]], lines: Sequence[str], arrivals: Sequence[float]
+def between(
+    counts: Sequence[tuple[int, int, int | None, WorkUnit]],
+    losses: Mapping[int, float | None],
+    arrivals: Sequence[float],
 ) -> Progress:
-    """Return what was counted between lines that follow each other in one epoch."""
+    """Return what was counted between lines that follow each other in one epoch.
+
+    `counts`: place of the line, number, number it counts to, unit. `losses`: of lines, by their places.
+    """
     last, counted, counts_to, unit = counts[0]
-    between = Progress(unit, [], [], [], counts_to)
+    progress = Progress(unit, [], [], [], counts_to)
     for place, number, *_ in counts[1:]:
         if number == counted:  # another rank's line, or the same one once more
             continue
         if number > counted:
-            loss = LOSS.search(lines[place])
-            between.amounts.append(number - counted)
-            between.seconds.append(arrivals[place] - arrivals[last])
-            between.losses.append(float(loss[1]) if loss else None)
+            progress.amounts.append(number - counted)
+            progress.seconds.append(arrivals[place] - arrivals[last])
+            progress.losses.append(losses.get(place))
         last, counted = place, number
-    return between
+    return progress

@@ -20,6 +20,7 @@ from typing import Any
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
+UNKEPT: dict[str, float] = {}  # speeds that this process has measured, where the home cannot be written
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
 SAMPLES = 4  # of its steps
@@ -74,14 +75,14 @@ class MachineSpeed:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_json(self.path, known | {name: value})
         except OSError:
-            pass  # a home that cannot be written: measured again the next time
+            UNKEPT[name] = value
         return value
 
     def _read(self) -> dict[str, float]:
         try:
-            return dict(json.loads(self.path.read_bytes())) if self.path else {}
+            return UNKEPT | json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
-            return {}
+            return dict(UNKEPT)
 
 
 def this_machine() -> MachineSpeed:

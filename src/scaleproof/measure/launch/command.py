@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from scaleproof.ground.campaign.command import filled, words_of
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.census import SecondClock
@@ -21,10 +19,10 @@ from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
 from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
 from scaleproof.ground.records.run import STEPS
-from scaleproof.ground.records.run_sections import Failure, FailureClass, LogReading, PrintedWindow, Program
-from scaleproof.ground.records.steps import ROW, write_steps
+from scaleproof.ground.records.run_sections import Failure, LogReading, PrintedWindow, Program
+from scaleproof.ground.records.steps import write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, watched_figures
+from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, table, watched_figures
 from scaleproof.measure.command.program import program_of
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, failed, failure
@@ -36,8 +34,10 @@ from scaleproof.measure.trainer.request import Request
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|DefaultCPUAllocator: can't allocate")
 # The last line of a traceback, behind the prefix of torchrun.
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
+TORCHRUN = "ChildFailedError"  # its own exception: that one of its ranks had one
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
+CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
 
@@ -131,17 +131,16 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
     tail = "\n".join(outcome.tail)
     code = outcome.exit_code
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and outcome.memory_kills:
-        return _as(reason, "host_oom", "the kernel ended a process of the command: the machine's memory ran out")
-    if match := OUT_OF_MEMORY.search(tail):
-        return _as(reason, "oom", f"the command ended with exit code {code} after printing {match[0]}")
-    text = reason.reason.replace("the ranks ended", "the command ended")
-    raised = [match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip()))]
-    return _as(reason, "crash", f"{text}: {shortened(raised[-1], 200)}" if raised else text)
-
-
-def _as(failure_: Failure, kind: FailureClass, reason: str) -> Failure:
-    """The same failure under another class, for another reason."""
-    return failure_.model_copy(update={"failure_class": kind, "reason": reason})
+        kind, text = "host_oom", "the kernel ended a process of the command: the machine's memory ran out"
+    elif match := OUT_OF_MEMORY.search(tail):
+        kind, text = "oom", f"the command ended with exit code {code} after printing {match[0]}"
+    else:
+        kind, text = "crash", reason.reason.replace("the ranks ended", "the command ended")
+        raised = [
+            match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip())) and TORCHRUN not in line
+        ]
+        text += f": {shortened(raised[-1], 200)}" if raised else ""
+    return reason.model_copy(update={"failure_class": kind, "reason": text})
 
 
 def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
@@ -152,8 +151,7 @@ def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:
-        row = ("window", 0, 0, seconds[0], 0.0, math.nan, 1, 1)  # the work: one run
-        return TimedWork(log, "runs", np.array([row], ROW), [], None)
+        return TimedWork(log, "runs", table([seconds[0]], [1], [None]), [], None)  # the work: one run
     shorter, longer = seconds
     steps = cell.work.steps - cell.work.fewer_steps
     if longer <= shorter:
@@ -162,8 +160,7 @@ def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
             "difference is noise, or {steps} changes nothing; give lengths that are further apart"
         )
     unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
-    row = ("window", 0, 0, longer - shorter, 0.0, math.nan, 1, steps * (cell.per_step or 1))
-    return TimedWork(log, unit, np.array([row], ROW), [], cell.per_step)
+    return TimedWork(log, unit, table([longer - shorter], [steps * (cell.per_step or 1)], [None]), [], cell.per_step)
 
 
 def _record(
@@ -198,7 +195,7 @@ def _record(
             **figures | losses,
             wall_time_s=seconds,
             tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
-            clock=_clock(log, ranks),
+            clock=ranks[0].clock if ranks else CLOCKS.get(log.reader, "printed"),
         ),
         reading=LogReading(
             reader=log.reader,
@@ -223,13 +220,6 @@ def _record(
         ),
         **{name: value for name, value in known.items() if name not in OF_THE_LEVEL},
     )
-
-
-def _clock(log: PrintedLog, ranks: list[WatchedRank]) -> Literal["printed", "launcher", "monotonic", "cuda_events"]:
-    """Whose clock the times of the window are by."""
-    if ranks:
-        return ranks[0].clock
-    return "launcher" if log.reader in ("whole program", "progress") else "printed"
 
 
 def _arrival(outcome: CommandOutcome, line: int | None) -> float | None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import _world
 from torch.distributed.tensor import DTensor
 
+from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep
 from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables
 from scaleproof.measure.strategy import Strategy
@@ -116,11 +117,11 @@ def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census
         **{name: value for name, value in variables().items() if name.startswith(OF_ARITHMETIC)},
     }
     return Census(
-        parameters=sum(_size(parameter) for parameter in parameters),
-        trainable=sum(_size(parameter) for parameter in parameters if parameter.requires_grad),
+        parameters=sum(map(elements_of, parameters)),
+        trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
         engine=engine_settings(strategy),
         threads=torch.get_num_threads(),
-        cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+        cores=cores_of_this_process(),
         compiled_graphs=compiled_graphs(),
         compiled=compiled_parts(strategy.module),
         env={name: os.environ.get(name) for name in VARIABLES} | env,
@@ -200,7 +201,7 @@ def _elements_of_groups(strategy: Strategy) -> list[int]:
         groups = [group["params"] for group in owner.trainable_param_groups]
     else:
         groups = [group["params"] for group in owner.param_groups]
-    return [sum(_size(parameter) for parameter in parameters) for parameters in groups]
+    return [sum(map(elements_of, parameters)) for parameters in groups]
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
@@ -239,6 +240,7 @@ def compiled_parts(model: nn.Module) -> str:
     return ", ".join(sorted(parts))
 
 
-def _size(parameter: nn.Parameter) -> int:
-    """Elements of the whole tensor: ZeRO-3 leaves an empty one behind, and says what it was."""
-    return int(getattr(parameter, "ds_numel", parameter.numel()))
+def elements_of(parameter: Tensor) -> int:
+    """The number of elements of a parameter on all ranks together, of which this one may have a part, or nothing."""
+    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
+    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3

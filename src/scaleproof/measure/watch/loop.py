@@ -1,6 +1,6 @@
 """Two lines in a plain training loop."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,10 +16,12 @@ Batch = TypeVar("Batch")
 class Watched(Generic[Batch]):
     """The batches of a loader, while the loop that takes them is watched."""
 
-    def __init__(self, batches: Iterable[Batch], new_watcher: Callable[[], Watcher]) -> None:
+    def __init__(
+        self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
+    ) -> None:
         self._batches = batches
-        self._new_watcher = new_watcher
-        self._watcher = new_watcher()
+        self._new_watcher = partial(Watcher, model, optimizer, folder, batches)
+        self._watcher = self._new_watcher()
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else the loader has, such as `dataset` and `sampler`."""
@@ -46,14 +48,3 @@ class Watched(Generic[Batch]):
     def see_loss(self, loss: Tensor) -> None:
         """Note the loss of a forward pass, where the model does not return it."""
         self._watcher.see_loss(loss)
-
-
-def watch(
-    batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None
-) -> Watched[Batch]:
-    """The batches to iterate over in place of `batches`; steps, work, norms and losses are written into `folder`.
-
-    `model` and `optimizer` are those that train, after DDP or FSDP have wrapped them. `folder`: SCALEPROOF_WATCH where
-    it is set, else scaleproof-watch.
-    """
-    return Watched(batches, partial(Watcher, model, optimizer, Path(folder) if folder else None, batches))

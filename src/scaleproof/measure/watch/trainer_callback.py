@@ -13,7 +13,7 @@ class WatchCallback(TrainerCallback):
 
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
-        self._folder = Path(folder) if folder else None
+        self._folder = folder
         self._watcher: Watcher | None = None
 
     def on_train_begin(

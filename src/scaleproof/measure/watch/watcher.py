@@ -3,11 +3,13 @@
 Nothing waits for the device before the last step is done: norms, checksums and losses stay where they are made.
 """
 
+import atexit
 import os
 import platform
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.optim import Optimizer
 
+from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
+from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import versions_of
 from scaleproof.measure.strategy.base import dtype_names, local_part
-from scaleproof.measure.trainer.census import weights_checksum
+from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
 
@@ -31,11 +35,21 @@ CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
 PACKAGES = ("scaleproof", "torch", "transformers", "accelerate", "lightning", "deepspeed", "datasets")
 
 
+@dataclass
+class Step:
+    """What entered the model, and left it, from one update to the next."""
+
+    samples: int = 0
+    tokens: int = 0
+    batches: list[Tensor] = field(default_factory=list)  # checksums of the inputs
+    losses: list[Tensor] = field(default_factory=list)
+
+
 class Watcher:
     """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, folder: Path | None = None, loader: object = None
+        self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
         """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none.
 
@@ -44,14 +58,11 @@ class Watcher:
         self.model = model
         self.loader_batches = _length(loader)
         self.optimizer: Optimizer = getattr(optimizer, "optimizer", optimizer)  # inside of accelerate's wrapper
-        self.folder = folder or Path(os.environ.get(VARIABLE) or FOLDER)
+        self.folder = Path(folder or os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
         self.timer = StepTimer(self.device)
-        # One entry for each step; the last is that of the step that is being made.
-        self.samples = [0]
-        self.tokens = [0]
-        self.batches: list[list[Tensor]] = [[]]  # checksums of the inputs
-        self.losses: list[list[Tensor]] = [[]]
+        self.made: list[Step] = []
+        self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
@@ -64,8 +75,7 @@ class Watcher:
 
         `by_hooks`: False where a framework calls `see_inputs`, `see_loss` and `before_update` itself.
         """
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
+        accelerator.forget_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._after_update)]
         if by_hooks:
             forward: Callable[..., Any] = self._before_forward
@@ -74,16 +84,17 @@ class Watcher:
                 self.model.register_forward_hook(self._after_forward),
                 self.optimizer.register_step_pre_hook(self.before_update),
             ]
+        atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
     @property
     def steps(self) -> int:
         """Optimizer steps that are done."""
-        return len(self.samples) - 1
+        return len(self.made)
 
     def see_loss(self, loss: Tensor) -> None:
         """Note the loss of a forward pass, where the model does not return it."""
-        self.losses[-1].append(loss.detach())
+        self.now.losses.append(loss.detach())
 
     def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """See what enters the model in training."""
@@ -96,13 +107,13 @@ class Watcher:
         if not inputs:
             return
         first = inputs[0].detach()
-        self.samples[-1] += len(first) if first.dim() else 1
+        self.now.samples += len(first) if first.dim() else 1
         if not first.is_floating_point():
-            self.tokens[-1] += first.numel()
+            self.now.tokens += first.numel()
         dense = [local_part(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
-            self.batches[-1].append(torch.stack(checksums).sum())
+            self.now.batches.append(torch.stack(checksums).sum())
 
     def _checksum(self, values: Tensor) -> Tensor:
         """A weighted sum that another order, or another element, of the values changes; made on their device."""
@@ -118,11 +129,12 @@ class Watcher:
         """Note the loss where the model returns one: as a number, or as `loss` of its output."""
         if not (module.training and torch.is_grad_enabled()):
             return
-        loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
-        if isinstance(loss, tuple | list) and loss:
-            loss = loss[0]
-        if isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point():
-            self.losses[-1].append(loss.detach().flatten()[0])
+        named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+        loss = output[0] if isinstance(output, tuple | list) and output else output if named is None else named
+        # One element without a name may be the model's output for one sample.
+        is_number = isinstance(loss, Tensor) and loss.numel() == 1 and (loss.dim() == 0 or loss is named)
+        if is_number and loss.is_floating_point():
+            self.see_loss(loss.flatten()[0])
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""
@@ -149,13 +161,11 @@ class Watcher:
         self.end_of_step()
 
     def end_of_step(self) -> None:
-        """End a step, its update being made, and begin the entries of the next one."""
+        """End a step, its update being made, and begin the next one."""
         self.probing.close()
         self.timer.mark()
-        self.samples.append(0)
-        self.tokens.append(0)
-        self.batches.append([])
-        self.losses.append([])
+        self.made.append(self.now)
+        self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
             self.counter = self.probing.enter_context(OperationCounter())
 
@@ -177,16 +187,17 @@ class Watcher:
 
     def finish(self) -> WatchedRank:
         """Take the hooks away, write the file of this rank, and return what it holds."""
+        atexit.unregister(self.finish)
         self.probing.close()
         for hook in self._hooks:
             hook.remove()
         step_s, wall = self.timer.stop()
-        steps = self.steps
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
         is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
+        memory = accelerator.memory(self.device)
         record = WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
             world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
@@ -194,25 +205,25 @@ class Watcher:
             device_name=torch.cuda.get_device_name(self.device) if cuda else self.device.type,
             clock="cuda_events" if cuda else "monotonic",
             step_s=[float(seconds) for seconds in step_s],
-            samples=self.samples[:steps],
-            tokens=self.tokens[:steps],
+            samples=[step.samples for step in self.made],
+            tokens=[step.tokens for step in self.made],
             loader_batches=self.loader_batches,
-            batches=[[int(value) for value in step] for step in self.batches[:steps]],
-            losses=_means(self.losses[:steps]),
+            batches=[[int(value) for value in step.batches] for step in self.made],
+            losses=_means([step.losses for step in self.made]),
             looks=[
                 UpdateNorms(
                     step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight)
                 )
                 for step, gradient, update, weight in self.norms
             ],
-            probed=_operations(self.counter) if self.counter and steps > PROBED_STEP else None,
-            parameters=sum(_elements(parameter) for parameter in parameters),
-            trainable=sum(_elements(parameter) for parameter in parameters if parameter.requires_grad),
+            probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
+            parameters=sum(map(elements_of, parameters)),
+            trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
             weights=None if is_flat else weights_checksum(parameters),
             parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
-            memory_bytes=torch.cuda.max_memory_allocated(self.device) if cuda else None,
+            memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
-            cores=sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+            cores=cores_of_this_process(),
             wall_s=wall,
             versions={"python": platform.python_version()} | versions_of(PACKAGES),
             float32_products=torch.get_float32_matmul_precision(),
@@ -256,12 +267,6 @@ def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
     if not tensors:
         return torch.zeros((), device=device)
     return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
-
-
-def _elements(parameter: Tensor) -> int:
-    """The number of elements of a parameter on all ranks together, of which this one may have a part."""
-    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
-    return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3
 
 
 def _inside(arguments: tuple[Any, ...]) -> list[Any]:

@@ -10,8 +10,17 @@ from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole
 from scaleproof.auditor.read.logs.key_values import LEAST, KeyValues
 from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
 from scaleproof.auditor.read.logs.rank_blocks import RankBlocks
-from scaleproof.auditor.read.logs.step_lines import LlmC, MaxText, ModdedNanoGPT, NanoChat, NanoGPT, Paddle, TorchTitan
-from scaleproof.auditor.read.logs.tensorflow import Keras, TfCnnBenchmarks
+from scaleproof.auditor.read.logs.step_lines import (
+    Keras,
+    LlmC,
+    MaxText,
+    ModdedNanoGPT,
+    NanoChat,
+    NanoGPT,
+    Paddle,
+    TfCnnBenchmarks,
+    TorchTitan,
+)
 from scaleproof.auditor.read.reported import ReportedRun
 
 __all__ = [

@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import Figures, Inside, LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import OF_FILE
+from scaleproof.auditor.read.run_fields import OF_FILE, figure
 
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step

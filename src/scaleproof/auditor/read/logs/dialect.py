@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import Inside, LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER, STEP, LogReader, least, seconds_of, share, whole
+from scaleproof.auditor.read.run_fields import figure
 
 Read = Callable[[str], Any]
 NAME = re.compile(r"\{([a-z_]+)\}")

@@ -6,12 +6,26 @@ import math
 import re
 from typing import Any
 
-from scaleproof.auditor.read.fields import Fields, figure
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import LogReader, least
-from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.run_fields import OF_KIND
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
+from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure
+
+MLPERF_COUNTS = {
+    "global_batch_size": "global_batch",
+    "gradient_accumulation_steps": "accumulation",
+    "max_sequence_length": "seq_len",
+    "train_samples": "dataset_samples",
+}
+# What transformers' Trainer says before it begins, and the field of a run.
+TRAINER_COUNTS = {
+    re.compile(r"Instantaneous batch size per device = ([\d,]+)"): "micro_batch",
+    re.compile(r"Total train batch size .*= ([\d,]+)"): "global_batch",
+    re.compile(r"Gradient Accumulation steps = ([\d,]+)"): "accumulation",
+    re.compile(r"Num examples = ([\d,]+)"): "dataset_samples",
+    re.compile(r"Number of trainable parameters = ([\d,]+)"): "parameters",
+}
 
 
 class MLPerf(LogReader):
@@ -48,20 +62,14 @@ class MLPerf(LogReader):
             self._started[key.removesuffix("_start")] = at
         elif key.endswith(("_stop", "_end")) and at is not None:
             self._stop(key.rsplit("_", 1)[0], at, metadata if isinstance(metadata, dict) else {})
-        elif key == "global_batch_size" and isinstance(value, int):
-            run.global_batch = value
-        elif key == "gradient_accumulation_steps" and isinstance(value, int) and value > 0:
-            run.accumulation = value
-        elif key == "max_sequence_length" and isinstance(value, int):
-            run.seq_len = value
+        elif key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
+            setattr(run, MLPERF_COUNTS[key], value)
         elif key == "submission_benchmark":
             run.model = str(value)
         elif key == "submission_platform":
             run.details["platform"] = str(value)
         elif key == "seed":
             run.run_id = str(value)
-        elif key == "train_samples" and isinstance(value, int):
-            run.dataset_samples = value
         elif key in ("eval_accuracy", "eval_error", "eval_loss") and isinstance(value, int | float):
             run.details.setdefault(key, []).append(float(value))
         elif key == "tracked_stats" and isinstance(value, dict):
@@ -118,7 +126,7 @@ class DLLogger(LogReader):
         """Take the figures of one entry: of a step, where `at` is [epoch, step, ...], of an epoch, or of the
         whole run.
         """
-        values: dict[str, float] = {}
+        values: dict[str, float | None] = {}
         for key, value in data.items():
             name = str(key).rpartition(".")[2].removeprefix("total_")
             kind = column_of("images/s" if name == "ips" else name).kind
@@ -128,20 +136,11 @@ class DLLogger(LogReader):
         places = [int(place) for place in at if isinstance(place, int)] if isinstance(at, list) else []
         if len(places) >= 2:
             epoch, step_number = places[:2]
-            step = LoggedStep(
-                step_number,
-                values.get("step_time_s"),
-                values.get("loss"),
-                values.get("tokens_per_s"),
-                epoch,
-                line=number,
-            )
-            step.samples_per_s = values.get("samples_per_s")
+            step = step_of(step_number, values.get("step_time_s"), values, number, epoch)
             self.step(step, next((str(value) for key, value in data.items() if str(key).endswith("loss")), None))
         elif values:
-            span = TimedSpan(places[0] if places else None, values.get("epoch_time_s") or values.get("total_time_s"))
-            span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
-            span.train_loss = values.get("loss")
+            seconds = values.get("epoch_time_s") or values.get("total_time_s")
+            span = span_of(places[0] if places else None, seconds, values)
             if places:
                 self.run.timed_spans.append(span)
             else:
@@ -164,18 +163,12 @@ class HuggingFaceConsole(LogReader):
         """Read one line: a dictionary of figures, a setting, or perhaps a command."""
         if (at := line.find("{'")) >= 0:
             self._dictionary(line[at:], number)
-        elif m := re.search(r"Instantaneous batch size per device = ([\d,]+)", line):
-            self.run.micro_batch = _count(m[1])
-        elif m := re.search(r"Total train batch size .*= ([\d,]+)", line):
-            self.run.global_batch = _count(m[1])
-        elif m := re.search(r"Gradient Accumulation steps = ([\d,]+)", line):
-            self.run.accumulation = _count(m[1])
-        elif m := re.search(r"Num examples = ([\d,]+)", line):
-            self.run.dataset_samples = self.run.dataset_samples or _count(m[1])
         elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
             self.run.details["total_steps"] = _count(m[1])
-        elif m := re.search(r"Number of trainable parameters = ([\d,]+)", line):
-            self.run.parameters = float(_count(m[1]))
+        elif stated := [(field, m[1]) for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))]:
+            for field, number_of in stated:
+                if field != "dataset_samples" or self.run.dataset_samples is None:  # those of training come first
+                    setattr(self.run, field, _count(number_of))
         else:
             self.launch(line)
 
@@ -206,14 +199,8 @@ class HuggingFaceConsole(LogReader):
             epoch = values.get("epoch")
             if "step" not in values:
                 run.details["steps_are_lines"] = True
-            step = LoggedStep(
-                index,
-                None,
-                values.get("loss"),
-                values.get("tokens_per_second"),
-                None if epoch is None else int(epoch),
-                line=number,
-            )
+            figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
+            step = step_of(index, None, figures, number, None if epoch is None else int(epoch))
             self.step(step, loss)
             self.run.see_gradient_norm(values.get("grad_norm"))
 

@@ -12,11 +12,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from scaleproof.auditor.read.fields import figure, not_finite
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import LogReader
-from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
+from scaleproof.auditor.read.run_fields import figure, not_finite
 from scaleproof.auditor.read.text_files import CONTROL
 from scaleproof.auditor.read.units import unit_of
 
@@ -109,7 +109,8 @@ def form_of(parts: list[str]) -> Form:
         else:
             pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
     kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
-    return Form(tuple(pairs[:MOST_PAIRS]), kinds, _is_log_line(kinds), RANK.search(template) is not None)
+    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & RESULTS)
+    return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
 
 
 class KeyValues(LogReader):
@@ -160,14 +161,15 @@ class KeyValues(LogReader):
         values, texts = self._figures(form, parts)
         step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
         if step is not None:
-            logged = _step_of(int(step), values, number)
-            logged.epoch = None if epoch is None else int(epoch)
+            seconds = values.get("step_time_s") or values.get(TOOK)
+            logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
                 self._nan[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds.append(kinds)
         elif epoch is not None:
-            self._spans.append((kinds, _span_of(int(epoch), values)))
+            seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
+            self._spans.append((kinds, span_of(int(epoch), seconds, values)))
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
         """Return kind -> figure in base units, and kind -> its text, of the first pair of each kind of a line."""
@@ -246,24 +248,6 @@ class KeyValues(LogReader):
             end, _ = chain[-1]
 
 
-def _step_of(step: int, values: dict[str, float | None], line: int) -> LoggedStep:
-    """Return the step of a line with these figures by kind, in base units."""
-    seconds = values.get("step_time_s") or values.get(TOOK)
-    logged = LoggedStep(step, seconds if seconds and seconds > 0 else None, values.get("loss"), line=line)
-    logged.tokens_per_s, logged.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
-    logged.mfu, logged.flops_per_s = values.get("mfu"), values.get("flops_per_s")
-    return logged
-
-
-def _span_of(epoch: int, values: dict[str, float | None]) -> TimedSpan:
-    """Return the epoch of a line with these figures by kind, in base units."""
-    seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
-    span = TimedSpan(epoch, seconds if seconds and seconds > 0 else None)
-    span.train_loss, span.val_loss = values.get("loss"), values.get("val_loss")
-    span.tokens_per_s, span.samples_per_s = values.get("tokens_per_s"), values.get("samples_per_s")
-    return span
-
-
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
     """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are known ones."""
     if len(line) > LONGEST_LINE:
@@ -278,8 +262,3 @@ def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, lis
         if len(forms) < MOST_FORMS:
             forms[template] = form
     return form, parts
-
-
-def _is_log_line(kinds: frozenset[str]) -> bool:
-    has_place = bool(kinds & {"step", "steps", "epoch", "epochs"})
-    return has_place and bool(kinds & RESULTS)

@@ -2,12 +2,11 @@
 
 import re
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
 from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import words_of
+from scaleproof.auditor.read.run_fields import figure, words_of
 
 ARGUMENTS = words_of("Megatron")
 NOT_KNOWN = (

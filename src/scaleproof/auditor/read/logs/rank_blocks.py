@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable
 
-from scaleproof.auditor.read.fields import figure
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import NUMBER as N
 from scaleproof.auditor.read.logs.base import STEP, LogReader, least, whole
 from scaleproof.auditor.read.logs.megatron import ARGUMENTS
 from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.run_fields import figure
 
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 MIB = 2.0**20

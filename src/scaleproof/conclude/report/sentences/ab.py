@@ -67,8 +67,9 @@ def ab_verdict(
         cells = sorted({cell for finding in untrained for cell in finding.cells})
         return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
     if report.status == "invalid_comparison":
-        evidence = next(f.evidence for f in findings.findings if f.severity == "invalid")
-        return AbVerdict("not-comparable", f"not comparable: {', '.join(report.mismatches)}: {evidence}")
+        invalid = next(f for f in findings.findings if f.severity == "invalid")
+        text = f"not comparable: {', '.join(report.mismatches)}: {invalid.evidence}"
+        return AbVerdict("not-comparable", f"{text}. {invalid.advice}" if invalid.advice else text)
     if question.status == "incomparable":
         return AbVerdict("not-comparable", f"not comparable: {', '.join(question.incomparable)} differ")
     work = [finding.evidence for finding in findings.findings if finding.code == WORK_DIFFERS]

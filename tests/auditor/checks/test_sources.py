@@ -1,0 +1,61 @@
+"""One configuration in several files: what is printed twice is held against each other, and nothing else."""
+
+import json
+
+import pytest
+from markdown_tables import audited, rows
+
+RATES = {1: 12340.5, 2: 24011.2, 4: 47120.7, 8: 91213.9}
+README = rows("GPUs | Tokens/s", *(f"{n} | {rate:.1f}" for n, rate in RATES.items()))
+DOCUMENTED = rows("GPUs | Tokens/s", *(f"{n} | {rate / 1e3:.1f}k" for n, rate in RATES.items()))
+
+
+def table(heading: str, rates: dict[int, float], seeds: tuple[float, ...] = (1.0,)) -> str:
+    """A CSV table of rates; with several seeds the rate of each is as many times as high."""
+    return f"{heading}\n" + "".join(f"{n},{rate * seed:.2f}\n" for n, rate in rates.items() for seed in seeds)
+
+
+OFF = RATES | {4: 38120.7}
+REPEATS = (0.996, 1.0, 1.004)
+DIFFER = {
+    "a CSV file": ("results.csv", table("gpus,tokens_per_s", OFF)),
+    "JSON": ("results.json", json.dumps([{"gpus": n, "tokens_per_sec": rate} for n, rate in OFF.items()])),
+    "a column without a unit": ("results.csv", table("gpus,throughput", OFF)),
+    "the mean of repeats": ("results.csv", table("gpus,tokens_per_s", OFF, REPEATS)),
+    "another document": ("docs/report.md", README.replace("47120.7", "38120.7")),
+}
+AGREE = {
+    "the same figures": ("results.csv", table("gpus,tokens_per_s", RATES)),
+    "the same mean": ("results.csv", table("gpus,tokens_per_s", RATES, REPEATS)),
+    "figures within the repeats": ("results.csv", table("gpus,tokens_per_s", OFF, (0.7, 1.0, 1.3))),
+    "another machine": ("results.csv", table("gpus,tokens_per_s", {n: 1.37 * rate for n, rate in RATES.items()})),
+    "two sizes of another version": ("results.csv", table("gpus,tokens_per_s", OFF | {2: 21011.2})),
+    "a rate of something else": ("results.csv", table("gpus,throughput", {n: 0.37 * rate for n, rate in OFF.items()})),
+}
+
+
+def disagreements(folder, name: str, text: str, readme: str) -> list[str]:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    findings = audited(folder, readme)
+    return findings["files-disagree"].runs if "files-disagree" in findings else []
+
+
+@pytest.mark.parametrize("kind", DIFFER)
+@pytest.mark.parametrize("readme", [README, DOCUMENTED], ids=["digits", "rounded"])
+def test_the_figure_that_differs_is_named(tmp_path, kind, readme):
+    assert "README.md:7" in disagreements(tmp_path, *DIFFER[kind], readme)
+
+
+@pytest.mark.parametrize("kind", AGREE)
+def test_without_a_match_there_is_silence(tmp_path, kind):
+    assert disagreements(tmp_path, *AGREE[kind], README) == []
+
+
+SPEEDUPS = rows("GPUs | Speedup", "1 | 1.00", "2 | 1.94", "4 | {}", "8 | 7.39")
+
+
+@pytest.mark.parametrize(("speedup", "differs"), [("3.82", False), ("3.12", True)])
+def test_speed_ups_are_compared_too(tmp_path, speedup, differs):
+    text = "gpus,speedup\n1,1.0\n2,1.943\n4,3.818\n8,7.391\n"
+    assert bool(disagreements(tmp_path, "r.csv", text, SPEEDUPS.format(speedup))) is differs

@@ -1,0 +1,57 @@
+"""What is no loss, and what ranks that were ended by the launcher may differ in."""
+
+import subprocess
+import sys
+
+import torch
+from measure.watch.test_watch import codes, trained
+from torch import nn
+
+import scaleproof
+from scaleproof.conclude.checks.watched import WatchedRun
+from scaleproof.ground.records.watched import read_watched
+
+
+def test_the_output_for_one_sample_is_no_loss(tmp_path):
+    """A model that returns one number for each sample, trained on single samples: its loss is made outside of it."""
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in scaleproof.watch([torch.ones(1, 3)] * 3, model, optimizer, tmp_path):
+        model(batch).square().sum().backward()
+        optimizer.step()
+    assert read_watched(tmp_path)[0].losses is None
+    assert trained(tmp_path / "b").ranks[0].losses is not None, "one number without a dimension is one"
+
+
+def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):
+    run = trained(tmp_path)
+    first = run.ranks[0].model_copy(update={"world_size": 2, "batches": []})
+    second = first.model_copy(update={"rank": 1, "weights": "0" * 16, "step_s": first.step_s[:-1]})
+    ranks = [first, second]
+    assert {"steps-differ-between-ranks", "ranks-train-apart"} <= set(codes(WatchedRun("a", ranks)))
+    ended = codes(WatchedRun("a", ranks, was_ended=True))
+    assert not {"steps-differ-between-ranks", "ranks-train-apart"} & set(ended)
+    far = [first, second.model_copy(update={"step_s": first.step_s[:-3]})]
+    assert "steps-differ-between-ranks" in codes(WatchedRun("a", far, was_ended=True))
+
+
+INTERRUPTED = """
+import torch
+from scaleproof.measure.watch.watcher import Watcher
+model = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+watcher = Watcher(model, optimizer)
+watcher.start()
+for step in range(4):
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+raise KeyboardInterrupt
+"""
+
+
+def test_a_program_that_is_ended_leaves_its_record(tmp_path):
+    """A Trainer calls none of its callbacks then."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=tmp_path, capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    (rank,) = read_watched(tmp_path / "scaleproof-watch")
+    assert len(rank.step_s) == 4

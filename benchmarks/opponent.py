@@ -37,7 +37,7 @@ TRIES = 3  # with a long window
 CELLS = {"ddp": planted.TWO, "fsdp": planted.FSDP, "ga": planted.ACCUMULATING, "bf16": planted.BF16, "one": planted.ONE}
 RUNNING = ["measure/trainer", "measure/strategy", "measure/model"]
 CORPUS = ["measure/corpus"]
-CONCLUDING = ["conclude/analysis", "conclude/report", "conclude/report/sentences"]
+CONCLUDING = ["conclude/analysis", "conclude/report", "conclude/report/sentences", "conclude/report/tables"]
 OF_THE_MACHINE = OF_A_BUSY_MACHINE | {"single-run", "window-short", "data-wait"}  # name no edit
 TIMES = re.compile(
     "^[a-z0-9_]*(_s|per_s_per_device|device_load|wait_share|rss_bytes)\\b"
@@ -183,7 +183,7 @@ class Pages:
         shutil.copytree(self._project, copy)
 
         in_report = all(edit.file.startswith("conclude/report") for edit in edits)
-        self._make(copy, lambda: apply(edits, Opponent()), STAGES[-1:] if in_report else STAGES)
+        self._make(copy, lambda: apply(edits, Opponent()), STAGES[-2:] if in_report else STAGES)
         if not (copy / "done").exists():
             raise RuntimeError("a stage has failed")
         changed = changed_words(self._sound, self.stated(copy / stages.FOLDER))
@@ -219,7 +219,8 @@ class Pages:
         words = {}
         for path in files:
             if path.name != "manifest.json":
-                text = re.sub(r"<(script|style|svg).*?</\1>|<[^>]*>", " ", path.read_text(), flags=re.DOTALL)
+                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}"
+                text = re.sub(layout, " ", path.read_text(), flags=re.DOTALL)
                 words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text.replace(",", ""))
         return words
 

@@ -17,6 +17,8 @@ import scaleproof
 
 PACKAGE = Path(scaleproof.__file__).parent
 WHEN = ("always", "in the window", "once in ten")
+# How often an operation is drawn, for each time that another one is: what changes figures more often.
+OFTEN = {"swap": 4, "rescale": 4, "drop": 3, "skip": 3, "shorten": 2, "cast": 2, "relabel": 2}
 HELPER = "_opponent"  # the name under which edited code calls what is below
 OPERATORS: dict[type, type] = {
     ast.Add: ast.Sub,
@@ -345,9 +347,13 @@ def read_lines(log: Path, folders: Sequence[str]) -> Lines:
 
 
 def drawn(chance: random.Random, ran: Lines, timed: bool) -> Edit:
-    """A random edit of a line that runs: the file first, then operation and place. `timed`: there is a window."""
+    """A random edit of a line that runs: a file by how many of its lines do, then operation and place.
+
+    `timed`: there is a window.
+    """
+    files = sorted(ran)
     while True:
-        file = chance.choice(sorted(ran))
+        file = chance.choices(files, [len(ran[name]) for name in files])[0]
         numbers: dict[str, list[int]] = {}
         seen: Counter[str] = Counter()
         for site in sites(ast.parse((PACKAGE / file).read_text())):
@@ -355,6 +361,7 @@ def drawn(chance: random.Random, ran: Lines, timed: bool) -> Edit:
                 numbers.setdefault(site.operation, []).append(seen[site.operation])
             seen[site.operation] += 1
         if numbers:
-            operation = chance.choice(sorted(numbers))
-            when = chance.choice(WHEN if timed else ("always", "always", "once in ten"))
+            operations = sorted(numbers)
+            operation = chance.choices(operations, [OFTEN.get(name, 1) for name in operations])[0]
+            when = chance.choice(WHEN if timed else (*["always"] * 5, "once in ten"))
             return Edit(file, operation, chance.choice(numbers[operation]), when)

@@ -34,7 +34,7 @@ def loaded(tmp_path, repository, monkeypatch) -> LoadedCampaign:
 def test_everything_that_runs_is_counted(loaded, tmp_path):
     plan = planned_work(loaded, tmp_path)
     assert (plan.timed, plan.compared, plan.traced, plan.replayed) == (8, 12, 1, 1)
-    assert "8 timed runs, 12 runs in A/B pairs, 1 trace, 4 witnesses (49 seconds) and 1 reference: about" in plan.text
+    assert "8 timed runs, 12 runs in A/B pairs, 1 trace, 4 witnesses (53 seconds) and 1 reference: about" in plan.text
     assert plan.seconds > 19 * 10
 
 

@@ -1,5 +1,6 @@
 """No statement of a sound campaign differs, whatever its shape: repeats that match or not, questions, few runs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from scaleproof.conclude.analysis.simultaneous import Family
 from scaleproof.conclude.report.page import write_page
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.files import write_json
-from scaleproof.verify.campaign import verify
+from scaleproof.verify.campaign import quantities_of, verify
+from scaleproof.verify.claims import check_claims
+from scaleproof.verify.contents import json_of
+from scaleproof.verify.raw import read_runs
 
 Times = dict[tuple[str, str], float]  # (strategy, geometry) -> seconds of a step
 SIZES: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("ddp", "1x4"): 0.04}
@@ -72,9 +76,24 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
-def test_nothing_differs_in_a_sound_campaign(tmp_path: Path, name: str) -> None:
+def test_nothing_differs_in_a_sound_campaign_and_no_sentence_can_be_left_out(tmp_path: Path, name: str) -> None:
     finished(tmp_path, **CAMPAIGNS[name])
     assert [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]] == []
+    assert unmissed_sentences(tmp_path) == []
+
+
+def unmissed_sentences(folder: Path) -> list[str]:
+    """The sentences of a campaign's claims.json that may be left out."""
+    runs, _ = read_runs(folder)
+    quantities, _ = quantities_of(folder, runs)
+    report, content = json_of(folder / "scaling_report.json"), json_of(folder / "claims.json")
+    sentences, unmissed = content["sentences"], []
+    for sentence in sentences:
+        others = [other for other in sentences if other is not sentence]
+        (folder / "claims.json").write_text(json.dumps(content | {"sentences": others}))
+        if not list(check_claims(folder, quantities, report)):
+            unmissed.append(sentence["text"])
+    return unmissed
 
 
 def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

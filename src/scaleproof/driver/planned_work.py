@@ -21,6 +21,7 @@ TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
 SET_UP_S, PROBED = 0.5, 1.5  # of a witness; how many times as long a step takes under a probe
+BESIDE = 7  # its further steps on CPUs, plain ones and some under Python's profiler
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
 UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
@@ -126,7 +127,8 @@ def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
     repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
     repeats += [(arm, c.pairs) for c, a, b in loaded.comparisons.values() for arm in (a, b)]
     steps = [(cell, loaded.witness_steps(cell, number)) for cell, number in repeats]
-    return [SET_UP_S + PROBED * number * times.step_s(cell) for cell, number in steps if number]
+    further = {cell.slug: BESIDE if times.device(cell) == "cpu" else 0 for cell, _ in steps}
+    return [SET_UP_S + (PROBED * n + further[cell.slug]) * times.step_s(cell) for cell, n in steps if n]
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:

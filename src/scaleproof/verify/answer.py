@@ -26,6 +26,7 @@ SHARDING = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 LOW, EXCELLENT = 0.7, 0.85
+MOST_REPEATS, MOST_TIMES = 1000, 5  # that are advised: in all, and for each one there is
 
 
 def check_answer(
@@ -170,6 +171,9 @@ def _check_in_answer(answer: RawAnswer) -> Iterator[Difference]:
         base = series["baseline"]
         for point in series["runs"].values():
             name, stated = point["cell"], point["speedup_in_answer"]
+            for part in ("value", "n") if stated and point["speedup"] else ():
+                if stated[part] != point["speedup"][part]:
+                    yield _differs(f"{name}, speedup_in_answer, {part}", stated[part], point["speedup"][part])
             family = answer.family_with(name)
             bounds = None
             if family and answer.reference(point, base) == base:
@@ -326,8 +330,30 @@ def _check_resolution(
     effect = shown_by(further["repeats"], ROUND_CONFIDENCE) if further["repeats"] > n else effect
     if not close(further["detectable"], effect, TOLERANCE_OF_DRAWS):
         yield _differs(f"{where}, resolve, further", further["detectable"], effect)
-    if repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + TOLERANCE_OF_DRAWS):
-        yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats do not show the effect")
+    look = answer.report.get("repeats")
+    advice = next(
+        (ranking["recommendation"] for ranking in answer.report["ranking"] if ranking["recommendation"]), None
+    )
+    planned = look["resolve"] if look else (advice or {}).get("margin")
+    if planned and where != "question" and stated["effect"] != planned:
+        yield _differs(f"{where}, resolve, effect", stated["effect"], planned)
+    looks = _looks(n)
+    in_reach = max((one for one in looks if one <= MOST_TIMES * n), default=n)
+    if further["repeats"] != in_reach:
+        yield _differs(f"{where}, resolve, further", further["repeats"], in_reach)
+    fewer = max((one for one in looks if one < (repeats or math.inf)), default=None)
+    too_many = fewer and shown_by(fewer, ROUND_CONFIDENCE) < stated["effect"] * (1 - TOLERANCE_OF_DRAWS)
+    too_few = repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + TOLERANCE_OF_DRAWS)
+    if too_many or too_few or (repeats and repeats not in looks):
+        yield Difference(REPORT, f"{where}, resolve, repeats", f"{repeats} repeats are not those that show the effect")
+
+
+def _looks(n: int) -> list[int]:
+    """Return after how many repeats results would be looked at: each time a quarter more, up to MOST_REPEATS."""
+    looks: list[int] = []
+    while (n := math.ceil(1.25 * n)) <= MOST_REPEATS:
+        looks.append(n)
+    return looks
 
 
 def _check_cost(answer: RawAnswer, runs: Sequence[RawRun]) -> Iterator[Difference]:

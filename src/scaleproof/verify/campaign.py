@@ -9,7 +9,7 @@ from typing import Any
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
 from scaleproof.ground.number_format import significant
-from scaleproof.verify import charts, claims, derived, page, pairs, reports, stated, tables
+from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
@@ -168,6 +168,7 @@ def _checks(
         "charts": lambda: charts.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
+        "twice": lambda: fields.check_repeated(folder),
         "tables/scaling.csv": lambda: scaling_table("tables/scaling.csv"),
         "tables/scaling.md": lambda: tables.check_markdown(
             folder, "scaling", cells_of("tables/scaling.csv"), quantities
@@ -181,14 +182,14 @@ def _checks(
     if (folder / CAMPAIGN).exists():  # of a publication
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
-        checks["comparison.json"] = lambda: pairs.check_comparison(folder)
+        checks["comparison.json"] = lambda: pairs.check_comparison(folder, runs)
         if (folder / "tables/comparison.csv").exists():
             checks["tables/comparison.csv"] = lambda: stated.check_comparison_table(folder)
             checks["tables/comparison.tex"] = lambda: tables.check_latex(folder, "comparison")
     if (folder / stated.ENVIRONMENT).exists() and not at_fault:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
-        checks["traces.json"] = lambda: derived.check_traces(folder)
+        checks["traces.json"] = lambda: derived.check_traces(folder, runs)
     return checks if at_fault else checks | _of_all_cells(folder, runs, quantities)
 
 
@@ -227,6 +228,7 @@ def _report_differences(
         yield from check_answer(report, runs, reports.codes_above_note(folder), at_fault)
         if not at_fault:
             yield from check_laws(report, runs)
+            yield from fields.check_report(report, answer_of(report, runs, {}), folder)
 
 
 def _version(content: dict[str, Any]) -> tuple[int, ...]:

@@ -178,6 +178,9 @@ def _axis(axes: ET.Element) -> Axis | None:
 
 def _ticks(axes: ET.Element, letter: str) -> list[Point]:
     """Return the marks of an axis that have a number beside them: the place in the drawing, and the number."""
+    texts = ["".join(text.itertext()).strip().replace("\u2212", "-") for text in axes.iter(f"{SVG}text")]
+    powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: what its numbers count
+    factor = float(powers[0]) if len(powers) == 1 else 1.0
     ticks = []
     for tick in axes.iter(f"{SVG}g"):
         if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
@@ -185,7 +188,7 @@ def _ticks(axes: ET.Element, letter: str) -> list[Point]:
         text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
         place = next(tick.iter(f"{SVG}use"), None)
         if place is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
-            ticks.append((float(place.get(letter, "nan")), float(text)))
+            ticks.append((float(place.get(letter, "nan")), float(text) * factor))
     return ticks
 
 

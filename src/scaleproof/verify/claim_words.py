@@ -88,9 +88,12 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
         verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
         if verb is None:
             continue
-        wrong = [claim["subject"] for claim in claims if _names(claim, part) and claim["word"] != verb[1]]
+        named = [claim for claim in claims if _names(claim, part)]
+        wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
         if wrong:
             return f"says {verb[1]} of {', '.join(wrong)}"
+        if named and (len(named) > 1) != (" are " in part):
+            return f'says "{verb[0].strip()}" of {len(named)} cells'
     return ""
 
 

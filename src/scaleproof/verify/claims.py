@@ -15,6 +15,7 @@ from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, close
 from scaleproof.verify.recompute import Quantities
+from scaleproof.verify.unsaid import HIDES, unsaid
 
 FILE = "claims.json"
 TOLERANCE = 1e-6
@@ -37,10 +38,14 @@ READ = {
     "comparison",
     "pairs",
     "lost",
+    "reservation",
+    "repeats",
 }
+# Topics of sentences that state no figure of a claim, or are read by check_further_sentences.
+TOPICS = READ | {"incomparable", "forecast", "next", "drift", "law"}
 PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each sentence on them
 SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
-LEVEL, HIDES = 95.0, 3.0  # of intervals; computing over transfers that usually hides them
+LEVEL = 95.0  # of intervals
 
 Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
@@ -70,40 +75,16 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
     longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
     for sentence in content["sentences"]:
+        unknown = [identity for identity in sentence["claims"] if identity not in claims]
+        if unknown or sentence["topic"] not in TOPICS:
+            problem = f"rests on {unknown[0]}, which is no claim" if unknown else "is no topic"
+            yield Difference(FILE, f'{sentence["topic"]}: "{sentence["text"][:60]}"', problem)
         all_known = all(identity in expected for identity in sentence["claims"])
         if sentence["topic"] in READ and all_known:
             own_claims = [expected[identity] for identity in sentence["claims"]]
             yield from _read(sentence, own_claims, longest_first, extras)
-    yield from _not_said(content["sentences"], expected, report)
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
-    if not any(sentence["topic"] == "next" for sentence in content["sentences"]):
-        yield Difference(FILE, "next", "no sentence says what to do next")
-    for sentence in content["sentences"]:
-        if sentence["topic"] == "lost":
-            yield from _unmeasured(sentence["text"], lost)
-        if sentence["topic"] == "recommended":
-            yield from _not_rested_on(sentence["claims"], expected)
-
-
-def _not_rested_on(claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the ratios of cells that may be as fast, on which a recommendation rests and which it does not list."""
-    places = [identity.removeprefix("recommended/") for identity in claims if identity.startswith("recommended/")]
-    first = {expected[f"fastest/{place}"]["subject"] for place in places if f"fastest/{place}" in expected}
-    for identity, claim in expected.items():
-        may_be_as_fast = claim["kind"] == "ratio" and claim["baseline"] in first and claim["word"] != "slower"
-        if may_be_as_fast and identity not in claims:
-            yield Difference(FILE, "recommended", f"does not list {identity}")
-
-
-def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
-    cell = lost.get(text.split(" (n=")[0].split(":")[0])
-    if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
-        return
-    unknown = ", ".join(part["name"] for part in cell["parts"] if part["ms"] is None)
-    stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
-    if (stated[1] if stated else "") != unknown:
-        yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
+    yield from unsaid(content["sentences"], expected, report, comparisons, lost)
 
 
 def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
@@ -137,7 +118,8 @@ def _of_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator
     spans = estimate["low"] <= 1 <= estimate["high"]
     word = estimate["claim"] or ("undecided" if spans else "within-noise")
     figure = (estimate["ratio"], estimate["low"], estimate["high"])
-    yield {**_claim("pairs", entry["b"], entry["a"], figure, word), "id": f"pairs/{name}"}
+    of_pairs = {"id": f"pairs/{name}", "method": "paired", "inputs": [name]}
+    yield {**_claim("pairs", entry["b"], entry["a"], figure, word), **of_pairs}
     yield _claim("noise", name, None, (estimate["floor"], None, None), None)
     low, high = estimate["detectable_low"], estimate["detectable_high"]
     yield _claim("detectable", name, None, (low, low, high), None)
@@ -174,13 +156,15 @@ def _of_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) 
     if len(comparable) < 2:
         return
     first = ranking["cells"][0]["cell"]
+    method = {"method": f"{ranking['method']}, {ranking['claims']} comparisons" if ranking["method"] else None}
     for entry in comparable:
         if entry["relative_to_fastest"]:
-            yield _ratio("ratio", entry["cell"], first, _quantity(quantities, entry["cell"], COLUMN_OF["ratio"]))
+            figure = _quantity(quantities, entry["cell"], COLUMN_OF["ratio"])
+            yield _ratio("ratio", entry["cell"], first, figure) | method
         if entry["letters"]:
-            yield _claim("letters", entry["cell"], None, None, entry["letters"])
+            yield _claim("letters", entry["cell"], None, None, entry["letters"]) | method
     word = "shown" if ranking["fastest_shown"] else "not-shown"
-    yield {**_claim("fastest", first, None, None, word), "id": f"fastest/{place}"}
+    yield {**_claim("fastest", first, None, None, word), "id": f"fastest/{place}"} | method
     advice = ranking["recommendation"]
     if advice:
         subject = advice["cell"] or advice["candidate"] or first
@@ -202,6 +186,8 @@ def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: 
         "baseline": baseline,
         "figure": figure,
         "word": word,
+        "method": None,
+        "inputs": [subject, baseline] if baseline else [subject],
     }
 
 
@@ -227,7 +213,7 @@ def _quantity(quantities: Quantities, cell: str, column: str) -> Figure:
 
 def _differences(claim: Claim, expected: Claim) -> Iterator[Difference]:
     """Yield where a claim is about other cells, or has another figure, other bounds or another word."""
-    for key in ("kind", "subject", "baseline", "word"):
+    for key in ("kind", "subject", "baseline", "word", "method", "inputs"):
         if claim[key] != expected[key]:
             yield Difference(FILE, f"{claim['id']}, {key}", f"is {claim[key]}, the raw files give {expected[key]}")
     stated = claim["figure"]
@@ -263,8 +249,14 @@ def _extras(
     known = [value * factor for value in ratios if value is not None for factor in (1.0, 100.0)]
     of_lost = [HIDES, *known, *(float(entry["n"] or 0) for entry in lost.values())]
     of_lost += [abs(entry["measured_ms"] - entry["ideal_ms"]) for entry in lost.values()]
+    rates = [value for point in points for value in (point["tokens_per_sec_median"], *_values(point)) if value]
+    look = report["repeats"] or {}
+    of_looks = [look.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
+    of_looks += [*look.get("looks", ()), 100 * look.get("resolve", 0)]
     return {
         "": sorted(counts),
+        "reservation": rates,
+        "repeats": [float(value) for value in of_looks if value],
         "pairs": of_pairs,
         "comparison": of_pairs,
         "lost": of_lost,
@@ -272,6 +264,12 @@ def _extras(
         "verdict": [3.0, *of_question],
         "recommended": [3.0],
     }
+
+
+def _values(point: Mapping[str, Any]) -> list[float]:
+    """Return the rate of a size, where it is known."""
+    rate = point["tokens_per_sec_global"]
+    return [rate["value"]] if rate else []
 
 
 def _read(
@@ -360,26 +358,3 @@ def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
         if printed and (value is None or not stands_for(printed, value)):
             gives = "none" if value is None else significant(value, 4)
             yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")
-
-
-def _not_said(
-    sentences: Sequence[Mapping[str, Any]], expected: Mapping[str, Claim], report: Mapping[str, Any]
-) -> Iterator[Difference]:
-    """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
-    if report["status"] != "ok" or not report["series"]:
-        return
-    places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
-    stated = {identity for sentence in sentences for identity in sentence["claims"]}
-    if not sentences or sentences[0]["topic"] != "verdict":
-        yield Difference(FILE, "verdict", "is missing")
-    if not places:
-        return
-    largest = places[-1]  # rankings come in the order of their sizes
-    due = [f"fastest/{largest}", f"recommended/{largest}"]
-    for kind, least in (("ratio", 1), ("one-device", 2)):  # one cell against one device is a sentence of its series
-        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][largest]["cells"]]
-        made = [name for name in identities if expected.get(name, {}).get("word") not in (None, "unclaimed")]
-        due += made if len(made) >= least else []
-    for identity in due:
-        if identity in expected and identity not in stated:
-            yield Difference(FILE, identity, "no sentence of the answer says it")

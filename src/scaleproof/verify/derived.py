@@ -14,6 +14,7 @@ from typing import Any
 from scaleproof.ground.comparison import flat
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, json_of
+from scaleproof.verify.fields import check_trace, check_waterfalls
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import by_cell, devices, waiting_share
@@ -178,6 +179,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
     }
     if set(entries) != set(expected):
         yield Difference(file, "", "its cells are not those beyond a baseline")
+    yield from check_waterfalls(entries, cells, expected)
     for cell in entries.keys() & expected.keys():
         entry = entries[cell]
         computed = _waterfall(folder, entry, cells, *expected[cell])
@@ -286,7 +288,7 @@ def _exposed(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, f
     }
 
 
-def check_traces(folder: Path) -> Iterator[Difference]:
+def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where traces.json has other means over steps and ranks than the profiles, or parts that do not add up."""
     file = "traces.json"
     for trace in json_of(folder / file)["traces"]:
@@ -309,6 +311,7 @@ def check_traces(folder: Path) -> Iterator[Difference]:
                 if not close(stated.get(name), computed, 1e-6):
                     gives = "none" if computed is None else significant(computed, 7)
                     yield Difference(file, f"{place}, {name}", f"is {stated.get(name)}, the profile gives {gives}")
+        yield from check_trace(trace, profile, runs)
         for name in sorted(trace.keys() & profile.keys()):
             if trace[name] != profile[name]:
                 yield Difference(file, f"{where}, {name}", "is not that of the profile")

@@ -5,21 +5,20 @@ A figure is a link with its name (data-id), its cell (data-cell) and, as its tit
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of, text_of
+from scaleproof.verify.demanded import check_demanded
+from scaleproof.verify.html_tree import Element, answer_of, plain, tree_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import Quantities
 
 FILE = "report.html"
 CLAIMS = "claims.json"
-VOID = ("br", "hr", "img", "input", "link", "meta", "col", "wbr")
 DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
 OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
 # Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
@@ -37,61 +36,6 @@ ENVIRONMENT = {
 }
 
 
-@dataclass
-class Element:
-    """An element of a page."""
-
-    tag: str
-    attributes: dict[str, str] = field(default_factory=dict)
-    children: "list[Element | str]" = field(default_factory=list)
-
-    def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
-        """Yield the elements inside with that tag and these attributes; `kind` is their class."""
-        expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
-        for child in self.children:
-            if isinstance(child, Element):
-                if child.tag == tag and all(child.attributes.get(name) == value for name, value in expected.items()):
-                    yield child
-                yield from child.all(tag, **attributes)
-
-    @property
-    def text(self) -> str:
-        """All text inside, with single spaces."""
-        return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
-
-    def _parts(self) -> Iterator[str]:
-        """Yield the texts inside, in their order."""
-        for child in self.children:
-            if isinstance(child, str):
-                yield child
-            else:
-                yield from child._parts()
-
-
-class _Page(HTMLParser):
-    """Parser of a page into a tree."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = Element("")
-        self._open = [self.root]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        element = Element(tag, {name: value or "" for name, value in attrs})
-        self._open[-1].children.append(element)
-        if tag not in VOID:
-            self._open.append(element)
-
-    def handle_endtag(self, tag: str) -> None:
-        for depth in range(len(self._open) - 1, 0, -1):  # the innermost one of that tag ends, with all inside of it
-            if self._open[depth].tag == tag:
-                del self._open[depth:]
-                return
-
-    def handle_data(self, data: str) -> None:
-        self._open[-1].children.append(data)
-
-
 def check_page(
     folder: Path, quantities: Quantities, runs: Sequence[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
@@ -99,9 +43,7 @@ def check_page(
 
     Where cells are `at_fault`, their files and the sentences are not looked at.
     """
-    parser = _Page()
-    parser.feed(text_of(folder / FILE))
-    page = parser.root
+    page = tree_of(text_of(folder / FILE))
     yield from _check_figures(page, quantities)
     yield from _check_sources(page, runs, at_fault)
     yield from _check_drawings(page, folder)
@@ -112,6 +54,7 @@ def check_page(
         yield from _check_links(page)
         yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
         yield from _check_environment(page, runs)
+        yield from check_demanded(page, folder, quantities, runs)
     else:
         yield from _check_rates(page, quantities)
 
@@ -170,12 +113,8 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
 
 
 def _check_findings(page: Element, folder: Path, quantities: Quantities) -> Iterator[Difference]:
-    """Yield the findings of findings.json that the page does not have, and rows of runs with other codes or figures."""
+    """Yield the findings that the page has of other runs, and rows of runs with other codes or figures."""
     findings = json_of(folder / "findings.json")["findings"]
-    section = _plain(next(page.all("section", id="findings"), Element("section")).text)
-    for finding in findings:
-        if _plain(finding["evidence"]) not in section:
-            yield Difference(FILE, finding["code"], f'does not have "{finding["evidence"][:80]}"')
     yield from _check_runs_of_findings(page, findings)
     for row in page.all("tr"):
         name = next(row.all("th"), Element("th")).text
@@ -208,7 +147,7 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
             yield Difference(FILE, code, f"is said of {count[1]} runs, in findings.json of {len(runs)}")
         for line in part.all("li"):
             named = next(line.all("b"), Element("b")).text
-            texts = {finding["evidence"] for finding in group if _plain(finding["evidence"]) in _plain(line.text)}
+            texts = {finding["evidence"] for finding in group if plain(finding["evidence"]) in plain(line.text)}
             evidence = max(texts, key=len, default="")  # one may be the beginning of another
             alike = [finding for finding in group if finding["evidence"] == evidence]
             expected = {run for finding in alike for run in finding["runs"] or finding["cells"]}
@@ -236,10 +175,9 @@ def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
         path = folder / "charts" / f"{name}.svg"
         if not name or not path.is_file():
             continue
-        original = _Page()
-        original.feed(text_of(path))
+        original = tree_of(text_of(path))
         for tag in DRAWN:
-            if _drawn(drawing, tag) != _drawn(original.root, tag):
+            if _drawn(drawing, tag) != _drawn(original, tag):
                 yield Difference(FILE, f"chart {name}", f"is not the drawing of charts/{name}.svg")
                 break
 
@@ -271,28 +209,23 @@ def _check_links(page: Element) -> Iterator[Difference]:
 
 def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
     """Yield the sentences of the page that are not those of claims.json, in their order."""
-    answer = _answer(page)
+    answer = answer_of(page)
     printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
-    expected = [_plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
+    expected = [plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
     for text, stated in zip(printed, expected, strict=False):
         if not _same(text, stated):
             yield Difference(FILE, "answer", f'is "{text[:80]}", {CLAIMS} has "{stated[:80]}"')
     if len(printed) != len(expected):
         yield Difference(FILE, "answer", f"{len(printed)} sentences, {CLAIMS} has {len(expected)}")
-    whole = _plain(page.text)
+    whole = plain(page.text)
     for sentence in sentences:
-        if sentence["topic"] in SECTIONS and _plain(sentence["text"]) not in whole:
+        if sentence["topic"] in SECTIONS and plain(sentence["text"]) not in whole:
             yield Difference(FILE, sentence["topic"], f'does not have the sentence "{sentence["text"][:80]}"')
-
-
-def _plain(text: str) -> str:
-    """Return a text without the marks that the page sets for quotes around commands."""
-    return " ".join(text.replace("\u00a0", " ").replace('"', "").split()).replace(" %", "%")
 
 
 def _same(printed: str, stated: str) -> bool:
     """Return whether a sentence of the page is the stated one; cells that it does not name stand behind it there."""
-    return CELLS_BEHIND.sub("", _plain(printed)) == CELLS_BEHIND.sub("", stated)
+    return CELLS_BEHIND.sub("", plain(printed)) == CELLS_BEHIND.sub("", stated)
 
 
 def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -330,12 +263,6 @@ def _words(text: str) -> set[str]:
 def _check_rates(page: Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield rates in the answer that no cell or run has: of pages that were made before there were claims."""
     rates = [quantity.value for name, quantity in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", _answer(page).text):
+    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", answer_of(page).text):
         if not any(stands_for(printed, rate) for rate in rates):
             yield Difference(FILE, "answer", f"no cell or run has a rate of {printed}/s")
-
-
-def _answer(page: Element) -> Element:
-    """Return the answer at the top of a page; an empty element where there is none."""
-    answers = (element for element in page.all("div") if element.attributes.get("class", "").startswith("answer"))
-    return next(answers, Element("div"))

@@ -2,8 +2,10 @@
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from scipy import stats
 
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of
+from scaleproof.verify.fields import check_pairs
 from scaleproof.verify.intervals import DRAWS, POWER, half_width
 from scaleproof.verify.raw import Difference, RawRun, close, read_runs
 from scaleproof.verify.recompute import log_interval
@@ -20,6 +23,8 @@ FILE = "comparison.json"
 CONFIDENCE = 0.95
 TOLERANCE = 1e-6  # of bounds: quantiles are of other code
 TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
+EFFECT = 0.02  # for which the pairs needed are stated
+FEWEST_PAIRS, MOST_PAIRS = 6, 1000
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
 
 
@@ -47,8 +52,11 @@ class PairedRuns:
         return math.sqrt(math.fsum(squares) / self.freedom)
 
 
-def check_comparison(folder: Path) -> Iterator[Difference]:
-    """Yield where comparison.json has other figures, bounds or claims than the pairs' own files give."""
+def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Difference]:
+    """Yield where comparison.json has other figures, bounds or claims than the pairs' own files give.
+
+    `cells`: runs of the campaign's own cells, among which each arm names those that do its work.
+    """
     report = json_of(folder / FILE)
     with_bounds = tuple(map(int, report["schema_version"].split("."))) >= WITH_BOUNDS
     for entry in report["comparisons"]:
@@ -58,7 +66,9 @@ def check_comparison(folder: Path) -> Iterator[Difference]:
         if differences:  # then what follows from them is not reported as well
             yield from differences
             continue
-        pairs = _paired(json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"], runs)
+        listed = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
+        pairs = _paired(listed, runs)
+        yield from check_pairs(entry, listed, pairs.runs, cells)
         expected = dict(_figures(pairs)) | (dict(_bounds(pairs)) if with_bounds else {})
         for name, value in expected.items():
             if not _agrees(name, entry["estimate"][name], value):
@@ -104,12 +114,25 @@ def _bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     yield "high", math.exp(mean + half)
     claimed = abs(mean) > half and abs(mean) > _floor(pairs)  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
-    unit = _detectable(n, len(pairs.null_ratios))
+    nulls = len(pairs.null_ratios)
+    unit = _detectable(n, nulls)
     for name, probability in (("detectable_low", 0.975), ("detectable_high", 0.025)):
         quantile = float(stats.chi2.ppf(probability, pairs.freedom))
-        yield name, math.expm1(unit * pairs.spread * math.sqrt(pairs.freedom / quantile))
+        spread = pairs.spread * math.sqrt(pairs.freedom / quantile)
+        yield name, math.expm1(unit * spread)
+        yield name.replace("detectable", "pairs"), _needed(spread, nulls)
+    if abs(abs(mean) / (unit * pairs.spread) - 1) > TOLERANCE_OF_DRAWS:
+        yield "overstated", claimed and abs(mean) < unit * pairs.spread
 
 
+def _needed(spread: float, nulls: int) -> int | None:
+    """Return how many pairs with that spread would show EFFECT: an even number; None of more than MOST_PAIRS."""
+    numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
+    place = bisect_left(numbers, True, key=lambda n: _detectable(n, nulls) * spread <= math.log1p(EFFECT))
+    return numbers[place] if place < len(numbers) else None
+
+
+@lru_cache(maxsize=1024)
 def _detectable(n: int, nulls: int) -> float:
     """Return the effect, in standard deviations of a pair, that `n` pairs claim 8 times in 10, by simulation."""
     random = np.random.default_rng(11)
@@ -123,11 +146,15 @@ def _detectable(n: int, nulls: int) -> float:
 
 def _agrees(name: str, stated: object, computed: object) -> bool:
     """Return whether a stated figure or word is the computed one."""
-    if name == "claim":
+    if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        # An effect is a ratio less 1, and draws differ in the logarithm of ratios, however large.
-        return close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
+        return close(
+            math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS
+        )  # draws differ in the logarithm, however large
+    if name.startswith("pairs") and isinstance(stated or computed, int):  # draws differ; None: too many
+        one, other = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
+        return abs(one - other) <= 2 + 3 * TOLERANCE_OF_DRAWS * other
     return close(stated, computed, TOLERANCE)
 
 

@@ -1,12 +1,12 @@
 """The tables of a campaign, held against recomputed figures."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.columns import COLUMNS, INTERVAL
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, INTERVAL, MAIN
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
@@ -80,15 +80,44 @@ def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quanti
     if len(rows) != len(cells):
         yield Difference(file, "", f"{len(rows)} rows for {len(cells)} cells")
         return
+    plain = {row["cell"]: row for row in csv_of(folder / f"tables/{name}.csv")}
     for cell, row in zip(cells, rows, strict=True):
         for heading, text in zip(header, row, strict=True):
+            if cell in plain:
+                yield from _check_words(file, cell, heading, text, plain[cell])
             yield from check_printed(file, cell, heading, text, quantities)
     yield from _check_common(folder, name)
+
+
+def _check_words(file: str, cell: str, heading: str, text: str, row: Mapping[str, str]) -> Iterator[Difference]:
+    """Yield where an entry says another number of runs, or a word in place of a figure. `row`: of the CSV file."""
+    if heading == "n":
+        n, runs = row["n"], row.get("runs") or row["n"]
+        if text != (n if n == runs else f"{n} of {runs}"):
+            yield _wrong(file, f"{cell}, n", text, f"{n} of {runs}")
+    column = HEADINGS.get(heading.removesuffix(INTERVAL))
+    known = row.get(column.name) if column and column.interval else None
+    if known and (text.startswith("1 (baseline)") or not numbers(text)):
+        yield _wrong(file, f"{cell}, {heading}", text, known)
+    plain = row.get(column.name, "") if column else ""
+    is_other_word = column and column.name in ("letters", "verdict") and text != (plain or "–")
+    is_other_number = numbers(plain) == [plain] != [] and numbers(text) == [text] and column and not column.interval
+    if is_other_word or (is_other_number and column and not stands_for(text, float(plain) * column.factor)):
+        yield _wrong(file, f"{cell}, {heading}", text, plain)
+    bases = {"speed-up": "baseline", "vs fastest 1-device": "best_single"}
+    is_base = cell == row.get(bases.get(heading.removesuffix(INTERVAL), "")) and row["n"] != "0"
+    if is_base and not text.startswith(("1 (baseline)", "incomparable")):
+        yield _wrong(file, f"{cell}, {heading}", text, "1 (baseline)")
 
 
 def _check_common(folder: Path, name: str) -> Iterator[Difference]:
     """Yield where the sentence on what all rows have in common states a figure that a row of the CSV file has not."""
     sentence = re.search(r"^In all rows: (.*)\.$", text_of(folder / f"tables/{name}.md"), re.MULTILINE)
+    rows = csv_of(folder / f"tables/{name}.csv")
+    for key in {*CONFIGURED, "target_loss"} & {*CELLS_TABLE} if name == "scaling" else ():
+        is_constant = len({row.get(key) for row in rows} - {"", None}) == 1
+        if is_constant and f"{COLUMNS[key].heading} " not in (sentence[1] if sentence else ""):
+            yield Difference(f"tables/{name}.md", "In all rows", f"does not have {COLUMNS[key].heading}")
     for part in sentence[1].split(", ") if sentence else ():
         heading, _, text = part.rpartition(" ")
         column = HEADINGS.get(heading)
@@ -136,6 +165,10 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
         if number not in numbers(markdown):
             yield Difference(file, "below the table", f"has {number}, which {name}.md does not have")
     headings = _latex_entries(head)
+    for heading in header:
+        main = HEADINGS.get(heading.removesuffix(INTERVAL))
+        if main and (main.figure or main.name) in MAIN and heading not in headings:
+            yield Difference(file, heading, f"is not there, and is in {name}.md")
     lines = [line for line in body.strip().split("\n") if line.strip()]
     for row, line in zip(rows, lines, strict=False):
         expected = dict(zip(header, row, strict=True))

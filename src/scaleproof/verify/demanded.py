@@ -1,0 +1,394 @@
+"""What report.html must have because other files of the campaign have it: rows, notes, charts, sentences, settings."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from scaleproof.ground.columns import INTERVAL
+from scaleproof.ground.number_format import in_unit
+from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
+from scaleproof.ground.words import TRACED as TRACED_WORDS
+from scaleproof.verify.contents import csv_of, json_of, text_of
+from scaleproof.verify.html_tree import Element, answer_of, plain
+from scaleproof.verify.printed import numbers, stands_for, without_ranges
+from scaleproof.verify.raw import Difference, RawRun
+from scaleproof.verify.raw_cells import comparable
+from scaleproof.verify.recompute import Quantities
+from scaleproof.verify.tables import HEADINGS, markdown_table
+
+FILE = "report.html"
+# Table -> where the page has it: the element, and its id.
+TABLES = {"scaling": "table-cells", "strong": "table-strong", "weak": "table-weak"}
+PLAIN_TABLES = {"comparison": "pairs", "forecast": "forecast"}  # table -> section, whose first table it is
+FILES_ONLY = ("series", "perplexity", "start-up (s)")  # headings that the page does not have
+LITTLE, OFTEN = 0.02, 0.8  # of a step, of the steps: a rank that costs less, or is last more rarely, is not named
+MOST_NAMED = 4  # cells named below a table
+# Heading of the table of traces -> entry of traces.json.
+TRACED = {
+    "step (ms)": "wall_ms",
+    "computing (ms)": "compute_ms",
+    "exposed communication (ms)": "exposed_ms",
+    "exposed waiting (ms)": "exposed_wait_ms",
+    "idle (ms)": "idle_ms",
+    "all communication (ms)": "communication_ms",
+    "all waiting (ms)": "wait_ms",
+}
+# Section -> what it explains, where the page has it; "": at the top of every page.
+EXPLAINED = {
+    "": ("Signature", "Intervals", "Campaign", "Order", "~", "–", "Names, columns"),
+    "strong": ("Batch", "Rating", "Job"),
+    "pairs": ("Pair", "Claim", "Detectable"),
+    "step": ("From", "Step", "Waiting", "Traced / untraced"),
+}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a place of the page must have: texts, word by word, and figures, rounded as they stand there."""
+
+    where: str
+    place: Element | None
+    texts: Sequence[str | None] = ()  # None, here and below: unknown, and so not demanded
+    figures: Sequence[float | None] = ()
+
+    def missing(self) -> Iterator[Difference]:
+        """Yield what is not there."""
+        if self.place is None:
+            yield Difference(FILE, self.where, "is not there")
+            return
+        text = plain(self.place.text)
+        lacking = [f'"{plain(part)[:80]}"' for part in self.texts if part is not None and plain(part) not in text]
+        printed = numbers(without_ranges(text))
+        figures = [figure for figure in self.figures if figure is not None]
+        lacking += [f"{figure:.4g}" for figure in figures if not any(stands_for(number, figure) for number in printed)]
+        if lacking:
+            yield Difference(FILE, self.where, f"does not have {lacking[0]}")
+
+
+def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield what the page leaves out of that which the campaign's other files have."""
+    report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
+    yield from _check_tables(page, folder, report["unit"])
+    demands = [
+        *_of_trust(page, findings, report),
+        *_of_findings(page, findings),
+        *_of_series(page, folder, report, quantities),
+        *_of_pairs(page, folder),
+        *_of_traces(page, folder),
+        *_of_charts(page, folder, report, quantities),
+        *_of_runs(page, report, runs),
+        *_of_words(page, folder),
+    ]
+    for demand in demands:
+        yield from demand.missing()
+
+
+def _check_tables(page: Element, folder: Path, unit: str) -> Iterator[Difference]:
+    """Yield entries of tables/*.md that the table of the page does not have, and columns that it does not define.
+
+    `unit`: of the work, which all rates are in.
+    """
+    places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
+    places |= {name: _within(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+    for name, table in places.items():
+        if not (folder / f"tables/{name}.md").is_file():
+            continue
+        header, rows = markdown_table(text_of(folder / f"tables/{name}.md"))
+        keys = (
+            [row["cell"] for row in csv_of(folder / f"tables/{name}.csv")] if name in TABLES else [r[0] for r in rows]
+        )
+        printed = _rows(table) if table else []
+        for key, row in zip(keys, rows, strict=True):
+            entries = {a: _entry(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
+            own = [texts for name, texts in printed if name == key]
+            if not any(entries.items() <= texts.items() for texts in own):
+                other = next((a for texts in own for a, text in entries.items() if texts.get(a) != text), "")
+                problem = f'has not what tables/{name}.md has, "{entries[other]}"' if other else "has no such row"
+                yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
+    facts = _facts(page)
+    definitions = {heading: column.definition for heading, column in HEADINGS.items()}
+    definitions |= {in_unit(a, unit): in_unit(text, unit) for a, text in definitions.items() if in_unit(a, unit) != a}
+    definitions = {heading: in_unit(text, unit) for heading, text in definitions.items()}
+    for heading in {heading for table in places.values() if table for heading in _headings(table)} - {"findings"}:
+        definition = definitions.get(heading.removesuffix(INTERVAL))
+        if definition:
+            yield from Demand(heading, facts.get(heading), [definition]).missing()
+
+
+def _rows(table: Element) -> list[tuple[str, dict[str, str]]]:
+    """Return the rows of a table: the heading of each, and heading of the column -> text."""
+    headings = _headings(table)
+    rows = [[_entry(part.text) for part in row.children if isinstance(part, Element)] for row in table.all("tr")]
+    return [
+        (row[0].removesuffix("†"), dict(zip(headings, row, strict=True))) for row in rows if len(row) == len(headings)
+    ]
+
+
+def _headings(table: Element) -> list[str]:
+    return [heading.text.replace(" %]", " %]") for heading in table.all("th", scope="col")]
+
+
+def _entry(text: str) -> str:
+    """Return an entry of a table without marks: of undecided ratios, notes, and that there are no findings."""
+    without_marks = " ".join(text.replace("\u00a0", " ").replace(" (note)", "").removeprefix("~ ").split())
+    return "" if without_marks in ("none", "–") else without_marks
+
+
+def _of_trust(page: Element, content: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Demand]:
+    """Yield whether the answer can be trusted, by the findings on the runs that it is made from."""
+    findings, checks = content["findings"], content["checks"]
+    ranking = _largest(report)
+    scaled = next((series for series in report["series"] if len(series["runs"]) > 1), None)
+    several = ranking or scaled
+    concerns = {"runs", "scaling"} if several else {"runs", "scaling", "comparison"}
+    used = [one for one in findings if one["severity"] != "note" and one.get("concerns", "runs") in concerns]
+    invalid = [finding for finding in used if finding["severity"] == "invalid"]
+    word = "no" if invalid else "with reservations" if used else "yes"
+    place = next(page.all("p", kind="trust"), None)
+    if not checks:
+        yield Demand("trust", place, ["No run has numbers"])
+        return
+    codes = [finding["code"] for finding in invalid or used]
+    yield Demand("trust", place, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
+    answer = answer_of(page)
+    yield Demand("trust", answer, [finding["code"] for finding in findings])
+    resolve = (report["question"] or ranking or scaled or {"resolve": None})["resolve"]
+    if resolve and not invalid:
+        texts = [f"{resolve['n']} repeat", f"differences of {_rounded_up(100 * resolve['detectable'])} "]
+        yield Demand("trust, which differences show", answer, texts)
+    for severity in {finding["severity"] for finding in findings}:
+        number = sum(finding["severity"] == severity for finding in findings)
+        yield Demand("trust", next(answer.all("span", kind=severity), None), [severity], [float(number)])
+
+
+def _rounded_up(percent: float) -> str:
+    """Return percents that are no fewer: whole ones from 1 % on."""
+    if percent > 100:
+        return "more than 100 %"
+    digits = 0 if percent >= 1 else 1
+    return f"{math.ceil(percent * 10**digits - 1e-9) / 10**digits:.{digits}f} %"
+
+
+def _largest(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the ranking that the answer is made from, of the largest size with several comparable cells."""
+    return next((ranking for ranking in reversed(report["ranking"]) if len(comparable(ranking)) > 1), None)
+
+
+def _of_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
+    """Yield every finding with what to do about it, and below the table of cells those above a note."""
+    section, notes = _within(page, "section", "findings"), _within(page, "ul", "footnotes")
+    if content["checks"]:
+        yield Demand("findings", section, figures=[float(len(content["checks"]))])
+    first: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for finding in content["findings"]:
+        yield Demand(finding["code"], section, [finding["evidence"], finding["advice"], *finding["cells"][:1]])
+        first.setdefault((finding["code"], finding["severity"]), finding)
+    for (code, severity), finding in first.items():
+        if severity != "note":
+            yield Demand(code, notes, [f"{code} ({severity})", finding["evidence"]])
+
+
+def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+    """Yield what stands below the table of cells, and the speed-up of the whole job beside the verdict."""
+    facts = _facts(page)
+    for line in text_of(folder / "tables/scaling.md").splitlines():
+        if line.startswith("In all rows: "):
+            constant = line.removeprefix("In all rows: ").removesuffix(".")
+            yield Demand("In all rows", facts.get("In all rows"), [constant])
+    scaled = [series for series in report["series"] if series["kind"]]
+    for series in scaled:
+        text = f"{series['name']}: {series['kind']} scaling from {series['baseline']}"
+        yield Demand("Speed-up", facts.get("Speed-up"), [text])
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    singles = {point["best_single"] for point in points if point["speedup_vs_best_single"]} - {None}
+    for single in singles if len(singles) <= MOST_NAMED else ():
+        yield Demand("1-device", facts.get("1-device"), [single])
+    if _is_restated(csv_of(folder / "cells.csv")):
+        yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
+    ranking = _largest(report)
+    group = comparable(ranking) if ranking else []
+    advice = (ranking["recommendation"] if ranking else None) or {}
+    for series in scaled:
+        last = list(series["runs"].values())[-1]
+        job = quantities.get(f"cells/{last['cell']}/speedup_by_job_wall_time")
+        if job is None or not last["speedup_by_job_wall_time"]:
+            continue
+        figures = [job.value, job.low, job.high]
+        if len(scaled) <= MOST_NAMED:
+            yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
+        is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])
+        if is_meant and (not group or last["best_single"] == series["baseline"]) and _answers_by_ratio(report):
+            place = next(answer_of(page).all("p", kind="soft"), None)
+            yield Demand("whole job", place, ["The whole job", f"the rate of {series['baseline']}"], figures)
+            return
+
+
+def _is_restated(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether all cells reach their target loss after about the same number of steps. `rows`: of cells.csv."""
+    steps: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        if row.get("steps_to_loss"):
+            key = (row["target_loss"], row["global_batch"], row["seq_len"])
+            steps.setdefault(key, []).append(float(row["steps_to_loss"]))
+    known = steps and all(all(key) for key in steps)
+    return bool(known) and all(len(group) > 1 and max(group) - min(group) <= 1 for group in steps.values())
+
+
+def _answers_by_ratio(report: Mapping[str, Any]) -> bool:
+    """Return whether the verdict is about sizes or cells: the campaign asks nothing of its own, and has an answer."""
+    return report["status"] == "ok" and not report["question"]
+
+
+def _of_pairs(page: Element, folder: Path) -> Iterator[Demand]:
+    """Yield the ratio of every pair of A/B comparisons."""
+    section = _within(page, "section", "pairs", "details")
+    rows = list(section.all("tr")) if section else []
+    for entry in _compared(folder):
+        for label, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")) if entry["estimate"] else ():
+            row = next((row for row in rows if row.text.startswith(f"{entry['name']} {label}")), None)
+            yield Demand(f"{entry['name']}, pairs", row, figures=entry["estimate"][key])
+
+
+def _compared(folder: Path) -> list[Mapping[str, Any]]:
+    """Return the A/B comparisons of a campaign; none where it has none."""
+    path = folder / "comparison.json"
+    return list(json_of(path)["comparisons"]) if path.exists() else []
+
+
+def _is_traced(folder: Path) -> bool:
+    """Return whether a cell has a trace that says something."""
+    return any(json_of(path)["status"] == "ok" for path in folder.glob("traces/*/profile_summary.json"))
+
+
+def _of_traces(page: Element, folder: Path) -> Iterator[Demand]:
+    """Yield what the page says of each trace: the parts of a step, collectives, whom the others wait for."""
+    section = _within(page, "section", "step")
+    blocks = [part for part in section.children if isinstance(part, Element)] if section else []
+    table = _within(page, "section", "step", "table")
+    rows = dict(_rows(table)) if table else {}
+    for trace in json_of(folder / "traces.json")["traces"] if (folder / "traces.json").exists() else ():
+        cell = trace["cell"]
+        where = f"trace of {cell}"
+        if trace["status"] != "ok":
+            yield Demand(where, section, [trace["reason"]])
+            continue
+        head = next((k for k, block in enumerate(blocks) if block.tag == "p" and block.text.startswith(f"{cell},")), -1)
+        yield Demand(where, blocks[head] if head >= 0 else None, [cell, trace["tool"]], [trace["steps"]])
+        items = list(blocks[head + 1].all("li")) if 0 <= head < len(blocks) - 1 else []
+
+        def line(start: str, items: Sequence[Element] = items) -> Element | None:
+            return next((item for item in items if item.text.startswith(start)), None)
+
+        means = {name: trace[name] for name in TRACED.values()}
+        if None not in (means["wall_ms"], means["compute_ms"], means["exposed_ms"]):
+            parts = [means[name] for name in ("wall_ms", "compute_ms", "exposed_ms", "idle_ms")]
+            yield Demand(where, line("A step of"), [], [*parts, means["exposed_wait_ms"] or None])
+        total = means["communication_ms"]
+        if total:
+            yield Demand(where, line("Communication takes"), [], [total, 100 * means["exposed_ms"] / total])
+        elif total == 0:
+            yield Demand(where, line("There is no communication"), ["no communication"])
+        for name, one in trace["collectives"].items():
+            figures = [one[key] for key in ("calls", "total_ms", "transfer_ms", "bus_gb_per_s")]
+            yield Demand(where, line(f"{name}: "), [name], [*figures, one["wait_ms"]])
+        slowest = trace["slowest"]
+        costs_much = slowest and slowest["caused_ms"] >= LITTLE * (means["wall_ms"] or math.inf)
+        if costs_much and slowest["steps_last"] >= OFTEN * slowest["of_steps"]:
+            counts = f"{slowest['steps_last']} of {slowest['of_steps']}"
+            yield Demand(where, line(f"Rank {slowest['rank']} "), [counts], [slowest["caused_ms"]])
+        for why in trace["unknown"].values():
+            yield Demand(where, section, [why])
+        entries = {heading: Element("td", children=[text]) for heading, text in rows.get(cell, {}).items()}
+        for heading, name in TRACED.items():
+            yield Demand(f"{where}, {heading}", entries.get(heading), [], [means[name]])
+        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high")]
+        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], overhead)
+
+
+def _of_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+    """Yield every chart that was drawn of figures which there are."""
+    known = {name.rsplit("/", 1)[1] for name in quantities if name.startswith("cells/")}
+    sizes = max((len(series["runs"]) for series in report["series"] if series["kind"]), default=0)
+    due: dict[str, bool] = {
+        **dict.fromkeys(("ranking", "step_time", "job_time"), "tokens_per_s" in known),
+        "throughput": sizes > 1,
+        **dict.fromkeys(("speedup", "efficiency"), sizes > 2),
+        **dict.fromkeys(("loss_step", "loss_seconds"), "loss_last" in known),
+        "memory": "state_bytes" in known,
+        "waterfall": bool(list(page.all("section", id="lost"))),
+        "comparison": any(entry["estimate"] for entry in _compared(folder)),
+        **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), _is_traced(folder)),
+    }
+    figures = {figure.attributes.get("id"): figure for figure in page.all("figure")}
+    for name, is_due in due.items():
+        figure = figures.get(f"chart-{name}")
+        is_there = figure is not None and bool(list(figure.all("svg")))
+        if is_due and not is_there and (folder / f"charts/{name}.svg").is_file():
+            yield Demand(f"chart {name}", None)
+        if is_there and not is_due:  # the page shows what nothing was measured for
+            yield Demand(f"chart {name}", figure, ["a series of as many sizes, or what else it shows"])
+
+
+def _of_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
+    """Yield when and with what the runs were made, and why some have no numbers."""
+    facts = _facts(page)
+    starts = [datetime.fromisoformat(run.metrics["timestamp_utc"]).astimezone(UTC) for run in runs]
+    for name in ("Measured", "Date"):
+        yield Demand(name, facts.get(name), [f"{min(starts):%Y-%m-%d %H:%M}", f"{len(runs)} run"])
+    yield Demand("Evidence", facts.get("Evidence"), [report["evidence"]])
+    for run in runs:
+        metrics = run.metrics
+        memory = round(metrics["hardware"]["memory_bytes"] / 2**30, 1)
+        yield Demand("Memory", facts.get("Memory"), ["GiB"], [memory])
+        yield Demand("Measuring code", facts.get("Measuring code"), [metrics["code_sha256"][:12]])
+        if metrics.get("failure"):
+            failed = _within(page, "section", "failed")
+            yield Demand(run.name, failed, [run.cell, metrics["failure"]["class"], metrics["failure"]["reason"]])
+        data, workload = metrics.get("data"), metrics["config"]["workload"]
+        work = metrics["config"].get("work", {})
+        if not metrics.get("model") or not data:
+            continue
+        model, optimizer = metrics["model"], work["optimizer"]
+        yield Demand("Model", facts.get("Model"), [workload["model"]] if isinstance(workload["model"], str) else [])
+        yield Demand("Parameters", facts.get("Parameters"), [], [model["parameters"], model["flops_per_token"]])
+        yield Demand("Corpus", facts.get("Corpus"), [data["corpus"], data["tokenizer"], data["licence"]])
+        yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])
+        yield Demand("Steps", facts.get("Steps"), [], [work["warmup_steps"], work["steps"]])
+        figures = [optimizer["learning_rate"], optimizer["max_grad_norm"] or None, work["seed"]]
+        yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"]], figures)
+
+
+def _of_words(page: Element, folder: Path) -> Iterator[Demand]:
+    """Yield what the sections of the page explain, and the words that they use."""
+    facts, definitions = _facts(page), _within(page, "div", "definitions")
+    sections = {element.attributes.get("id") for tag in ("section", "div") for element in page.all(tag)}
+    sections = (sections - {"step"}) | ({"step"} if _is_traced(folder) else set())
+    for section, names in EXPLAINED.items():
+        for name in names if not section or section in sections else ():
+            yield Demand(name, facts.get(name))
+    words = MEASURED | (PAIRS if "pairs" in sections else {}) | (TRACED_WORDS if "step" in sections else {})
+    words |= LEARNT if any(row["validation_loss"] for row in csv_of(folder / "cells.csv")) else {}
+    yield Demand("definitions", definitions, list(words.values()))
+    yield Demand("sources", _within(page, "div", "sources"), ["scaleproof verify"])
+
+
+def _facts(page: Element) -> dict[str, Element]:
+    """Return what stands beside a name on the page, in a list of terms or a table of facts."""
+    facts: dict[str, Element] = {}
+    for listed in page.all("dl"):
+        parts = [part for part in listed.children if isinstance(part, Element)]
+        facts |= {a.text: b for a, b in pairwise(parts) if (a.tag, b.tag) == ("dt", "dd")}
+    for table in page.all("table", kind="facts"):
+        for row in table.all("tr"):
+            facts |= {name.text: row for name in row.all("th")}
+    return facts
+
+
+def _within(page: Element, tag: str, identity: str, inside: str = "") -> Element | None:
+    """Return the element of an id, or the first one `inside` it; None where it is not there."""
+    element = next(page.all(tag, id=identity), None)
+    return next(element.all(inside), None) if element and inside else element

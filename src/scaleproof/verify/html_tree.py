@@ -1,0 +1,80 @@
+"""A page of HTML as a tree, and its texts as a reader has them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+VOID = ("br", "hr", "img", "input", "link", "meta", "col", "wbr")
+
+
+@dataclass
+class Element:
+    """An element of a page."""
+
+    tag: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: "list[Element | str]" = field(default_factory=list)
+
+    def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
+        """Yield the elements inside with that tag and these attributes; `kind` is their class."""
+        expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
+        for child in self.children:
+            if isinstance(child, Element):
+                if child.tag == tag and all(child.attributes.get(name) == value for name, value in expected.items()):
+                    yield child
+                yield from child.all(tag, **attributes)
+
+    @property
+    def text(self) -> str:
+        """All text inside, with single spaces."""
+        return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
+
+    def _parts(self) -> Iterator[str]:
+        """Yield the texts inside, in their order."""
+        for child in self.children:
+            if isinstance(child, str):
+                yield child
+            else:
+                yield from child._parts()
+
+
+class _Parser(HTMLParser):
+    """Parser of a page into a tree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Element("")
+        self._open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self._open[-1].children.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        for depth in range(len(self._open) - 1, 0, -1):  # the innermost one of that tag ends, with all inside of it
+            if self._open[depth].tag == tag:
+                del self._open[depth:]
+                return
+
+    def handle_data(self, data: str) -> None:
+        self._open[-1].children.append(data)
+
+
+def tree_of(text: str) -> Element:
+    """Return the root of a page, or of a drawing."""
+    parser = _Parser()
+    parser.feed(text)
+    return parser.root
+
+
+def answer_of(page: Element) -> Element:
+    """Return the answer at the top of a page; an empty element where there is none."""
+    answers = (element for element in page.all("div") if element.attributes.get("class", "").startswith("answer"))
+    return next(answers, Element("div"))
+
+
+def plain(text: str) -> str:
+    """Return a text without the marks that the page sets for quotes around commands."""
+    return " ".join(text.replace("\u00a0", " ").replace('"', "").split()).replace(" %", "%")

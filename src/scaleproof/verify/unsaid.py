@@ -1,0 +1,160 @@
+"""Sentences that claims.json must have by what the campaign's other files say, whether or not they state a figure."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from scaleproof.verify.raw import Difference
+
+FILE = "claims.json"
+FEW_SERIES = 3  # of fewer the scaling of each is stated, else that of the fastest cell's
+NEXT = re.compile("scaleproof (?:plan|retry|explain) |snakemake |make a campaign|are not worth their time")
+HIDES = 3.0  # computing over transfers that usually hides them
+Sentences = Sequence[Mapping[str, Any]]
+
+
+def unsaid(
+    sentences: Sentences,
+    expected: Mapping[str, Any],
+    report: Mapping[str, Any],
+    comparisons: Mapping[str, Any],
+    lost: Mapping[str, Any],
+) -> Iterator[Difference]:
+    """Yield what no sentence of its topic says.
+
+    `expected`: the claims by their ids; `report`: scaling_report.json; `comparisons`, `lost`: the entries of
+    comparison.json and of waterfall.json by name.
+    """
+    yield from _not_said(sentences, expected, report)
+    for sentence in sentences:
+        if sentence["topic"] == "lost":
+            yield from _unmeasured(sentence["text"], lost)
+        if sentence["topic"] in ("recommended", "fastest"):
+            yield from _not_rested_on(sentence["topic"], sentence["claims"], expected)
+    texts: dict[str, list[str]] = {}
+    for sentence in sentences:
+        texts.setdefault(sentence["topic"], []).append(sentence["text"])
+    if not any(map(NEXT.search, texts.get("next", ()))):
+        yield Difference(FILE, "next", "no sentence says what to do next, and with which command")
+    for topic, words in _due(report, comparisons, lost):
+        if not any(all(word in text for word in words) for text in texts.get(topic, ())):
+            yield Difference(FILE, topic, f"no sentence says {' and '.join(words)}")
+    yield from _unsaid_scaling(sentences, report)
+
+
+def _due(
+    report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield topic and words of each sentence that must be there."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    for point in points:
+        for code in point["findings"]:
+            all_have_it = len(points) > 2 and all(code in other["findings"] for other in points)
+            yield "reservation", [code] if all_have_it else [code, point["cell"]]
+    for entry in comparisons.values():
+        yield "pairs", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
+    for cell, entry in lost.items():
+        if 2 * sum(part["ms"] is not None for part in entry["parts"]) >= len(entry["parts"]):
+            yield "lost", [cell]
+    if report["status"] != "ok" or not report["series"]:
+        return
+    if report["repeats"]:
+        yield "repeats", [str(report["repeats"]["repeats"])]
+    question = report["question"]
+    if question and question["ratio"]:
+        yield "question", [question["is"]]
+    several = [ranking for ranking in report["ranking"] if sum(not one["incomparable"] for one in ranking["cells"]) > 1]
+    for entry in several[-1]["cells"] if several else ():
+        if entry["incomparable"]:
+            yield "incomparable", [entry["cell"], *(field for field in entry["incomparable"] if field != "repeats")]
+    if not several and not any(len(series["runs"]) > 1 for series in report["series"]):
+        for entry in comparisons.values():
+            yield "comparison", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
+
+
+def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the series whose speed-up at its largest size no sentence states, or not with its efficiency."""
+    if report["status"] != "ok":
+        return
+    stated = [set(sentence["claims"]) for sentence in sentences if sentence["topic"] in ("scaling", "one-device")]
+    claims_of_all: Collection[str] = set().union(*stated)
+    last_of = [list(series["runs"].values())[-1] for series in report["series"] if len(series["runs"]) > 1]
+    several = [point for point in last_of if point["speedup_in_answer"]]
+    if len(several) >= FEW_SERIES:
+        fastest = report["ranking"][-1]["cells"][0]["cell"]
+        of_fastest = [series for series in report["series"] if fastest in {p["cell"] for p in series["runs"].values()}]
+        several = [point for point in several if any(point in series["runs"].values() for series in of_fastest)]
+    for point in several:
+        cell = point["cell"]
+        if not {f"speed-up/{cell}", f"one-device/{cell}"} & set(claims_of_all):
+            yield Difference(FILE, "scaling", f"no sentence says the speed-up of {cell}")
+        efficiency = point["scaling_efficiency"]
+        is_faster = (point["speedup_in_answer"]["low"] or 0) > 1
+        in_scaling = any(f"speed-up/{cell}" in claims and f"one-device/{cell}" not in claims for claims in stated)
+        if (
+            is_faster
+            and in_scaling
+            and efficiency
+            and 0 < efficiency["value"] <= 1
+            and f"efficiency/{cell}" not in claims_of_all
+        ):
+            yield Difference(FILE, "scaling", f"no sentence says the efficiency of {cell}")
+
+
+def _not_rested_on(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the ratios of cells that may be as fast, on which a sentence rests and which it does not list, or others.
+
+    Where a cell is shown to be fastest, the sentence on it lists the next one alone.
+    """
+    places = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
+    fastest = [expected[f"fastest/{place}"] for place in places if f"fastest/{place}" in expected]
+    for first in fastest:
+        others = [
+            claim for claim in expected.values() if claim["kind"] == "ratio" and claim["baseline"] == first["subject"]
+        ]
+        listed = [claim["id"] for claim in others if claim["word"] != "slower" and claim["subject"] != first["subject"]]
+        if topic == "fastest":
+            listed = [claim["id"] for claim in others][:1] if first["word"] == "shown" else listed
+            if others and others[0]["word"] == "unclaimed":
+                listed = []
+        for identity in {claim["id"] for claim in others}:
+            if (identity in listed) != (identity in claims):
+                verb = "does not list" if identity in listed else "lists"
+                yield Difference(FILE, topic, f"{verb} {identity}, whose word is {expected[identity]['word']}")
+
+
+def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
+    cell = lost.get(text.split(" (n=")[0].split(":")[0])
+    if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
+        return
+    unknown = ", ".join(part["name"] for part in cell["parts"] if part["ms"] is None)
+    stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
+    if (stated[1] if stated else "") != unknown:
+        yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
+    ratio, exposed = cell["compute_to_communication"], cell["transfer_exposed"]
+    if ratio is not None and exposed is not None:
+        word = "too short to hide" if ratio < HIDES else "long enough to hide"
+        if word not in text or (ratio >= HIDES and ("; yet" in text) != (exposed > 0.5)):
+            yield Difference(FILE, f'lost: "{text[:60]}"', f'does not say "{word}" of {ratio:.3g} times')
+
+
+def _not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
+    if report["status"] != "ok" or not report["series"]:
+        return
+    places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
+    stated = {name for sentence in sentences if sentence["topic"] != "verdict" for name in sentence["claims"]}
+    if not sentences or sentences[0]["topic"] != "verdict":
+        yield Difference(FILE, "verdict", "is missing")
+    if not places:
+        return
+    largest = places[-1]  # rankings come in the order of their sizes
+    due = [f"fastest/{largest}", f"recommended/{largest}", f"rate/{report['ranking'][largest]['cells'][0]['cell']}"]
+    for kind, least in (("ratio", 1), ("one-device", 2)):  # one cell against one device is a sentence of its series
+        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][largest]["cells"]]
+        made = [name for name in identities if expected.get(name, {}).get("word") not in (None, "unclaimed")]
+        due += made if len(made) >= least else []
+    for identity in due:
+        if identity in expected and identity not in stated:
+            yield Difference(FILE, identity, "no sentence of the answer says it")

@@ -1,0 +1,50 @@
+"""Whatever is taken away from a campaign's page, or from its claims, is missed by `verify`."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from verify.test_any_answer import unmissed_sentences
+
+from scaleproof.verify import page as read_back
+from scaleproof.verify.campaign import quantities_of
+from scaleproof.verify.html_tree import Element, tree_of
+from scaleproof.verify.raw import read_runs
+
+PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
+TAGS = ("p", "li", "tr", "dd", "dl", "ul", "table", "figure", "section", "details")
+UNMISSED = {"soft screen hover", "files"}  # classes of what says how to use the page
+SAMPLE = 40
+Place = tuple[Element, Element]  # an element, and what it stands in
+
+
+def places(element: Element) -> Iterator[Place]:
+    for child in element.children:
+        if isinstance(child, Element) and child.tag not in ("svg", "nav", "script", "style"):
+            if child.tag in TAGS and child.text and child.attributes.get("class") not in UNMISSED:
+                yield child, element
+            yield from places(child)
+
+
+def test_nothing_can_be_left_out_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (PUBLISHED / "report.html").read_text()
+    page = tree_of(text)
+    runs, _ = read_runs(PUBLISHED)
+    quantities, _ = quantities_of(PUBLISHED, runs)
+    monkeypatch.setattr(read_back, "tree_of", lambda given: page if given == text else tree_of(given))
+    assert list(read_back.check_page(PUBLISHED, quantities, runs)) == []
+    unmissed = []
+    for part, around in random.Random(7).sample(list(places(page)), SAMPLE):
+        place = around.children.index(part)
+        around.children.remove(part)
+        if not list(read_back.check_page(PUBLISHED, quantities, runs)):
+            unmissed.append(f"{part.tag}: {part.text[:80]}")
+        around.children.insert(place, part)
+    assert unmissed == []
+
+
+def test_no_sentence_of_the_published_demo_can_be_left_out(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    assert unmissed_sentences(tmp_path / "demo") == []

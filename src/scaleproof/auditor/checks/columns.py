@@ -14,12 +14,13 @@ from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.read.headings import column_of, columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
-from scaleproof.auditor.read.units import KINDS_OF_UNITS, unit_of
+from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS, unit_of
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300
+MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
 FEWEST_FILLED = 0.5  # share of the cells of a column that must be figures
 
 Rows = npt.NDArray[np.int64]
@@ -114,6 +115,20 @@ class FigureTable:
     on_side: bool
     devices: Figures | None = None
 
+    @property
+    def model_sizes(self) -> list[list[str]]:
+        """The columns that say how large a model is, as printed."""
+        return [c.texts for c in self.columns if c.kind == "parameters" or MODEL_SIZE.fullmatch(c.heading.strip())]
+
+
+def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
+    """All rows, and those that have one word, or one size of the model, in common, if they are so many."""
+    everything = list(range(len(figures.places)))
+    yield everything
+    for texts in (*figures.words.values(), *figures.model_sizes):
+        groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
+        yield from (rows for rows in groups.values() if fewest <= len(rows) < len(everything))
+
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     """The columns of figures of a table, and of the same table on its side; none where there are fewer than two."""
@@ -150,7 +165,7 @@ def _table(
     and rows stand in the file.
     """
     columns, words = [], {}
-    for k, (heading, column) in enumerate(zip(header, columns_of(header), strict=True)):
+    for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
         texts = [row[k] for row in cells]
         meaning = meaning_of(column, texts)
         figures = _figures(texts, meaning.scale)
@@ -170,12 +185,12 @@ UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
     """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit; of
-    one that means a rate though all of its cells, `texts`, are times, a time.
+    one that all units in its cells, `texts`, contradict, what they say.
     """
     heading = meaning.heading
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
-    if meaning.kind == "rate" and units == {"time"}:
-        return replace(meaning, kind="time_s")
+    if other := OTHER_KINDS.get((meaning.kind or "", next(iter(units)) if len(units) == 1 else "")):
+        return replace(meaning, kind=other)
     match = UNIT.search(heading)
     unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
     if unit is None or unit.dimension not in KINDS_OF_UNITS:

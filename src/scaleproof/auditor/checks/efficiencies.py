@@ -15,6 +15,7 @@ from scaleproof.auditor.checks.ratios import (
     one_figure,
     unequal_work,
     wrong_baseline,
+    wrong_mark,
 )
 from scaleproof.auditor.checks.rows import STEADY, Ratio, RowSeries, places, series_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
@@ -51,7 +52,7 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         efficiencies = []
         for series in series_of(table):
             of_series = _efficiencies(series)
-            flag = _by_all_devices(of_series, series) or _below_one(series)
+            flag = _by_all_devices(of_series, series) or _below_one(series) or wrong_mark(series, "efficiency")
             if flag is None and not any(one.speedup for one in of_series) and not unequal_work(series.rows):
                 flag = wrong_baseline(series, "efficiency")
             if flag is not None:

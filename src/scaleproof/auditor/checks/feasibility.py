@@ -25,12 +25,19 @@ CONSTANT = 0.01  # relative difference of two figures that are one peak
 RECOMPUTED = 4 / 3  # FLOPs of the hardware with full activation checkpointing, over the model's: MFU beside these
 OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
 PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
+FORWARD = 2.0  # FLOPs for each parameter and token; training takes 6
+ROUNDED = 0.05  # relative difference that rounded sizes of models explain
+# Models that use a part of their parameters for a token, or train a part of them.
+IN_PART = re.compile(r"(?i)moe|expert|\bep\d|\da\d|a\d+(?:\.\d+)?b\b|\dx\d+b|mixtral|deepseek|glam|switch|lora")
+WITH_FP8 = re.compile(r"(?i)[hb][12]00|gb|h800|l4|40\d0|50\d0|mi3")
+SIZE = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?b(?![a-z\d])")  # "LLaMA-7B"
 
 MFU_IMPOSSIBLE = Code(
     "mfu-impossible",
     "invalid",
     what="More than the peak of the device, or less than nothing.",
-    detected="MFU above 100 % or below 0.",
+    detected="MFU above 100 % or below 0; MFU x peak below 2 FLOPs for each parameter and token (1, where fp8 may be "
+    "meant), as the forward pass alone takes.",
     seen="nanoGPT pull request 464 (104 %), flame issue 7 (133 %), llm.c issue 796 (-100 %).",
     repair="Check tokens, time, parameter count and peak; print no figure for a device that is not in the table.",
 )
@@ -64,6 +71,8 @@ def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
                 elif share.value < 0:
                     unknown = f"{evidence}: an unknown device, printed as a number"
                     yield Flag(unknown, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+    for table in context.tables:
+        yield from _flops_of_parameters(table)
     for run in context.runs:
         yield from _peak_of_run(run)
     for claim in context.claims("mfu"):
@@ -185,6 +194,31 @@ def _names_device(pattern: str, device: str) -> bool:
     model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
     words = device.replace("-", " ").split()
     return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
+
+
+def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
+    """The rows whose MFU and rate leave fewer FLOPs for each token than the forward pass of their model takes."""
+    for row in (row for row in table.rows if row.measured):
+        share, rate = row.known("mfu"), row.known("tokens_per_s")
+        device = row.words.get("device") or table.words.get("device") or ""
+        peaks, parameters = known_peaks(device), _parameters(row, table)
+        if share and rate and peaks and parameters and (row.devices or rate.per_device):
+            tokens = rate.value / (1 if rate.per_device else row.devices or 1)
+            least = FORWARD * (1 - ROUNDED) / (2 if WITH_FP8.search(device) else 1)
+            if (flops := share.interval.high * max(peaks) / tokens / parameters) < least:
+                evidence = (
+                    f"{row.description}: MFU {share.printed} of {device} at {rate.printed} is {flops:.2g} FLOPs for "
+                )
+                evidence += f"each of {parameters / 1e9:g}B parameters and token; the forward pass takes {FORWARD:g}"
+                yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+
+
+def _parameters(row: ReportedRow, table: ReportedTable) -> float | None:
+    """The parameters of a dense model, as its row or its name states them; None where they are not known."""
+    if IN_PART.search(" ".join((*row.texts.values(), table.caption, table.heading))):
+        return None
+    size = SIZE.search(row.words.get("model", ""))
+    return row.value("parameters") or (float(size[1]) * 1e9 if size else None)
 
 
 @of_evidence.finds("memory-after-step", "suspect")

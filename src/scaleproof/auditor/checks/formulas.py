@@ -214,7 +214,7 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
     figures, in_cells = column.figures, any("%" in text for text in column.texts)
-    if column.kind == "speedup" or (SPEEDUP.search(column.heading) and not column.is_in_percent):
+    if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP.search(column.heading)):
         return {"is": figures}
     scales = [1.0] if in_cells else [0.01] if column.is_in_percent else [1.0, 0.01]
     readings = {}
@@ -274,6 +274,8 @@ class Explanation:
     def holds(self, tried: int) -> bool:
         """Whether the rows that fit, or the heading, prove that it is meant."""
         fits, odd = int(self.fits.sum()), int(self.odd.sum())
+        if self.formula.expected == 2:  # however coarse
+            fits = int(((self.distance <= FITS) & (np.abs(self.formula.values.middle - 1) > TRIVIAL)).sum())
         if self.formula.expected == 2 and fits < odd:
             # Off by one factor, all are over another baseline.
             factors = (self.stated.middle / self.formula.values.middle)[self.odd]
@@ -329,10 +331,18 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     if usual is None or not usual.holds(len(explanations)):
         return
     for i in np.flatnonzero(usual.odd).tolist():
-        if any(other.explains(i, usual) for other in explanations):
+        if any(other.explains(i, usual) for other in explanations) or _is_of_another_size(figures, usual, i):
             continue
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(
             f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
             [figures.places[i]],
         )
+
+
+def _is_of_another_size(figures: FigureTable, usual: Explanation, row: int) -> bool:
+    """Whether a row has another number in a column of words ("513×513") than all rows that follow: its own baseline."""
+    fitting = np.flatnonzero(usual.distance <= FITS).tolist()
+    numbered = [texts for texts in figures.words.values() if re.search(r"\d", texts[row])]
+    shared = (texts for texts in numbered if {texts[i] for i in fitting} == {texts[fitting[0]]}) if fitting else ()
+    return any(texts[fitting[0]] != texts[row] and texts.count(texts[fitting[0]]) > 1 for texts in shared)

@@ -4,10 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
 from math import exp, prod
+from operator import add
 from typing import Literal
 
-from scaleproof.auditor.checks.columns import summaries_follow
+import numpy as np
+
+from scaleproof.auditor.checks.columns import FigureTable, figure_tables, summaries_follow
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
@@ -26,6 +31,7 @@ from scaleproof.ground.number_format import number
 APART = 0.03  # relative difference that printing, medians and means do not explain
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
 MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+MOST_PARTS = 6  # columns side by side that are added up
 
 
 @of_evidence.finds("totals-disagree", "suspect")
@@ -41,6 +47,8 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     Repair: Compute one column from the other, or say what else is in the total.
     """
     yield from summaries_follow(context)
+    for figures in (one for table in context.evidence.tables for one in figure_tables(table) if not one.on_side):
+        yield from _sums_of_columns(figures)
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
@@ -98,6 +106,7 @@ FITS = 0.03  # relative difference that printing, medians and means do not expla
 ODD = 0.10  # the same, of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
 COMPUTED = 0.005  # relative difference of a figure that was computed from the others
+COMPUTED_DIGITS = 0.06  # one unit of the last digit of such a figure, relative to it
 COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 
 MOST_NATS = 100.0  # a loss above it is of something else
@@ -174,7 +183,7 @@ class Product:
     def is_computed(self, whole: bool) -> bool:
         """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
         apart = max(self.result.resolution, COMPUTED * self.result.value)
-        precise = self.result.resolution <= 2 * COMPUTED * self.result.value
+        precise = self.result.resolution <= COMPUTED_DIGITS * self.result.value
         return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
 
     @property
@@ -281,6 +290,23 @@ def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, st
             others = plural(sum(right), "other row")
             evidence = f"e to the {loss.heading} {loss.printed} is {number(e, 4)}, {ppl.heading} is {ppl.printed}"
             yield row, f"{row.description}: {evidence}; {others} of the table follow"
+
+
+def _sums_of_columns(figures: FigureTable) -> Iterator[Flag]:
+    """The one row in which a column is not the sum of columns side by side that it is, to the digit, in all others."""
+    columns = [column for column in figures.columns if not column.is_in_percent]
+    rows = len(figures.places)
+    for total, first, last in product(columns, range(len(columns)), range(len(columns))):
+        parts = columns[first : last + 1]
+        if rows <= MOST + 1 or not MOST <= len(parts) <= MOST_PARTS or total in parts or not total.has_decimals:
+            continue
+        whole = reduce(add, (part.figures for part in parts))
+        equal = (whole.distance(total.figures) == 0) & (total.figures.width + whole.width < COMPUTED * 2)
+        odd = np.flatnonzero((whole.distance(total.figures) > APART) & ~equal).tolist()
+        if len(odd) == 1 and equal.sum() == rows - 1 and len(set(total.texts)) == rows:
+            terms = f"{' + '.join(part.texts[odd[0]] for part in parts)} = {whole.middle[odd[0]]:.5g}"
+            given = f"{total.heading} {total.texts[odd[0]]}; in all other rows they are equal"
+            yield Flag(f"{figures.names[odd[0]]}: {terms}, {given}", [figures.places[odd[0]]])
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:

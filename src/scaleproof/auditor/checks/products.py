@@ -12,7 +12,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables, groups_of
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
@@ -41,6 +41,7 @@ OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
 SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
+PRECISIONS = (2, 4, 8, 16)  # ratios of the peaks of one device
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
 EXACT = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 ALIKE = 1.25  # ratio of columns that may have been measured alike
@@ -66,7 +67,7 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
     (("mfu", "hfu"), RATES, -1, ()),
     (TIMES, TIMES, -1, (COUNTS,)),
-    (("energy_j",), ("power_w",), -1, (TIMES, DEVICES)),
+    (("energy_j",), ("power_w",), -1, ((*TIMES, "device_time_s"), DEVICES)),
     (("cost",), TIMES, -1, (DEVICES,)),
     (("energy_j",), ("cost",), -1, ()),
     (COUNTS, BATCHES, 1, (DEVICES,)),
@@ -142,11 +143,18 @@ class Agreement:
         tight = tight and (self.figures.width[near] <= 2 * CONSTANT).all()
         return distance > (ODD_SHARE if of_shares and not tight else ODD)
 
+    @cached_property
+    def alone(self) -> list[int]:
+        """The rows that stand out by themselves: those of another model agree with each other."""
+        return [i for i in np.flatnonzero(self.odd).tolist() if (self._same_as(i) & self.odd).sum() < FEWEST]
+
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
         factor = float(self.figures.middle[i] / self.usual.middle[i])
         factor = max(factor, 1 / factor)
-        return not self._is_count and abs(factor / round(factor) - 1) <= 2 * CONSTANT
+        kinds = {one.column.kind for one in self.factors}
+        may_be = round(factor) in PRECISIONS if kinds == {"mfu", "flops_per_s"} else "device_time_s" not in kinds
+        return not self._is_count and may_be and abs(factor / round(factor) - 1) <= 2 * CONSTANT
 
     @cached_property
     def evidence(self) -> float:
@@ -196,8 +204,8 @@ class Agreement:
             return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
         kinds = {factor.column.kind for factor in self.factors}
         certain = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*TIMES})
-        enough = EVIDENCE if certain else 2 * EVIDENCE
-        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * self.odd.sum())
+        enough = ONE if kinds == {"mfu", "flops_per_s"} else EVIDENCE if certain else 2 * EVIDENCE
+        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * len(self.alone))
 
 
 @of_evidence.finds("row-stands-out", "suspect")
@@ -270,30 +278,29 @@ def _inverted(figures: FigureTable) -> Iterator[Flag]:
 def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
-    headings = [*figures.words, *(column.heading for column in figures.columns)]
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _of(figures, (kind,)))
     for first, second, exponent, besides in IDENTITIES:
         for one, other in product(_of(figures, first), _of(figures, second)):
             if one is other or (first == second and _are_alike(one, other)):
                 continue
+            headings = [*figures.words, *(column.heading for column in figures.columns)]
             if second == REPLICAS and any(map(OTHER_PARALLEL.fullmatch, headings)):
                 continue
-            candidates = [
-                Agreement((Factor(one, 1), Factor(other, exponent), *more), rows)
-                for rows in _groups(figures)
-                for more in ([stages] if second == REPLICAS else _factors(figures, besides, (one, other)))
-            ]
-            usual = max(candidates, key=lambda a: (a.evidence, -a.odd.sum()), default=None)
-            if usual is None or not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
-                continue
-            for i in np.flatnonzero(usual.odd).tolist():
-                row = usual.rows[i]
-                explained = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
-                if row in flagged or explained or not _is_alike(figures, usual, row):
+            more = [stages] if second == REPLICAS else [*_factors(figures, besides, (one, other))]
+            factors = [(Factor(one, 1), Factor(other, exponent), *others) for others in more]
+            by_group = [[Agreement(of, rows) for of in factors] for rows in groups_of(figures, FEWEST)]
+            of_groups = [max(group, key=lambda a: (a.holds, -len(a.alone), a.evidence)) for group in by_group]
+            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.odd.sum())):
+                if not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
                     continue
-                if not any(_explains(a, row) for a in candidates):
-                    flagged.add(row)
-                    yield _flag(figures, usual, i)
+                for i in usual.alone:
+                    row = usual.rows[i]
+                    explained = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
+                    if row in flagged or explained or not _is_alike(figures, usual, row):
+                        continue
+                    if not any(_explains(a, row) for group in by_group for a in group):
+                        flagged.add(row)
+                        yield _flag(figures, usual, i)
 
 
 def _is_one_number(figures: FigureTable, agreement: Agreement, samples: set[int]) -> bool:
@@ -324,15 +331,6 @@ def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
     return [column for column in usable if column.kind in kinds]
 
 
-def _groups(figures: FigureTable) -> Iterator[list[int]]:
-    """All rows, and those that have one word in common."""
-    everything = list(range(len(figures.places)))
-    yield everything
-    for texts in figures.words.values():
-        groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
-        yield from (rows for rows in groups.values() if FEWEST <= len(rows) < len(everything))
-
-
 def _factors(
     figures: FigureTable, besides: tuple[tuple[str, ...], ...], used: tuple[FigureColumn, ...]
 ) -> Iterator[tuple[Factor, ...]]:
@@ -348,10 +346,11 @@ def _factors(
 def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
     """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
+    settings = [] if all(factor.is_exact for factor in usual.factors) else figures.model_sizes
     if usual.factors[0].column.kind == "flops_per_s":  # the FLOPs of a step are of a model: of its size and length
         settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *PARALLEL, *RESULTS)]
-        if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
-            return False
+    if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
+        return False
     for texts in figures.words.values():
         others = [texts[i] for i in fitting]
         if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):

@@ -26,7 +26,11 @@ PERCENT = 100.0
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for series in context.series:
-        if is_over_fewest(series, "speedup") and not unequal_work(series.rows):
+        if unequal_work(series.rows):
+            continue
+        if wrong := wrong_mark(series, "speedup"):
+            yield wrong
+        elif is_over_fewest(series, "speedup"):
             wrong = wrong_baseline(series, "speedup")
             yield from [wrong] if wrong else _speedups(series)
 
@@ -79,6 +83,24 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
             f"{kind}-not-in-table",
         )
     return None
+
+
+def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
+    """The finding that the baseline's own ratio ("speedup" or "efficiency") is not 1, though two larger rows or more,
+    and all that print one, have theirs over its figures.
+    """
+    base, own = series.bases[0], series.bases[0].usable(kind)
+    if series.baseline is None or own is None or own.interval.contains(1.0, APART):
+        return None
+    follows = [
+        any(r.gives(one.interval * (n if kind == "efficiency" else 1.0), SAME) for r in series.ratios(row, n))
+        for row, n in series.larger()
+        if comparable(row, base, n) and (one := row.usable(kind)) is not None
+    ]
+    if len(follows) < FEWEST or not all(follows):
+        return None
+    evidence = f"{base.description}: {own.heading} {own.printed}, but all {len(follows)} others are over this row"
+    return Flag(evidence, [base.place], f"{kind}-not-in-table")
 
 
 def _speedups(series: RowSeries) -> Iterator[Flag]:

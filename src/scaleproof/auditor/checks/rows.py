@@ -39,6 +39,7 @@ SIZE_WORD = re.compile(
 STRATEGY_WORDS = frozenset(
     ("baseline", "data", "ddp", "deepspeed", "distributed", "dp", "fsdp", "fsdp2", "horovod", "parallel", "pytorch")
 )
+RESOLUTION = re.compile(r"(?<!\d)(\d{2,}) ?[x×] ?(\d{2,})(?!\d)")  # "257 × 257": of a grid, an image
 SETTING = re.compile(r"(?<![\d.])\d+(?![\d.])")  # a whole number; results have decimals
 
 
@@ -129,7 +130,8 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
     """Words that say something about the row beyond its figures, its size and its device: notes, variants, names."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
-    words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", " ".join(texts).lower()))
+    text = RESOLUTION.sub(r"\1x\2", " ".join(texts).lower()).replace("dataparallel", "data parallel")
+    words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text))
     device = row.words.get("device", "").lower().split()
     return frozenset(word for word in words if word and word not in device and not SIZE_WORD.fullmatch(word))
 

@@ -5,6 +5,7 @@ left; the phrase must be one of `heading_words` as a whole. Anything else is not
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -136,13 +137,13 @@ def column_of(heading: str) -> TableColumn:
     return _typed(column, kind, unit)
 
 
-def columns_of(header: list[str]) -> list[TableColumn]:
-    """Return what the headings of one table mean. "DP" is a number of replicas beside "TP" or "PP", else a strategy."""
+def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableColumn]:
+    """Return what the headings of one table mean. "DP" is a number of replicas above numbers, else a strategy."""
     columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
-    if any(column.kind in ("tensor_parallel", "pipeline_parallel") for column in columns):
-        for column in columns:
-            if column.heading.strip().lower() == "dp":
-                column.kind = "data_parallel"
+    for k, column in enumerate(columns):
+        cells = [row[k] for row in rows if k < len(row)] if column.heading.strip().lower() == "dp" else [""]
+        if all(cell.strip("*` ").isdigit() for cell in cells):
+            column.kind = "data_parallel"
     return columns
 
 
@@ -213,7 +214,7 @@ def devices_heading(heading: str) -> tuple[int, str] | None:
 def _without_remark(phrase: str) -> str | None:
     """Return the kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
     shorter = re.sub(
-        r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|observed|"
+        r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|real|observed|"
         r"achieved|approx|approximate|predicted|"
         r"training|train|final|best|our|my|relative|gpu|wall|steady state|effective|model|e2e|raw|median|"
         r"optimal|stated|reported|new|old)\b",

@@ -157,7 +157,7 @@ class ReportedRow:
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
-        of_kind = [q for q in self.figures if q.kind == kind]
+        of_kind = sorted((q for q in self.figures if q.kind == kind), key=lambda q: q.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
         for candidate in preferred:
             for quantity in of_kind:

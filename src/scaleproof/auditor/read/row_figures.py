@@ -8,7 +8,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
-from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, Unit
+from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, described
 
 STATE = re.compile(
@@ -158,8 +158,8 @@ def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, fl
         return kind, 1e9  # "7b"
     if kind == "price_per_s" and unit.dimension == "cost":
         return kind, 1 / 3600  # "$2.49" below "$/hr"
-    if kind == "rate" and unit.dimension == "time":
-        return "time_s", unit.scale  # "124 s" below "Speed"
+    if other := OTHER_KINDS.get((kind, unit.dimension)):
+        return other, unit.scale
     counts = ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
     if kind in counts and unit.dimension == "times":
         return kind, 1.0  # "8x"

@@ -39,7 +39,8 @@ OF_CALLS = {"calls", "instances", "avg", "min", "max", "name"}
 def is_profile(header: list[str]) -> bool:
     """Whether a table lists kernels or operators: grids and calls, no configurations."""
     words = {heading.strip().lower().partition(" (")[0] for heading in header}
-    return any(OF_KERNELS.fullmatch(word) for word in words) or len(words & OF_CALLS) >= 4
+    of_kernels = any(OF_KERNELS.fullmatch(word) for word in words) and not words & {"gpus", "speedup", "efficiency"}
+    return of_kernels or len(words & OF_CALLS) >= 4
 
 
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
@@ -48,7 +49,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         return None
     grid = _without_markup(grid)
     grid.header = _header_with_units(grid)
-    columns = columns_of(grid.header)
+    columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _without_utilization(columns, grid)
     table = ReportedTable(
         place.file,

@@ -81,6 +81,8 @@ KINDS = {
 }
 RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]
+# What cells with a unit are of, whatever their heading means: "124 s" below "Speed", "356 MWh" below "Total power".
+OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
 # Kind of a figure of which only the dimension of its unit is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 
@@ -152,6 +154,7 @@ ABBREVIATED = {  # whole units that stand for longer ones
     "mj": Unit("energy", 1e6),
     "wh": Unit("energy", 3600.0),
     "kwh": Unit("energy", 3.6e6),
+    "mwh": Unit("energy", 3.6e9),
     "gbps": Unit("bandwidth", 1e9 / 8),
     "$": Unit("cost", 1.0),
     "usd": Unit("cost", 1.0),

@@ -39,7 +39,7 @@ PRECISIONS = {
 }
 DEVICES = (
     r"(?:nvidia |geforce |tesla |quadro |amd |instinct )*(?:a100|h100|h200|b200|b300|gb200|gb300|gh200|"
-    r"v100|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
+    r"v100|a800|h800|h20|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
     r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
     r"m[1-9](?= (?:gpu|chip|mac)))"
@@ -124,6 +124,7 @@ _MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
 # Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
 _VERSIONED = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
 _NUMBERS = {kind: [re.compile(p, re.I) for p in patterns] for kind, patterns in NUMBERS.items()}
+_MIXED = re.compile(r"(?i)\d ?[x×] ?[a-z][\w -]*\+ ?\d+ ?[x×] ?[a-z]")  # "2x XPU + 2x CUDA": devices of two kinds
 _COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
 
 
@@ -207,11 +208,11 @@ def _count_devices(text: str, result: Description) -> None:
                 counts.append(_whole(m[1]))
         if counts:
             break
-    if len(set(counts)) == 1 and counts[0] > 0:
+    if len(set(counts)) == 1 and counts[0] > 0 and not _MIXED.search(text):
         if result.words.get("strategy") != "single" or counts[0] == 1:
             result.numbers["devices"] = counts[0]
-    elif len(set(counts)) > 1:
-        result.numbers["several device counts"] = len(set(counts))
+    elif any(counts):
+        result.numbers["several device counts"] = len(counts)
     if not counts and (result.words.get("strategy") == "single" or APPLE.fullmatch(result.words.get("device", ""))):
         result.numbers["devices"] = 1
 

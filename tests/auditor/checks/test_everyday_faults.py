@@ -1,0 +1,171 @@
+"""Faults of everyday tables that no check of a single column sees; and tables that only look like them."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+SCALING = "GPUs | Ideal Speedup | Real Speedup | Efficiency"
+SIZES = "Model | Params | GPUs | MFU | Tokens/sec/GPU"
+PHASES = "Run | Forward (s) | Backward (s) | Step (s) | TFLOPS/GPU"
+FLOPS = "Run | TFLOPS/GPU | MFU"
+MESH = "Nodes | GPUs | DP | Global Batch | Tokens/sec | Scaling Efficiency"
+POWER = "Model | GPU power | GPU-hours | Total power consumption"
+BILL = "Run | GPU | $/hr | Hours | Cost"
+GRIDS = "Grid Size | GPUs | Time (s) | Speedup | Efficiency"
+FASTER = "Model | Training Time | Speedup vs Serial"
+MODES = "Mode | GPUs | Samples/sec | Scaling Efficiency"
+
+FAULTS = {
+    "a speed-up beside the ideal one": (
+        rows(SCALING, "2 | 2× | 1.9× | 95%", "4 | 4× | 3.6× | 90%", "8 | 8× | 6.8× | 58%", "16 | 16× | 12.8× | 80%"),
+        "efficiency-not-in-table",
+        "58%, but its speed-up is 6.8×",
+    ),
+    "fewer FLOPs than parameters": (
+        rows(SIZES, "GPT on A100 | 1.3B | 8 | 52.1% | 14200", "GPT on A100 | 13B | 128 | 53.2% | 13600"),
+        "mfu-impossible",
+        "0.94 FLOPs for each of 13B parameters",
+    ),
+    "a sum of columns": (
+        rows(
+            PHASES,
+            *("a | 223.2 | 992.0 | 1215.2 | 165.1", "b | 185.4 | 780.9 | 966.3 | 209.8"),
+            *("c | 183.1 | 748.7 | 831.8 | 218.8", "d | 219.1 | 988.9 | 1208.0 | 165.6"),
+        ),
+        "totals-disagree",
+        "183.1 + 748.7 = 931.8, Step (s) 831.8",
+    ),
+    "an MFU of another FLOP/s": (
+        rows(FLOPS, "a | 51.36 | 6.53%", "b | 64.79 | 8.24%", "c | 134.37 | 17.09%", "d | 111.86 | 11.75%"),
+        "row-stands-out",
+        "in 3 other rows",
+    ),
+    "the rate of the baseline, beside replicas": (
+        rows(
+            MESH,
+            *("8 | 64 | 2 | 192 | 112K | 100%", "16 | 128 | 4 | 384 | 110K | 98.2%"),
+            *("32 | 256 | 8 | 768 | 216K | 96.4%", "64 | 512 | 16 | 1536 | 425K | 94.8%"),
+        ),
+        "efficiency-not-in-table",
+        "over 56",
+    ),
+    "the baseline's own efficiency": (
+        rows("GPUs | Images/s | Efficiency", "1 | 406.0 | 50%", "2 | 804.1 | 99.0%", "4 | 1,571.4 | 96.8%"),
+        "efficiency-not-in-table",
+        "Efficiency 50%, but all 2 others are over this row",
+    ),
+    "energy in a column of power": (
+        rows(
+            POWER,
+            *("7B | 400W | 82,432 | 36.27 MWh", "13B | 400W | 135,168 | 59.47 MWh"),
+            *(
+                "33B | 400W | 530,432 | 233.4 MWh",
+                "65B | 400W | 1,022,362 | 349.8 MWh",
+                "175B | 400W | 809,472 | 356.2 MWh",
+            ),
+        ),
+        "row-stands-out",
+        "349.8 MWh",
+    ),
+    "a bill in cents": (
+        rows(
+            BILL,
+            *("a | RTX 5090 | 0.360 | 1.50 | $0.94", "b | RTX 5090 | 0.337 | 1.31 | $0.44"),
+            *("c | RTX 3090 | 0.130 | 1.46 | $0.19", "d | RTX 3090 | 0.211 | 2.25 | $0.47"),
+        ),
+        "totals-disagree",
+        "0.360 x 1.50",
+    ),
+    "a speed-up on a grid": (
+        rows(
+            GRIDS,
+            "257×257 | 1 | 0.124 | 1.0× | 100%",
+            "257×257 | 2 | 0.071 | 1.75× | 87%",
+            "257×257 | 4 | 0.042 | 2.15× | 54%",
+        ),
+        "speedup-not-in-table",
+        "2.15×",
+    ),
+    "per cent less time": (
+        rows(
+            FASTER,
+            *("Serial | 7.22s | —", "Forest | 1.10s | 84.8% faster", "Net | 3.25s | 35.0% faster"),
+            *("Trees | 1.04s | 85.6% faster", "Cats | 2.98s | 58.7% faster"),
+        ),
+        "speedup-not-in-table",
+        "35.0% faster",
+    ),
+    "DataParallel over a single GPU": (
+        rows(
+            MODES,
+            "Single GPU | 1 | 15.2 | 100%",
+            "DataParallel | 4 | 48.5 | 60%",
+            "DDP | 4 | 58.1 | 96%",
+            "DDP | 8 | 115.8 | 95%",
+        ),
+        "efficiency-not-in-table",
+        "60%",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_fault_is_named_and_nothing_else(tmp_path, name):
+    table, code, words = FAULTS[name]
+    found = accusations(audited(tmp_path, table))
+    assert code in found
+    assert words in found[code]
+
+
+SOUND = {
+    "a speed-up beside the ideal one": rows(
+        SCALING, "2 | 2× | 1.9× | 95%", "4 | 4× | 3.6× | 90%", "8 | 8× | 6.8× | 85%"
+    ),
+    "experts are not all used": rows(
+        SIZES, "GPT on A100 | 1.3B | 8 | 52.1% | 14200", "MoE GPT on A100 | 13B | 128 | 53.2% | 13600"
+    ),
+    "fp8 has another peak": rows(
+        SIZES, "GPT on H100 | 7B | 8 | 40.0% | 45000", "GPT on H100 | 13B | 8 | 42.0% | 21000"
+    ),
+    "a step has other parts": rows(
+        PHASES,
+        *("a | 223.2 | 992.0 | 1235.2 | 165.1", "b | 185.4 | 780.9 | 976.3 | 209.8"),
+        *("c | 183.1 | 748.7 | 931.8 | 218.8", "d | 219.1 | 988.9 | 1218.0 | 165.6"),
+    ),
+    "an MFU of another precision": rows(
+        FLOPS, "bf16 | 51.36 | 6.53%", "bf16, late | 64.79 | 8.24%", "fp8 | 134.37 | 8.545%", "tf32 | 134.86 | 34.3%"
+    ),
+    "an efficiency over one device": rows(
+        "GPUs | Images/s | Efficiency", "2 | 790.0 | 97%", "4 | 1,550.1 | 95%", "8 | 3,010.4 | 92%"
+    ),
+    "a bill with storage": rows(
+        BILL,
+        "a | RTX 5090 | 0.360 | 1.50 | $0.94",
+        "b | RTX 5090 | 0.337 | 1.31 | $0.84",
+        "c | RTX 3090 | 0.130 | 1.46 | $0.59",
+    ),
+    "a larger grid has a baseline of its own": rows(
+        GRIDS,
+        *("257×257 | 1 | 0.124 | 1.0× | 100%", "257×257 | 2 | 0.071 | 1.75× | 87%"),
+        *("257×257 | 4 | 0.042 | 2.95× | 74%", "513×513 | 4 | 0.189 | 3.1× | 78%"),
+    ),
+    "devices of two kinds": rows(
+        "Devices | Training Time | Speedup | Efficiency",
+        *("1x XPU | 100.0s | 1.0x | 100%", "2x XPU | 52.0s | 1.92x | 96%"),
+        *("4x XPU | 27.5s | 3.64x | 91%", "2x XPU + 2x CUDA | 25.0s | 4.0x | 100%"),
+    ),
+    "two models on one page": rows(
+        "Size | GPU | Sequences/Sec | Walltime (days)",
+        *("126M | A100 | 2098.16 | 0.85", "5B | A100 | 594.13 | 2.99", "126M | A100 | 2526.72 | 0.70"),
+        *(
+            "5B | A100 | 718.19 | 2.48",
+            "175B | A100 | 20.44 | 65.24",
+            "5B | A100 | 1657.24 | 1.07",
+            "175B | A100 | 51.0 | 26.15",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_only_looks_like_it_is_not_accused(tmp_path, name):
+    assert accusations(audited(tmp_path, SOUND[name])) == {}

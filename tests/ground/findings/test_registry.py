@@ -51,11 +51,17 @@ def test_one_code_has_one_page():
         codes_of(register(), other)
 
 
-def test_the_version_of_the_rules_follows_codes_and_severities():
+LATEST_HOURS = {"winter": 17.0, "summer": 21}
+
+
+def test_the_version_of_the_rules_follows_codes_severities_and_thresholds(monkeypatch):
     codes = codes_of(register())
     harder = codes | {"too-early": Code("too-early", "invalid", what="", detected="", seen="", repair="")}
     assert rules_version(codes) == rules_version(dict(reversed(codes.items())))
     assert len({rules_version(codes), rules_version(harder), rules_version({"too-late": LATE})}) == 3
+    before = rules_version(codes, register())
+    monkeypatch.setitem(LATEST_HOURS, "winter", 16.5)
+    assert len({rules_version(codes), before, rules_version(codes, register())}) == 3
 
 
 def test_findings_of_an_older_schema_stay_readable():

@@ -65,6 +65,7 @@ REGISTERS = (
 )
 CODES = codes_of(*REGISTERS)
 CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
+RULES_VERSION = rules_version(CODES, (check for register in REGISTERS for check in register))
 # On one run, the first of these that is found explains the ones after it, which it names: one cause, one finding.
 CAUSES_FIRST = (
     *("model-differs", "settings-differ", "precision-differs", "traffic-differs", "operations-differ"),
@@ -110,7 +111,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     ]
     return Findings(
         campaign=campaign,
-        rules_version=rules_version(CODES),
+        rules_version=RULES_VERSION,
         checks=[name for register, runs_of_kind in subjects if runs_of_kind for name in check_names(register)],
         findings=by_severity(_causes_first(_once(findings))),
     )

@@ -15,11 +15,10 @@ from typing import Any
 from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
-from scaleproof.conclude.checks.all_checks import CODES, audit
+from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
 from scaleproof.ground.comparison import flat
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
-from scaleproof.ground.findings.registry import rules_version
 from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import folder_of, verify
@@ -69,8 +68,8 @@ def other_rules(folder: Path) -> str:
 
     Returns nothing where it is of these.
     """
-    stated, today = read_findings(folder / FINDINGS).rules_version, rules_version(CODES)
-    return "" if stated == today else f"{FINDINGS} is of rules {stated}, this version has {today}"
+    stated = read_findings(folder / FINDINGS).rules_version
+    return "" if stated == RULES_VERSION else f"{FINDINGS} is of rules {stated}, this version has {RULES_VERSION}"
 
 
 def _name(finding: Finding) -> tuple[str, ...]:

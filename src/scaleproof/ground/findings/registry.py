@@ -18,6 +18,7 @@ of each instead, in `check`.
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -239,10 +240,23 @@ def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
     return codes
 
 
-def rules_version(codes: dict[str, Code]) -> str:
-    """Version of a set of rules: "2" and a digest of its codes and severities, so that it cannot go stale."""
-    text = "\n".join(f"{name} {codes[name].severity}" for name in sorted(codes))
-    return f"2-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def rules_version(codes: dict[str, Code], checks: Iterable[Check[Any]] = ()) -> str:
+    """Version of a set of rules: "2" and a digest of codes, severities and thresholds, so that it cannot go stale.
+
+    Thresholds: numbers, alone or in tuples and dictionaries, that the modules of `checks` name in capitals.
+    """
+    lines = {f"{name} {codes[name].severity}" for name in codes}
+    for module in {check.function.__module__ for check in checks}:
+        constants = {name: value for name, value in vars(sys.modules[module]).items() if name.isupper()}
+        lines |= {f"{module} {name} {value!r}" for name, value in constants.items() if _is_threshold(value)}
+    return f"2-{hashlib.sha256(chr(10).join(sorted(lines)).encode()).hexdigest()[:8]}"
+
+
+def _is_threshold(value: object) -> bool:
+    """Whether a constant is a number, or numbers in a tuple or as values of a dictionary."""
+    if isinstance(value, dict | tuple):
+        return all(map(_is_threshold, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int | float)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

@@ -47,7 +47,7 @@ def test_parquet_is_the_frame_of_all_runs(demo, tmp_path):
     to_frame(demo).to_parquet(tmp_path / "demo.parquet")
     frame = pd.read_parquet(tmp_path / "demo.parquet")
     assert set(frame["comparison"].dropna()) == {"accumulation"}
-    assert frame["comparison"].isna().sum() == 24
+    assert frame["comparison"].isna().sum() == 36
 
 
 def test_another_ending_is_refused(demo, tmp_path):

@@ -1,0 +1,352 @@
+"""Input functions and requests of all rules.
+
+A campaign is read when a target asks for it, so a broken one disturbs no other.
+"""
+
+RESULTS = Path("results")
+TABLES = ("scaling", "strong", "weak")
+TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
+# All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says how many.
+WHOLE_MACHINE = workflow.resource_settings.cores or 1
+
+
+def or_exit(function, *arguments):
+    """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
+    try:
+        return function(*arguments)
+    except UserError as error:
+        print(f"\n{printable(str(error), besides=chr(10))}\n", file=sys.stderr)
+        sys.exit(2)
+
+
+# How the cluster of this profile wants to be asked; `config` of a profile says it.
+SITE = or_exit(Site.of, config)
+# `--config anonymous=true`: pages and papers without names of hosts.
+ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
+
+
+# Outputs
+
+
+def in_report(path, caption, what):
+    """An output that stands in Snakemake's own report."""
+    return report(path, caption=f"../report/{caption}.rst", category="{campaign}", labels={"what": what})
+
+
+def drawn(charts, caption="chart"):
+    """Some charts as outputs: each as SVG and as PNG."""
+    paths = [f"results/{{campaign}}/charts/{chart}" for chart in charts]
+    named = zip(paths, charts, strict=True)
+    return [*(in_report(f"{path}.svg", caption, chart) for path, chart in named), *(f"{path}.png" for path in paths)]
+
+
+# Campaigns, cells, runs
+
+
+def campaign_called(name):
+    return or_exit(CAMPAIGNS_AS_SENT.load_named, name, FOUND)
+
+
+def of_campaign(wildcards):
+    return campaign_called(wildcards.campaign)
+
+
+def cell_of(wildcards):
+    return or_exit(of_campaign(wildcards).cell, wildcards.cell)
+
+
+def run_of(wildcards):
+    """The cell of a run that the campaign plans."""
+    return or_exit(planned_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
+
+
+def traced_cell_of(wildcards):
+    return or_exit(traced_cell, of_campaign(wildcards), wildcards.cell)
+
+
+def token_files(*cells):
+    """The token files of some cells, each once; the large ones count only as there or not."""
+    folders = dict.fromkeys(tokens_dir(RESULTS, cell) for cell in cells if cell.command is None)
+    large = [ancient(f"{folder}/{name}") for folder in folders for name in ("train.bin", "val.bin")]
+    return [*large, *(f"{folder}/tokens.json" for folder in folders)]
+
+
+def folder_of_tokens(wildcards, input):
+    """The folder of the token files that come first among the inputs, as one of `token_files`."""
+    return os.path.dirname(input.tokens[0])
+
+
+def option_of_tokens(wildcards, input):
+    """`--tokens` with that folder; nothing for a command, whose inputs are files of its own."""
+    return "" if cell_of(wildcards).command else f"--tokens {folder_of_tokens(wildcards, input)}"
+
+
+def inputs_of_run(wildcards):
+    """The tokens of a run's cell or the files of its command, and what it waits for.
+
+    One function: a thousand runs are asked for it.
+    """
+    cell = run_of(wildcards)
+    forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
+    return [*token_files(cell), *files_of(cell.words), *frontier_of_cell(wildcards), *forecast]
+
+
+def inputs_of_shared_job(wildcards):
+    """The tokens of all cells of a job, or the files of their commands."""
+    cells = shared_job_of(wildcards).cells
+    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in files_of(cell.words))]
+
+
+def frontier_of_cell(wildcards):
+    """The trials that find the micro-batch of a cell; nothing where the campaign gives it."""
+    return [frontier_file(RESULTS, wildcards.campaign, wildcards.cell)] if cell_of(wildcards).searched else []
+
+
+def enough_repeats(wildcards):
+    """Repeats of each cell. With `repeats.resolve` every look must be there first: it says whether they go on."""
+    until = of_campaign(wildcards).campaign.repeat_until
+    if until is None:
+        return of_campaign(wildcards).campaign.most_repeats
+    for repeats in until.looks()[:-1]:
+        taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
+        if not or_exit(goes_on, Path(taken)):
+            return repeats
+    return until.at_most
+
+
+def files_of_runs(loaded, repeats, names):
+    """What stands for the first `repeats` of all cells: files of each run, or the records of jobs of several runs."""
+    if loaded.shared_jobs:
+        return [str(record) for record in loaded.records(RESULTS, repeats)]
+    return [f"{folder}/{name}" for folder in loaded.runs(RESULTS, repeats) for name in names]
+
+
+def run_files(*names):
+    """An input function: the files called `names` of every run of the campaign."""
+
+    def files(wildcards):
+        return files_of_runs(of_campaign(wildcards), enough_repeats(wildcards), names)
+
+    return files
+
+
+def first_runs(wildcards):
+    """The runs that a look is taken at."""
+    return files_of_runs(of_campaign(wildcards), int(wildcards.repeats), ["training_metrics.json"])
+
+
+def shared_job_of(wildcards):
+    return or_exit(of_campaign(wildcards).shared_job, wildcards.job)
+
+
+def priority_of_shared_job(wildcards):
+    """That of its first run."""
+    cell, repeat = shared_job_of(wildcards).runs[0]
+    return of_campaign(wildcards).priority(cell.slug, repeat)
+
+
+@lru_cache
+def replayed(campaign):
+    """Name of every workload -> the cell with the fewest devices that trains it."""
+    cells = sorted(campaign_called(campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)
+    return {workload_name(cell.config): cell for cell in cells if cell.command is None}
+
+
+def replayed_cell(wildcards):
+    return replayed(wildcards.campaign)[wildcards.workload]
+
+
+def reference_files(wildcards):
+    """The references of all workloads of the campaign."""
+    return [RESULTS / wildcards.campaign / FOLDER / f"{name}.json" for name in replayed(wildcards.campaign)]
+
+
+# Comparisons, traces, forecasts
+
+
+def arms_of(wildcards):
+    return or_exit(of_campaign(wildcards).comparison, wildcards.comparison)
+
+
+def pairs_files(wildcards):
+    """The pairs of every comparison of the campaign."""
+    folder = RESULTS / wildcards.campaign / "compare"
+    return [folder / name / "pairs.json" for name in of_campaign(wildcards).comparisons]
+
+
+def trace_files(wildcards, *names):
+    """The files called `names` of every traced cell."""
+    folder = RESULTS / wildcards.campaign / "traces"
+    return [folder / cell.slug / name for cell in of_campaign(wildcards).traced for name in names]
+
+
+def swept_groups(wildcards):
+    """The sweeps of a campaign that has forecasts: one for each group in which its cells communicate."""
+    loaded = of_campaign(wildcards)
+    if not (loaded.campaign.forecast.enabled and loaded.campaign.forecast.launches):
+        return []
+    return [RESULTS / wildcards.campaign / "sweep" / group / "sweep.json" for group in loaded.communicating_groups]
+
+
+def calibrating_runs(wildcards):
+    """The runs that the forecast is made from: all but those that are held out."""
+    loaded = of_campaign(wildcards)
+    folders = [folder for folder, cell, _ in loaded.planned(RESULTS) if not loaded.held_out(cell)]
+    return [folder / name for folder in folders for name in ("training_metrics.json", "steps.csv")]
+
+
+def before_held_out(wildcards):
+    """The forecast that held-out runs wait for; nothing where none are held out. Another one re-runs nothing."""
+    if not of_campaign(wildcards).campaign.forecast.hold_out:
+        return []
+    return [ancient(RESULTS / wildcards.campaign / "forecast_before.json")]
+
+
+def forecast_of(wildcards):
+    """forecast.json of a campaign that has forecasts."""
+    return [RESULTS / wildcards.campaign / "forecast.json"] if of_campaign(wildcards).campaign.forecast.enabled else []
+
+
+# The page and the paper
+
+
+def shown(wildcards):
+    """The tables and charts of a campaign's page, and what they were drawn from."""
+    loaded = of_campaign(wildcards)
+    folder = RESULTS / loaded.name
+    names = [f"tables/{table}.md" for table in tables_of(loaded)]
+    names += [f"charts/{chart}.svg" for chart in charts_of(loaded)]
+    names += ["waterfall.json"] if "waterfall" in charts_of(loaded) else []
+    names += ["comparison.json", "charts/comparison.svg"] if loaded.comparisons else []
+    traces = ["traces.json", *(f"charts/{chart}.svg" for chart in TRACE_CHARTS)] if loaded.traced else []
+    files = [folder / name for name in (*names, *traces)]
+    return [*files, *trace_files(wildcards, "profile_summary.json"), *forecast_of(wildcards)]
+
+
+def machine_check(wildcards):
+    """The doctor's report, where there is one: it is shown on the page, and no campaign needs it."""
+    return [RESULTS / "doctor.json"] if (FOUND / "doctor.json").is_file() else []
+
+
+# What a job asks of a cluster
+
+
+def resources_of(job_of):
+    """What `job_of(wildcards)` requests of a cluster, as resources of a rule; none on one machine, which uses none."""
+    if workflow.is_main_process and workflow.resource_settings.nodes is None:  # without --jobs, nothing is sent
+        return {}
+
+    def part(name):
+        return lambda wildcards: resources_of_job(job_of(wildcards))[name]
+
+    return {name: part(name) for name in SITE.resource_names}
+
+
+@lru_cache
+def resources_of_job(request):
+    """The request in the words of the scheduler, of which each resource is a part."""
+    return SITE.resources(request)
+
+
+def job_of_run(wildcards):
+    return _job_of_run(wildcards.campaign, wildcards.cell)
+
+
+@lru_cache
+def _job_of_run(campaign, cell):
+    """One request for all the resources that name parts of it."""
+    loaded = campaign_called(campaign)
+    return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
+
+
+def job_of_shared_job(wildcards):
+    return _job_of_shared_job(wildcards.campaign, wildcards.job)
+
+
+@lru_cache
+def _job_of_shared_job(campaign, name):
+    """The request for all runs of a job."""
+    loaded = campaign_called(campaign)
+    runs = or_exit(loaded.shared_job, name).runs
+    return job_together([cell for cell, _ in runs], loaded.campaign.resources)
+
+
+def job_of_reference(wildcards):
+    return job_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+
+
+def job_of_pairs(wildcards):
+    """The request for all pairs of a comparison, one after the other."""
+    comparison, a, b = arms_of(wildcards)
+    runs = [a, b] * (comparison.pairs + comparison.null_pairs)
+    return job_together(runs, of_campaign(wildcards).campaign.resources)
+
+
+def job_of_group(wildcards):
+    loaded = of_campaign(wildcards)
+    return job(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
+
+
+# Around the jobs
+
+
+def refuse_short_jobs():
+    """End before anything is sent where set-resources gives jobs less time than their runs may take."""
+    replaced = workflow.resource_settings.overwrite_resources.items()
+    rules = {rule for rule, resources in replaced if "runtime" in resources}
+    for job in workflow.dag.needrun_jobs() if rules else ():
+        if job.rule.name in rules and "campaign" in job.wildcards.keys():
+            limits = of_campaign(job.wildcards).campaign.resources
+            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            if reason:
+                raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
+
+
+def note_how_jobs_are_sent():
+    """Write down in the campaigns by which profile their jobs are sent: for later, when this Snakemake is gone."""
+    sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local]
+    for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
+        note(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
+
+
+def is_recorded(output):
+    """Whether Snakemake has noted that it made this file; of one that is newer, a job of a killed Snakemake made it."""
+    record = workflow.persistence.metadata(output)
+    made = Path(output).stat().st_mtime if Path(output).exists() else 0
+    return record is not None and made <= record.endtime
+
+
+def stop_on_unrecorded():
+    """Raises UserError before finished runs are made again that Snakemake has no record of.
+
+    Not of those that it is forced to make, nor of those that it was making when it was killed.
+    """
+    if workflow.touch:
+        return
+    pending = workflow.dag.needrun_jobs(exclude_finished=False)
+    jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
+    reasons = {job: workflow.dag.reason(job) for job in jobs}
+    unknown = [
+        (job.wildcards.campaign, Path(output))
+        for job, reason in reasons.items()
+        if not reason.forced and not reason.incomplete_output
+        for output in job.output[:1]
+        if not is_recorded(output)
+    ]
+    outputs = {output for _, output in unknown}
+    texts = [unrecorded_text(campaign_called(name), FOUND, outputs) for name in sorted({name for name, _ in unknown})]
+    if any(texts):
+        raise UserError("nothing was started: " + "\n".join(text for text in texts if text))
+
+
+def say_failed_runs():
+    """Print the failed runs of the campaigns that were asked for; whether there are any."""
+    texts = [text for loaded in CAMPAIGNS_AS_SENT.loaded if (text := failed_runs_text(loaded, FOUND))]
+    print(*(f"\n{text}" for text in texts), sep="\n", file=sys.stderr)
+    return bool(texts)
+
+
+def say_full_disk():
+    """Print it where it is so: a job that failed may have been unable to write its log."""
+    if FOUND.is_dir() and disk_is_full(FOUND):
+        print(f"\n{full_disk_text(FOUND)}\n", file=sys.stderr)

@@ -274,8 +274,6 @@ class Explanation:
     def holds(self, tried: int) -> bool:
         """Whether the rows that fit, or the heading, prove that it is meant."""
         fits, odd = int(self.fits.sum()), int(self.odd.sum())
-        if self.formula.expected == 2:  # however coarse
-            fits = int(((self.distance <= FITS) & (np.abs(self.formula.values.middle - 1) > TRIVIAL)).sum())
         if self.formula.expected == 2 and fits < odd:
             # Off by one factor, all are over another baseline.
             factors = (self.stated.middle / self.formula.values.middle)[self.odd]

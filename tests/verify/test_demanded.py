@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from verify.test_any_answer import unmissed_sentences
 
+from scaleproof.verify import campaign_file
 from scaleproof.verify import page as read_back
 from scaleproof.verify.campaign import quantities_of
 from scaleproof.verify.html_tree import Element, tree_of
@@ -48,3 +49,18 @@ def test_nothing_can_be_left_out_of_a_page(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_sentence_of_the_published_demo_can_be_left_out(tmp_path: Path) -> None:
     shutil.copytree(PUBLISHED, tmp_path / "demo")
     assert unmissed_sentences(tmp_path / "demo") == []
+
+
+def test_words_of_another_version_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of this version must define its columns as this version does."""
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    path = tmp_path / "demo/report.html"
+    text = path.read_text()
+    path.write_text(text.replace("measured runs, each by processes of its own", "measured runs, each a fresh start"))
+    assert path.read_text() != text
+    runs, _ = read_runs(tmp_path / "demo")
+    quantities, _ = quantities_of(tmp_path / "demo", runs)
+    (difference,) = read_back.check_page(tmp_path / "demo", quantities, runs)
+    assert "does not have" in str(difference)
+    monkeypatch.setattr(campaign_file, "__version__", "9.0")
+    assert list(read_back.check_page(tmp_path / "demo", quantities, runs)) == []

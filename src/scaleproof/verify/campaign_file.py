@@ -17,6 +17,11 @@ from scaleproof.verify.raw import Difference, RawRun, read_runs
 SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
 
 
+def are_of_this_version(runs: Collection[RawRun]) -> bool:
+    """Return whether this version of scaleproof has made all runs: others have other defaults, and other words."""
+    return {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
+
+
 def check_campaign_file(
     path: Path, folder: Path, runs: list[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
@@ -26,7 +31,7 @@ def check_campaign_file(
     defaults may have been others, only keys that stand in the file are. Cells `at_fault` may be without runs.
     """
     file, text = path.name, path.read_text(encoding="utf-8", errors="replace")
-    same_version = {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
+    same_version = are_of_this_version(runs)
     try:
         campaign = load_campaign(path)[0]
         cells = {cell.slug: cell for cell in expand(campaign)}

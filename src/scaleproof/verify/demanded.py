@@ -12,6 +12,7 @@ from scaleproof.ground.columns import INTERVAL
 from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
+from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.html_tree import Element, answer_of, plain
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
@@ -70,9 +71,12 @@ class Demand:
 
 
 def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield what the page leaves out of that which the campaign's other files have."""
+    """Yield what the page leaves out; what it explains in words of its own is demanded of this version's alone."""
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
-    yield from _check_tables(page, folder, report["unit"])
+    has_these_words = are_of_this_version(runs)
+    yield from _check_tables(page, folder)
+    if has_these_words:
+        yield from _check_definitions(page, report["unit"])
     demands = [
         *_of_trust(page, findings, report),
         *_of_findings(page, findings),
@@ -81,26 +85,27 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
         *_of_traces(page, folder),
         *_of_charts(page, folder, report, quantities),
         *_of_runs(page, report, runs),
-        *_of_words(page, folder),
+        *(_of_words(page, folder) if has_these_words else ()),
     ]
     for demand in demands:
         yield from demand.missing()
 
 
-def _check_tables(page: Element, folder: Path, unit: str) -> Iterator[Difference]:
-    """Yield entries of tables/*.md that the table of the page does not have, and columns that it does not define.
-
-    `unit`: of the work, which all rates are in.
-    """
+def _tables(page: Element) -> dict[str, Element | None]:
+    """Return the tables of the page that are files as well, by the names of these."""
     places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
-    places |= {name: _within(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
-    for name, table in places.items():
-        if not (folder / f"tables/{name}.md").is_file():
+    return places | {name: _within(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+
+
+def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
+    """Yield entries of tables/*.md that the table of the page does not have."""
+    for name, table in _tables(page).items():
+        file = folder / f"tables/{name}.md"
+        if not file.is_file():
             continue
-        header, rows = markdown_table(text_of(folder / f"tables/{name}.md"))
-        keys = (
-            [row["cell"] for row in csv_of(folder / f"tables/{name}.csv")] if name in TABLES else [r[0] for r in rows]
-        )
+        header, rows = markdown_table(text_of(file))
+        in_files = csv_of(file.with_suffix(".csv")) if name in TABLES else ()
+        keys = [row["cell"] for row in in_files] or [row[0] for row in rows]
         printed = _rows(table) if table else []
         for key, row in zip(keys, rows, strict=True):
             entries = {a: _entry(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
@@ -109,11 +114,15 @@ def _check_tables(page: Element, folder: Path, unit: str) -> Iterator[Difference
                 other = next((a for texts in own for a, text in entries.items() if texts.get(a) != text), "")
                 problem = f'has not what tables/{name}.md has, "{entries[other]}"' if other else "has no such row"
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
+
+
+def _check_definitions(page: Element, unit: str) -> Iterator[Difference]:
+    """Yield columns that the page does not define. `unit`: of the work, which all rates are in."""
     facts = _facts(page)
-    definitions = {heading: column.definition for heading, column in HEADINGS.items()}
-    definitions |= {in_unit(a, unit): in_unit(text, unit) for a, text in definitions.items() if in_unit(a, unit) != a}
-    definitions = {heading: in_unit(text, unit) for heading, text in definitions.items()}
-    for heading in {heading for table in places.values() if table for heading in _headings(table)} - {"findings"}:
+    definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
+    definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
+    headings = {heading for table in _tables(page).values() if table for heading in _headings(table)}
+    for heading in headings - {"findings"}:
         definition = definitions.get(heading.removesuffix(INTERVAL))
         if definition:
             yield from Demand(heading, facts.get(heading), [definition]).missing()
@@ -212,6 +221,7 @@ def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantitie
     ranking = _largest(report)
     group = comparable(ranking) if ranking else []
     advice = (ranking["recommendation"] if ranking else None) or {}
+    is_answered = report["status"] == "ok" and not report["question"]  # by a verdict about sizes or cells
     for series in scaled:
         last = list(series["runs"].values())[-1]
         job = quantities.get(f"cells/{last['cell']}/speedup_by_job_wall_time")
@@ -221,7 +231,7 @@ def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantitie
         if len(scaled) <= MOST_NAMED:
             yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
         is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])
-        if is_meant and (not group or last["best_single"] == series["baseline"]) and _answers_by_ratio(report):
+        if is_meant and (not group or last["best_single"] == series["baseline"]) and is_answered:
             place = next(answer_of(page).all("p", kind="soft"), None)
             yield Demand("whole job", place, ["The whole job", f"the rate of {series['baseline']}"], figures)
             return
@@ -236,11 +246,6 @@ def _is_restated(rows: Sequence[Mapping[str, str]]) -> bool:
             steps.setdefault(key, []).append(float(row["steps_to_loss"]))
     known = steps and all(all(key) for key in steps)
     return bool(known) and all(len(group) > 1 and max(group) - min(group) <= 1 for group in steps.values())
-
-
-def _answers_by_ratio(report: Mapping[str, Any]) -> bool:
-    """Return whether the verdict is about sizes or cells: the campaign asks nothing of its own, and has an answer."""
-    return report["status"] == "ok" and not report["question"]
 
 
 def _of_pairs(page: Element, folder: Path) -> Iterator[Demand]:

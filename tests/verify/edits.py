@@ -28,8 +28,8 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "sentences"),
     "a figure is dropped": (
         "claims.json",
-        r"zero3-n1x2 at [\d.]+x \([\d.-]+\)",
-        "zero3-n1x2",
+        r"fsdp-n1x2 at [\d.]+x \([\d.-]+\)",
+        "fsdp-n1x2",
         "does not say the figure",
     ),
     "a word is turned": (

@@ -59,9 +59,9 @@ def test_the_version_of_the_rules_follows_codes_severities_and_thresholds(monkey
     harder = codes | {"too-early": Code("too-early", "invalid", what="", detected="", seen="", repair="")}
     assert rules_version(codes) == rules_version(dict(reversed(codes.items())))
     assert len({rules_version(codes), rules_version(harder), rules_version({"too-late": LATE})}) == 3
-    before = rules_version(codes, register())
+    before = rules_version(codes, [__name__])
     monkeypatch.setitem(LATEST_HOURS, "winter", 16.5)
-    assert len({rules_version(codes), before, rules_version(codes, register())}) == 3
+    assert len({rules_version(codes), before, rules_version(codes, [__name__])}) == 3
 
 
 def test_findings_of_an_older_schema_stay_readable():

@@ -65,7 +65,7 @@ REGISTERS = (
 )
 CODES = codes_of(*REGISTERS)
 CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
-RULES_VERSION = rules_version(CODES, (check for register in REGISTERS for check in register))
+RULES_VERSION = rules_version(CODES, {check.function.__module__ for register in REGISTERS for check in register})
 # On one run, the first of these that is found explains the ones after it, which it names: one cause, one finding.
 CAUSES_FIRST = (
     *("model-differs", "settings-differ", "precision-differs", "traffic-differs", "operations-differ"),

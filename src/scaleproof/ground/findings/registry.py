@@ -240,13 +240,13 @@ def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
     return codes
 
 
-def rules_version(codes: dict[str, Code], checks: Iterable[Check[Any]] = ()) -> str:
+def rules_version(codes: dict[str, Code], modules: Iterable[str] = ()) -> str:
     """Version of a set of rules: "2" and a digest of codes, severities and thresholds, so that it cannot go stale.
 
-    Thresholds: numbers, alone or in tuples and dictionaries, that the modules of `checks` name in capitals.
+    Thresholds: numbers, alone or in tuples and dictionaries, that the `modules` of the checks name in capitals.
     """
     lines = {f"{name} {codes[name].severity}" for name in codes}
-    for module in {check.function.__module__ for check in checks}:
+    for module in modules:
         constants = {name: value for name, value in vars(sys.modules[module]).items() if name.isupper()}
         lines |= {f"{module} {name} {value!r}" for name, value in constants.items() if _is_threshold(value)}
     return f"2-{hashlib.sha256(chr(10).join(sorted(lines)).encode()).hexdigest()[:8]}"

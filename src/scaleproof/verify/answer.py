@@ -7,7 +7,7 @@ ranking, the cells of one size, of which those that share a letter are not told 
 import math
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +15,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.raw_cells import RawAnswer, RawCell, answer_of, comparable
+from scaleproof.verify.raw_cells import RawAnswer, RawCell, comparable
 
 REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
@@ -29,16 +29,9 @@ LOW, EXCELLENT = 0.7, 0.85
 MOST_REPEATS, MOST_TIMES = 1000, 5  # that are advised: in all, and for each one there is
 
 
-def check_answer(
-    report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]], at_fault: Collection[str] = ()
-) -> Iterator[Difference]:
-    """Yield where a report states what does not follow from the raw runs.
-
-    `codes`: as of RawAnswer. Where cells are `at_fault` nothing is compared: families need the runs of all cells.
-    """
-    if at_fault:
-        return
-    answer = answer_of(report, runs, codes)
+def check_answer(answer: RawAnswer, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the report of an answer states what does not follow from the raw `runs`."""
+    report = answer.report
     yield from _check_series_names(answer)
     for series in report["series"]:
         for point in series["runs"].values():

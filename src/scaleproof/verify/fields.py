@@ -64,8 +64,9 @@ def _repeated(content: object) -> Iterator[str]:
         yield from _repeated(entry)
 
 
-def check_report(report: Mapping[str, Any], answer: RawAnswer, folder: Path) -> Iterator[Difference]:
+def check_report(answer: RawAnswer, folder: Path) -> Iterator[Difference]:
     """Yield the fields of scaling_report.json that are not those of its runs, or of findings.json."""
+    report = answer.report
     runs = [run for cell in answer.cells.values() for run in cell.runs]
     findings = json_of(folder / "findings.json")["findings"]
     concerning = [one for one in findings if one.get("concerns", "runs") in ("runs", "scaling")]

@@ -17,7 +17,7 @@ from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.html_tree import Element, answer_of, plain
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, RawRun
-from scaleproof.verify.raw_cells import comparable
+from scaleproof.verify.raw_cells import comparable, largest_comparison
 from scaleproof.verify.recompute import Quantities
 from scaleproof.verify.tables import HEADINGS, markdown_table
 
@@ -150,7 +150,7 @@ def _entry(text: str) -> str:
 def _of_trust(page: Element, content: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield whether the answer can be trusted, by the findings on the runs that it is made from."""
     findings, checks = content["findings"], content["checks"]
-    ranking = _largest(report)
+    ranking = largest_comparison(report)
     scaled = next((series for series in report["series"] if len(series["runs"]) > 1), None)
     several = ranking or scaled
     concerns = {"runs", "scaling"} if several else {"runs", "scaling", "comparison"}
@@ -180,11 +180,6 @@ def _rounded_up(percent: float) -> str:
         return "more than 100 %"
     digits = 0 if percent >= 1 else 1
     return f"{math.ceil(percent * 10**digits - 1e-9) / 10**digits:.{digits}f} %"
-
-
-def _largest(report: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the ranking that the answer is made from, of the largest size with several comparable cells."""
-    return next((ranking for ranking in reversed(report["ranking"]) if len(comparable(ranking)) > 1), None)
 
 
 def _of_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
@@ -218,7 +213,7 @@ def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantitie
         yield Demand("1-device", facts.get("1-device"), [single])
     if _is_restated(csv_of(folder / "cells.csv")):
         yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
-    ranking = _largest(report)
+    ranking = largest_comparison(report)
     group = comparable(ranking) if ranking else []
     advice = (ranking["recommendation"] if ranking else None) or {}
     is_answered = report["status"] == "ok" and not report["question"]  # by a verdict about sizes or cells

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.verify.raw import Difference
+from scaleproof.verify.raw_cells import largest_comparison
 
 FILE = "claims.json"
 FEW_SERIES = 3  # of fewer the scaling of each is stated, else that of the fastest cell's
@@ -63,11 +64,11 @@ def _due(
     question = report["question"]
     if question and question["ratio"]:
         yield "question", [question["is"]]
-    several = [ranking for ranking in report["ranking"] if sum(not one["incomparable"] for one in ranking["cells"]) > 1]
-    for entry in several[-1]["cells"] if several else ():
+    ranking = largest_comparison(report)
+    for entry in ranking["cells"] if ranking else ():
         if entry["incomparable"]:
             yield "incomparable", [entry["cell"], *(field for field in entry["incomparable"] if field != "repeats")]
-    if not several and not any(len(series["runs"]) > 1 for series in report["series"]):
+    if ranking is None and not any(len(series["runs"]) > 1 for series in report["series"]):
         for entry in comparisons.values():
             yield "comparison", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.ground.code_dependencies import PACKAGE
-from scaleproof.ground.number_format import integer, megabytes, percent, seconds
+from scaleproof.ground.number_format import in_unit, integer, megabytes, percent, seconds
 
 # Formats of the module, and nobody else's: thousands separators of whole numbers, shares in percent.
 SPEC = re.compile(r",(\.0f)?|\.\d%")
@@ -44,6 +44,14 @@ def test_kinds_of_numbers():
     assert seconds(1.23456) == "1.235 s"
     assert seconds(1.23456, 1) == "1.2 s"
     assert megabytes(12_340_000) == "12.3 MB"
+
+
+def test_a_unit_of_work_takes_the_place_of_tokens():
+    definition = "all tokens over all time of the windows, in tokens/s; tokens of a document"
+    assert (
+        in_unit(definition, "samples") == "all samples over all time of the windows, in samples/s; tokens of a document"
+    )
+    assert in_unit(definition, "tokens") == definition
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())

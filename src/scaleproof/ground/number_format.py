@@ -128,4 +128,4 @@ def times(ratio: float) -> str:
 
 def in_unit(text: str, unit: str) -> str:
     """A text about rates, with the unit of the work that they count in place of tokens."""
-    return text if unit == "tokens" else text.replace("tokens/s", f"{unit}/s")
+    return text if unit == "tokens" else re.sub(r"\btokens(?=/s| over all time)", unit, text)

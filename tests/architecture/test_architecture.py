@@ -65,6 +65,7 @@ FINDING = {
     "ground/campaign/repeats.py",
     "ground/campaign/schema_nodes.py",
     "ground/campaign/shared_jobs.py",
+    "ground/campaign/strategies.py",
     "ground/campaign/transformers_model.py",
     "driver/cluster/request.py",
     "ground/campaign/unmeasured.py",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
@@ -21,8 +22,6 @@ REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 TOLERANCE = 1e-6  # of bounds: quantiles are of other code
 TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
-SIMPLEST_FIRST = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
-SHARDING = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 LOW, EXCELLENT = 0.7, 0.85
@@ -111,7 +110,7 @@ def _check_point(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[st
     rating = _rating(efficiency, speedup) if point["speedup"] else None
     if point["verdict"] != rating:
         yield _differs(f"{name}, verdict", point["verdict"], rating)
-    is_overhead = cell.devices == 1 and cell.strategy.removesuffix("-offload") in SHARDING
+    is_overhead = cell.devices == 1 and without_offload(cell.strategy) in SHARDING
     if point["overhead_only"] != is_overhead:
         yield _differs(f"{name}, overhead_only", point["overhead_only"], is_overhead)
     yield from _check_best_single(answer, series, point)
@@ -224,7 +223,7 @@ def _check_recommendation(
     disturbed = [name for name in names if disturbing & answer.codes.get(name, set())]
     points = {point["cell"]: point for series in answer.report["series"] for point in series["runs"].values()}
     promising = [name for name in names if _beats_one(family, points.get(name))]
-    simplest = sorted(promising, key=lambda name: (_simplicity(answer.cells[name].strategy), names.index(name)))
+    simplest = sorted(promising, key=lambda name: (simplicity(answer.cells[name].strategy), names.index(name)))
     # Bounds of the ratio of each cell to the fastest of the others.
     worst = {name: family.worst(name, [other for other in names if other != name]) for name in names}
     highest = {name: min(family.bounds(name, other)[1] for other in names if other != name) for name in names}
@@ -235,8 +234,8 @@ def _check_recommendation(
     computed |= {"fastest": names[0], "disturbed": disturbed}
     if qualified:
         computed["cell"] = qualified[0]
-        own = _simplicity(answer.cells[qualified[0]].strategy)
-        simpler = [name for name in possible if _simplicity(answer.cells[name].strategy) < own]
+        own = simplicity(answer.cells[qualified[0]].strategy)
+        simpler = [name for name in possible if simplicity(answer.cells[name].strategy) < own]
         computed["simpler"] = simpler[0] if simpler else None
     elif possible:
         computed |= {"why": "undecided", "candidate": possible[0]}
@@ -258,13 +257,6 @@ def _beats_one(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
     if best in (None, point["cell"]) or point["speedup_vs_best_single"] is None:
         return True
     return best in family.cells and family.bounds(point["cell"], best)[0] > 1
-
-
-def _simplicity(strategy: str) -> tuple[int, bool]:
-    """Return a key that sorts strategies, simple ones first, each before itself with offloading; unknown ones last."""
-    plain = strategy.removesuffix("-offload")
-    place = SIMPLEST_FIRST.index(plain) if plain in SIMPLEST_FIRST else len(SIMPLEST_FIRST)
-    return place, plain != strategy
 
 
 def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[Difference]:

@@ -9,8 +9,8 @@ from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.feasibility import WHOLE
 from scaleproof.auditor.checks.rows import MEASURED, RATES, places
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
+from scaleproof.ground.campaign.strategies import SHARDING
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, unintended_differences
 from scaleproof.conclude.analysis.simultaneous import Family, compare_all, letters, resolution, resolution_of_ratio
+from scaleproof.ground.campaign.strategies import simplicity
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.result_file import Estimated
@@ -20,8 +21,6 @@ from scaleproof.ground.records.scaling_report import (
     SizeRanking,
 )
 
-# From simple to involved: what must be understood, configured and debugged before it runs.
-SIMPLICITY = ("single", "dp", "ddp", "fsdp", "hsdp", "zero0", "zero1", "zero2", "zero3")
 # Findings about what disturbed a run: its rate is not that of the cell.
 DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
 # What changes from round to round; ratios cancel it where the repeats of the cells match.
@@ -59,13 +58,14 @@ def recommend(
     # Bounds of the ratio of each cell to the fastest of the others; the family may hold more cells than these.
     lows = family.worst(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
-    simplest_first = sorted(range(count), key=lambda i: (_simplicity(cells[i]), i))
+    simplicities = [simplicity(cell.values["strategy"]) for cell in cells]
+    simplest_first = sorted(range(count), key=lambda i: (simplicities[i], i))
     sound = [i for i in simplest_first if cells[i].cell in promising and cells[i].cell not in disturbed]
     qualified = [i for i in sound if lows[i] >= 1 - margin]
     possible = [i for i in sound if highs[i] >= 1 - margin]
     if qualified:
         chosen = qualified[0]
-        simpler = [i for i in possible if _simplicity(cells[i]) < _simplicity(cells[chosen])]
+        simpler = [i for i in possible if simplicities[i] < simplicities[chosen]]
         advice.cell = cells[chosen].cell
         advice.worst = 1 - min(float(lows[chosen]), 1.0)
         advice.simpler = cells[simpler[0]].cell if simpler else None
@@ -77,17 +77,6 @@ def recommend(
     else:
         advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
     return advice
-
-
-def _simplicity(cell: MeasuredCell) -> tuple[int, bool]:
-    """Key that sorts cells from simple to involved: place in SIMPLICITY, and whether the cell offloads.
-
-    A command, of whose settings nothing is known, comes last.
-    """
-    strategy = cell.values["strategy"]
-    plain_strategy = strategy.removesuffix("-offload")
-    place = SIMPLICITY.index(plain_strategy) if plain_strategy in SIMPLICITY else len(SIMPLICITY)
-    return place, strategy.endswith("-offload")
 
 
 MARGIN = 0.05  # part by which a recommended cell may be slower than another

@@ -11,6 +11,7 @@ from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
+from scaleproof.ground.campaign.strategies import SHARDING, without_offload
 from scaleproof.ground.confidence import (
     CONFIDENCE,
     FEWEST_REPEATS,
@@ -20,7 +21,6 @@ from scaleproof.ground.confidence import (
     scaled,
     times_per_second,
 )
-from scaleproof.ground.facts.memory import SHARDING
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest
 from scaleproof.ground.records.result_file import Estimated
@@ -255,7 +255,7 @@ def _point(
     `kind`: of the series; without one no speed-up is defined. `singles`: the cells with one device, by their `_work`.
     """
     devices = cell.values["devices"]
-    plain_strategy = cell.values["strategy"].removesuffix("-offload")
+    plain_strategy = without_offload(cell.values["strategy"])
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     has_speedup = kind and cell is not base and not incomparable
     relative = cell.relative_to(base) if has_speedup else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
+from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded, zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
@@ -353,7 +354,7 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
             f"weight decays are {sorted(decays)}, {significant(optimizer['weight_decay'], 6)} for "
             "matrices and 0 are configured"
         )
-    offload = execution["strategy"].endswith("-offload")
+    offload = is_offloaded(execution["strategy"])
     if not offload and bool(step.updates) != execution["fused_optimizer"]:
         kernels = ", ".join(step.updates) or "none"
         yield (
@@ -365,13 +366,12 @@ def _optimizer_problems(run: MeasuredRun, step: ProbedStep) -> Iterator[str]:
 def _engine_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     """Yield in words which settings that DeepSpeed reports of itself are not the configured ones."""
     training, work = run.metrics.training_config, run.metrics.config["work"]
-    if training.strategy.startswith("zero") != (census.engine is not None):
+    if is_deepspeed(training.strategy) != (census.engine is not None):
         yield f"strategy {training.strategy} ran {'with' if census.engine else 'without'} an engine"
     if not census.engine:
         return
-    stage = int(training.strategy.removeprefix("zero")[0]) if training.strategy.startswith("zero") else None
     expected = {
-        "zero_stage": stage,
+        "zero_stage": zero_stage(training.strategy),
         "gradient_clipping": work["optimizer"]["max_grad_norm"],
         "micro_batch": training.micro_batch,
         "accumulation": training.accumulation,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.conclude.checks.cpu_time import machine_was_free
 from scaleproof.conclude.checks.execution import moved_bytes
+from scaleproof.ground.campaign.strategies import zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
@@ -56,7 +57,7 @@ def _habit(run: MeasuredRun) -> str | None:
     for number, census in enumerate(run.metrics.census or []):
         updates = census.updates_in_window
         # On a CPU, stage 3 of DeepSpeed 0.19 itself starts numactl in each step, to count NUMA nodes.
-        is_known = run.metrics.training_config.strategy.startswith("zero3")
+        is_known = zero_stage(run.metrics.training_config.strategy) == 3
         if updates and updates.children >= COLLECTED * steps and not is_known:
             times = plural(updates.children, "time")
             return f"processes that rank {number} had started ended {times} in the {steps} steps of the window"

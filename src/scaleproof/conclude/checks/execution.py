@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
+from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant
@@ -97,8 +98,7 @@ def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     ZeRO casts the weights to a low precision and keeps fp32 masters as state; the others keep fp32 weights.
     """
     training = run.metrics.training_config
-    stage = training.strategy.removesuffix("-offload")
-    is_cast = stage in ("zero1", "zero2", "zero3") and training.precision in LOW
+    is_cast = without_offload(training.strategy) in SHARDING_ZERO and training.precision in LOW
     parameters = LOW[training.precision] if is_cast else "float32"
     return {"parameters": parameters, "optimizer_state": "float32"}
 

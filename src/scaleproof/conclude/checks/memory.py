@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import on_cpu
+from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
@@ -50,8 +51,8 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     """
     memory = run.metrics.memory
     ratio = memory.state_bytes / memory.state_bytes_predicted if memory.state_bytes_predicted else 0.0  # 0: unknown
-    is_offloaded = run.metrics.training_config.strategy.endswith("-offload")  # gradients leave the device in the step
-    if 0 < ratio < LEAST_STATE and not is_offloaded:
+    # Gradients leave the device in the step where the optimizer is offloaded.
+    if 0 < ratio < LEAST_STATE and not is_offloaded(run.metrics.training_config.strategy):
         yield Flag(
             f"{megabytes(memory.state_bytes)} were counted, {megabytes(memory.state_bytes_predicted)} by the "
             f"formula ({fixed(ratio, 2)}x)",
@@ -83,9 +84,9 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
 def _kept_beside_state(run: MeasuredRun) -> str:
     """Return in words what a strategy keeps in memory beside the state that the formula of the ZeRO paper has."""
     training = run.metrics.training_config
-    if not training.strategy.startswith("zero"):
+    if not is_deepspeed(training.strategy):
         return "buckets and buffers"
-    if training.strategy.endswith("-offload") and on_cpu(run):
+    if is_offloaded(training.strategy) and on_cpu(run):
         return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements

@@ -10,6 +10,7 @@ import numpy as np
 from scaleproof.conclude.checks.census import counts_of_run, geometry_of, parameters_of
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.campaign.cells import sharing_devices
+from scaleproof.ground.campaign.strategies import is_deepspeed, zero_stage
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.findings.registry import Flag, of_run
@@ -97,7 +98,7 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
         probed = metrics.census[0].before
         for name in ("products", "gradients", "reduced"):
             pairs.append((f"dtypes.{name}", metrics.dtypes.get(name), "census", getattr(probed, name)))
-    if execution["strategy"].startswith("zero") and metrics.engine_config:
+    if is_deepspeed(execution["strategy"]) and metrics.engine_config:
         engine = metrics.engine_config  # DeepSpeed's
         expected = {
             "train_batch_size": work["global_batch"],
@@ -108,15 +109,10 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
         for name, value in expected.items():
             pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
         stage = engine.get("zero_optimization", {}).get("stage")
-        pairs.append(("engine_config.zero_optimization.stage", stage, "config", _stage(execution["strategy"])))
+        pairs.append(("engine_config.zero_optimization.stage", stage, "config", zero_stage(execution["strategy"])))
     for name, stated, source, actual in pairs:
         if stated != actual:
             yield name, stated, source, actual
-
-
-def _stage(strategy: str) -> int:
-    """Return the stage in the name of a strategy of DeepSpeed: 1 of "zero1-offload"."""
-    return int(strategy.removeprefix("zero")[0])
 
 
 def _of_window(run: MeasuredRun) -> Figures:
@@ -159,7 +155,7 @@ def _of_configuration(run: MeasuredRun) -> Figures:
     if run.metrics.ledger.equal:
         yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
     if training.zero_stage is not None:
-        yield "training_config.zero_stage", training.zero_stage, _stage(config["execution"]["strategy"])
+        yield "training_config.zero_stage", training.zero_stage, zero_stage(config["execution"]["strategy"])
     validation = run.metrics.validation
     if validation:
         yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])

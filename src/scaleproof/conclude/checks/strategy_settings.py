@@ -6,6 +6,14 @@ from typing import Any
 
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
 from scaleproof.ground.campaign.execution import Execution
+from scaleproof.ground.campaign.strategies import (
+    FSDP,
+    SHARDING_ZERO,
+    is_deepspeed,
+    is_offloaded,
+    without_offload,
+    zero_stage,
+)
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -38,17 +46,17 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which of DeepSpeed's effective settings of ZeRO are not the configured ones."""
     execution = run.metrics.config["execution"]
     strategy = execution["strategy"]
-    if not strategy.startswith("zero"):
+    if not is_deepspeed(strategy):
         return
     if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
         yield "the engine times its steps (wall_clock_breakdown)"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     offloaded = _offloaded(zero)
-    expected = {"offload_optimizer"} if strategy.endswith("-offload") else set()
+    expected = {"offload_optimizer"} if is_offloaded(strategy) else set()
     if zero and offloaded != expected:
         actual = ", ".join(sorted(offloaded)) or "nothing"
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
-    if strategy.startswith("zero0"):  # has neither buckets nor overlap of its own
+    if zero_stage(strategy) == 0:  # has neither buckets nor overlap of its own
         return
     configured = _bucket(run, DEEPSPEED_BUCKET)
     elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
@@ -57,7 +65,7 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         buckets.add(configured)  # older results have it as it was configured, larger than the model or not
     overlap = execution.get("overlap_comm", "auto")
     if overlap == "auto":
-        overlap = strategy.startswith("zero3")  # DeepSpeed's default
+        overlap = zero_stage(strategy) == 3  # DeepSpeed's default
     allowed: dict[str, set[int]] = {
         "reduce_bucket_size": buckets,
         "allgather_bucket_size": buckets,
@@ -97,7 +105,7 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     execution = run.metrics.config["execution"]
     settings = (run.metrics.engine_config or {}).get("fsdp", {})
     recorded = settings.get("forward_prefetch")
-    if execution["strategy"] not in ("fsdp", "hsdp") or recorded is None:
+    if execution["strategy"] not in FSDP or recorded is None:
         return
     nodes, _ = geometry_of(run)
     replicas = nodes if execution["strategy"] == "hsdp" else 1
@@ -182,14 +190,13 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
     "reduce_dtype": _collectives_of_step,
 }
-ZERO = ("zero1", "zero2", "zero3")
 # Keys that say something to some strategies alone, of two devices or more.
 MATTERS_TO: dict[str, tuple[str, ...]] = {
-    "bucket_elements": ("ddp", *ZERO),
-    "overlap_comm": ZERO,
-    "fsdp_prefetch": ("fsdp", "hsdp"),
-    "fsdp_reshard": ("fsdp", "hsdp"),
-    "reduce_dtype": ("ddp", "fsdp", "hsdp"),
+    "bucket_elements": ("ddp", *SHARDING_ZERO),
+    "overlap_comm": SHARDING_ZERO,
+    "fsdp_prefetch": FSDP,
+    "fsdp_reshard": FSDP,
+    "reduce_dtype": ("ddp", *FSDP),
 }
 
 
@@ -246,5 +253,5 @@ def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredR
 def _matters(key: str, run: MeasuredRun) -> bool:
     """Return whether a key of `execution` can change anything with a run's strategy on as many devices."""
     strategies = MATTERS_TO.get(key)
-    strategy = run.metrics.training_config.strategy.removesuffix("-offload")
+    strategy = without_offload(run.metrics.training_config.strategy)
     return strategies is None or (strategy in strategies and run.n_devices > 1)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
+from scaleproof.ground.campaign.strategies import FSDP
 from scaleproof.ground.findings.registry import Code, Flag, Register
 from scaleproof.ground.number_format import fixed, integer, percent, significant
 from scaleproof.ground.records.profile_schema import Profile
@@ -117,7 +118,7 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
     # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
     # dispatcher and so unseen by the probe.
     unseen = 0
-    if profile.strategy in ("fsdp", "hsdp"):
+    if profile.strategy in FSDP:
         unseen = 2 if profile.precision == "fp16" else 1
     if not expected - 0.5 < calls < expected + unseen + 0.5:  # a mean may be off by less than half a call
         kinds = ", ".join(f"{count} {name}" for name, count in profile.expected_calls.items())

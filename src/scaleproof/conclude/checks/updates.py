@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 
 from scaleproof.ground.campaign.cells import sharing_devices
+from scaleproof.ground.campaign.strategies import FSDP
 from scaleproof.ground.number_format import integer, significant
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.open_sections import RecordedWork
@@ -31,7 +32,7 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
     FSDP's ranks have a part of the gradients each, whose norms are combined.
     """
     strategy = run.metrics.training_config.strategy
-    if strategy not in ("fsdp", "hsdp"):
+    if strategy not in FSDP:
         return norms[rank]
     nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
     parts = norms[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all parts

@@ -16,8 +16,8 @@ from statistics import fmean, linear_regression
 from typing import Any, Literal
 
 from scaleproof.conclude.forecast.law import Unsupported
-from scaleproof.conclude.forecast.tracked_program import SHARDED_AFTERWARDS
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.measure.model.inventory import inventory_of
@@ -82,7 +82,7 @@ def buffer_bytes(held: Held, devices: int) -> float:
     """
     if devices < 2:
         return 0.0
-    strategy = held.strategy.removesuffix("-offload")
+    strategy = without_offload(held.strategy)
     parameters = held.parameters
     width = held.width
     bucket = min(held.bucket_elements or ZERO_BUCKET, parameters)
@@ -260,7 +260,7 @@ def _of_cell(cell: Cell, answer: dict[str, Any]) -> Tracked:
     if "reason" in answer:
         return Tracked(None, None, answer["reason"])
     peak, state = answer["peak"], answer["state"]
-    if cell.execution.strategy not in SHARDED_AFTERWARDS:
+    if cell.execution.strategy not in SHARDING_ZERO:
         return Tracked(peak["Total"], state["Total"])
     stage = int(cell.execution.strategy.removeprefix("zero"))
     devices = cell.batch.n_devices

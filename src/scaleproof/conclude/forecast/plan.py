@@ -30,6 +30,7 @@ from scaleproof.conclude.forecast.planner import (
 )
 from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun
@@ -275,12 +276,12 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
 
     Around them: the mean of the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
     """
-    has_deepspeed = cell.execution.strategy.startswith("zero")
+    has_deepspeed = is_deepspeed(cell.execution.strategy)
     with_engine: list[MeasuredRun] = []
     with_any: list[MeasuredRun] = []
     for slug, runs_of_cell in evidence.runs.items():
         with_any += runs_of_cell
-        if evidence.loaded.cell(slug).execution.strategy.startswith("zero") == has_deepspeed:
+        if is_deepspeed(evidence.loaded.cell(slug).execution.strategy) == has_deepspeed:
             with_engine += runs_of_cell
     nearest_runs = list(runs) or with_engine or with_any
     if not nearest_runs:

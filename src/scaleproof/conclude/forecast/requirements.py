@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.counts import Counts
 from scaleproof.ground.facts.counts import counts_of as counts_of_inventory
@@ -224,7 +225,7 @@ class RunTimes:
 
 def kind_of(start: str, strategy: str, device: str) -> StartKind:
     """How a run starts that is configured so: forked ranks are for CPUs alone."""
-    engine = "deepspeed" if strategy.startswith("zero") else ""
+    engine = "deepspeed" if is_deepspeed(strategy) else ""
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 

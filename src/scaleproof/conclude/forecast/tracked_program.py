@@ -9,14 +9,14 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
+from scaleproof.ground.campaign.strategies import SHARDING_ZERO, is_offloaded
 from scaleproof.measure.trainer.request import Request
 
 # DDP's reducer is C++ that reads its tensors; with gradients as views of its buckets it holds nothing beside them.
 # DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have: one device is counted,
 # and what ZeRO shards is shared out afterwards (`tracked_memory`).
-SHARDED_AFTERWARDS = ("zero1", "zero2", "zero3")
 PERSISTENT = 100_000  # elements: stage 3 keeps parameters up to this gathered (stage3_param_persistence_threshold)
-COUNTED_AS = {"ddp": "single"} | dict.fromkeys(SHARDED_AFTERWARDS, "single")
+COUNTED_AS = {"ddp": "single"} | dict.fromkeys(SHARDING_ZERO, "single")
 NOT_COUNTED = {
     "dp": "nn.DataParallel copies modules between devices that are not there",
     "zero0": "DeepSpeed's step looks at the value of the gradients' norm, which a fake tensor does not have",
@@ -28,9 +28,9 @@ def reason_against(request: Request) -> str | None:
     execution = request.cell.execution
     if execution.strategy in NOT_COUNTED:
         return NOT_COUNTED[execution.strategy]
-    if execution.strategy.endswith("-offload"):
+    if is_offloaded(execution.strategy):
         return "the optimizer's state is in the host's memory"
-    if execution.strategy in SHARDED_AFTERWARDS and execution.precision not in ("fp32", "tf32"):
+    if execution.strategy in SHARDING_ZERO and execution.precision not in ("fp32", "tf32"):
         return "DeepSpeed computes with weights in low precision, where one device has autocast: other activations"
     if execution.precision == "fp16":
         return "the scaler of fp16 looks at values, which a fake tensor does not have"

@@ -13,6 +13,7 @@ __all__ = [
     "rehearsal",
     "repeats",
     "shared_jobs",
+    "strategies",
     "transformers_model",
     "unmeasured",
     "validation_messages",

@@ -6,6 +6,7 @@ from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, entries_of, shape_of
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
+from scaleproof.ground.campaign.strategies import zero_stage
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 
@@ -136,7 +137,7 @@ def check(cell: Checked) -> None:
             ("work", "schedule", "ramp_steps"),
         )
     bucket, strategy = cell.execution.bucket_elements, cell.execution.strategy
-    if bucket != "auto" and bucket % 2 and strategy.startswith(("zero1", "zero2")):
+    if bucket != "auto" and bucket % 2 and zero_stage(strategy) in (1, 2):
         raise UserError(
             f"execution.bucket_elements {bucket} is odd; buckets of {strategy} have an even number of elements, "
             f"e.g. {bucket + 1}",

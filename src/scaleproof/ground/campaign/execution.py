@@ -6,21 +6,8 @@ from pydantic import Field
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
+from scaleproof.ground.campaign.strategies import StrategyName
 
-StrategyName = Literal[
-    "single",
-    "dp",
-    "ddp",
-    "fsdp",
-    "hsdp",
-    "zero0",
-    "zero1",
-    "zero2",
-    "zero3",
-    "zero1-offload",
-    "zero2-offload",
-    "zero3-offload",
-]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
 
 

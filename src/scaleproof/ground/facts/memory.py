@@ -1,15 +1,11 @@
 """Bytes of persistent training state per device, by the ZeRO paper's model (Rajbhandari et al. 2020, section 3)."""
 
+from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload, zero_stage
+
 # Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have
 # an fp32 master copy beside them in the optimizer's state.
 FP32 = (4, 4, 8)
 MIXED = (2, 2, 12)
-
-
-STAGES = {"single": 0, "dp": 0, "ddp": 0, "fsdp": 3, "hsdp": 3} | {
-    f"zero{stage}": stage for stage in range(4)
-}  # of sharding
-SHARDING = tuple(name for name, stage in STAGES.items() if stage)
 
 
 def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
@@ -19,10 +15,10 @@ def state_bytes(strategy: str, precision: str, parameters: int, devices: int) ->
     in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.
     Raises KeyError for an unknown strategy.
     """
-    has_low_weights = precision in ("bf16", "fp16") and strategy.startswith("zero") and strategy != "zero0"
+    has_low_weights = precision in ("bf16", "fp16") and zero_stage(strategy)
     weights, gradients, state = MIXED if has_low_weights else FP32
-    stage = STAGES[strategy.removesuffix("-offload")]
-    if strategy.endswith("-offload"):
+    stage = STAGES[without_offload(strategy)]
+    if is_offloaded(strategy):
         state = 0
     # ZeRO shards the optimizer state from stage 1 on, gradients from stage 2, weights in stage 3.
     shards = [devices if stage >= needed else 1 for needed in (3, 2, 1)]  # of weights, gradients, state

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scaleproof.ground.campaign.strategies import FSDP, without_offload
+
 Range = tuple[float, float]  # least, most
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count
 SLACK_BYTES = 4096  # of small messages beside them
@@ -37,13 +39,13 @@ def step_traffic(
     a, p = accumulation, parameters  # by the names of the formulas above
     b = 2 if precision in ("bf16", "fp16") else 4
     traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
-    name = strategy.removesuffix("-offload")
+    name = without_offload(strategy)
     exchanged = p * (2 if reduce_dtype == "bf16" else 4)
     if name == "zero0":
         return traffic | {"reduced": (4 * p, 4 * p)}
     if name == "ddp":
         return traffic | {"reduced": (exchanged, exchanged)}
-    if name in ("fsdp", "hsdp"):
+    if name in FSDP:
         gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
         between_nodes = exchanged / devices_per_node if name == "hsdp" and nodes > 1 else 0
         if between_nodes and devices_per_node == 1:  # whole on each node: nothing to gather or scatter

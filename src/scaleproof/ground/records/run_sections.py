@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.facts.counts import Inventory
 
 FailureClass = Literal[
@@ -62,7 +63,7 @@ class TrainingConfig(RecordSection):
     def of(cls, cell: Cell, **names: Any) -> "TrainingConfig":
         """The section for a run of `cell`. `names`: the fields that say model and data in words."""
         strategy, batch = cell.execution.strategy, cell.batch
-        is_zero = strategy.startswith("zero")
+        is_zero = is_deepspeed(strategy)
         return cls(
             seq_len=cell.workload.seq_len,
             micro_batch=batch.micro,

@@ -8,6 +8,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_gpu import least_rate
@@ -146,4 +147,4 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
 
 def _own_wait(strategy: str, place: str) -> bool:
     """Whether the wait at `place` is DeepSpeed's own: it reads the gradients' norm in each update that clips."""
-    return strategy.startswith("zero") and place.startswith("deepspeed/")
+    return is_deepspeed(strategy) and place.startswith("deepspeed/")

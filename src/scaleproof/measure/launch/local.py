@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded
 from scaleproof.measure.trainer.request import VARIABLE as HEARTBEAT_FILE
 
 PROGRAM = "scaleproof.measure.trainer"
@@ -40,7 +41,7 @@ def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
     """The line that has this machine's ranks forked from the server instead; parameters as of `command`."""
-    libraries = [LIBRARIES, DEEPSPEED] if cell.execution.strategy.startswith("zero") else [LIBRARIES]
+    libraries = [LIBRARIES, DEEPSPEED] if is_deepspeed(cell.execution.strategy) else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
 
@@ -62,7 +63,7 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
     Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
     """
     execution = cell.execution
-    if gpus and execution.device != "cpu" and execution.strategy.endswith("-offload"):
+    if gpus and execution.device != "cpu" and is_offloaded(execution.strategy):
         return max(1, cores // execution.geometry.devices_per_node)
     return execution.threads_per_device
 

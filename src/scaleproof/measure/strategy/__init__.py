@@ -1,5 +1,6 @@
 """How ranks share the work: one small class per strategy behind one interface."""
 
+from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.measure.strategy.base import Strategy
 
 
@@ -8,7 +9,7 @@ def strategy_class(name: str) -> type[Strategy]:
 
     Imported on demand: DeepSpeed alone takes longer than a demo's window.
     """
-    if name.startswith("zero"):
+    if is_deepspeed(name):
         from scaleproof.measure.strategy.zero import Zero
 
         return Zero

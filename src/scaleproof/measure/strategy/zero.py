@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload
 from scaleproof.measure.strategy.base import (
     INITIAL_SCALE_POWER,
     Strategy,
@@ -78,8 +79,8 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
     The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
     """
     execution, batch = cell.execution, cell.batch
-    stage = int(execution.strategy.removeprefix("zero")[0])  # zero1-offload: 1
-    offload = execution.strategy.endswith("-offload")
+    stage = STAGES[without_offload(execution.strategy)]
+    offload = is_offloaded(execution.strategy)
     # Buffers are of a bucket's size: one of the model's size holds all of it, and need not be larger.
     bucket = min(BUCKET if execution.bucket_elements == "auto" else execution.bucket_elements, parameters)
     if stage in (1, 2):

@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from scaleproof.ground.campaign.strategies import without_offload
 from scaleproof.ground.files import whole_file, write_atomic
 from scaleproof.ground.number_format import in_unit, integer, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
@@ -98,7 +99,7 @@ def colour(strategy: str) -> str:
 
 def _place(strategy: str) -> int:
     """Which of the colours and markers a strategy has; settings of a command, of other names, have one by letters."""
-    name = strategy.removesuffix("-offload")
+    name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 

@@ -1,4 +1,4 @@
-"""What a ratio with its interval supports, in one sentence: the only place that says "cannot be told apart"."""
+"""What a ratio with its interval supports, in one sentence; `answer.py` says the same of a series."""
 
 from typing import TYPE_CHECKING
 

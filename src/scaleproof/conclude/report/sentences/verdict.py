@@ -5,9 +5,9 @@ A claim is a figure with the word that it supports.
 
 from collections.abc import Sequence
 
-from scaleproof.conclude.analysis.ranking import SIMPLICITY
 from scaleproof.conclude.report.claims import Claims
 from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import number
@@ -203,7 +203,7 @@ def _worst(claim: Claim) -> str:
 
 def _simplest(group: SizeRanking, more: str = "") -> str:
     """ ", the simplest" and `more`, to stand behind a cell; "" where one is a command: its settings are unknown."""
-    all_known = all(entry.strategy.removesuffix("-offload") in SIMPLICITY for entry in group.comparable)
+    all_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
     return f", the simplest{more}" if all_known else ""
 
 
@@ -221,10 +221,10 @@ def _simplest_first(group: SizeRanking) -> str:
     """Return what a recommendation rests on: the order by which cells are called simple, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
-    strategies = {entry.strategy.removesuffix("-offload") for entry in group.comparable}
+    strategies = {without_offload(entry.strategy) for entry in group.comparable}
     if len(strategies) < 2 or not _simplest(group):
         return bounds
-    return f"simplest first: {', '.join(sorted(strategies, key=SIMPLICITY.index))}; {bounds}"
+    return f"simplest first: {', '.join(sorted(strategies, key=simplicity))}; {bounds}"
 
 
 def named(cells: list[str]) -> str:

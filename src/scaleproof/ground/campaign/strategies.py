@@ -1,0 +1,52 @@
+"""The strategies: their names from simple to involved, what each shards, and which of them DeepSpeed runs."""
+
+from typing import Literal
+
+StrategyName = Literal[
+    "single",
+    "dp",
+    "ddp",
+    "fsdp",
+    "hsdp",
+    "zero0",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero1-offload",
+    "zero2-offload",
+    "zero3-offload",
+]
+# Name -> stage of sharding, as the ZeRO paper counts: 1 the optimizer's state, 2 gradients too, 3 weights too. From
+# simple to involved: what must be understood, configured and debugged before it runs.
+STAGES = {"single": 0, "dp": 0, "ddp": 0, "fsdp": 3, "hsdp": 3, "zero0": 0, "zero1": 1, "zero2": 2, "zero3": 3}
+SIMPLEST_FIRST = tuple(STAGES)
+SHARDING = tuple(name for name, stage in STAGES.items() if stage)
+FSDP = ("fsdp", "hsdp")
+SHARDING_ZERO = ("zero1", "zero2", "zero3")
+_OFFLOAD = "-offload"  # ends the name of a strategy whose optimizer is on the CPU
+
+
+def is_offloaded(strategy: str) -> bool:
+    """Whether the optimizer's state and step are on the CPU."""
+    return strategy.endswith(_OFFLOAD)
+
+
+def without_offload(strategy: str) -> str:
+    """The strategy that shards alike and keeps its optimizer on the devices: "zero1" for "zero1-offload"."""
+    return strategy.removesuffix(_OFFLOAD)
+
+
+def zero_stage(strategy: str) -> int | None:
+    """The stage of DeepSpeed ZeRO: 1 for "zero1-offload"; None for strategies that DeepSpeed does not run."""
+    return STAGES.get(without_offload(strategy)) if is_deepspeed(strategy) else None
+
+
+def is_deepspeed(strategy: str) -> bool:
+    """Whether DeepSpeed's engine runs the strategy."""
+    return strategy.startswith("zero")
+
+
+def simplicity(strategy: str) -> tuple[int, bool]:
+    """A key that sorts strategies, simple ones first, each before itself with offloading; unknown ones last."""
+    name = without_offload(strategy)
+    return SIMPLEST_FIRST.index(name) if name in STAGES else len(STAGES), is_offloaded(strategy)

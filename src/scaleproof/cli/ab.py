@@ -99,58 +99,58 @@ def add(commands: Group) -> None:
         "Exit codes: 0 B is faster; 3 B is slower; 4 as fast; 5 cannot tell yet; 1 not comparable, did not train, or "
         "failed; 2 wrong input."
     )
-    sub = command(commands, "ab", ab, doc, example)
-    sub.usage = USAGE
-    sub.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
-    sub.add_argument(
+    parser = command(commands, "ab", ab, doc, example)
+    parser.usage = USAGE
+    parser.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
+    parser.add_argument(
         "--per-step",
         type=Number(least=1, whole=True),
         metavar="N",
         help="tokens (or --metric samples/s: samples) of one step",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--figures", type=log_reader, default="auto", metavar="READER", help="who reads the logs (default: auto)"
     )
-    sub.add_argument(
+    parser.add_argument(
         "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."
     )
-    sub.add_argument(
+    parser.add_argument(
         "--steps", type=count, nargs=2, metavar="N", help="time whole runs of two lengths, {steps} in both commands"
     )
-    sub.add_argument(
+    parser.add_argument(
         "--seconds",
         type=Number("seconds"),
         metavar="S",
         help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--warmup-steps",
         type=Number(least=3, whole=True),
         metavar="N",
         help="first steps that do not count (default: 10)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
     )
-    sub.add_argument(
+    parser.add_argument(
         "--difference",
         type=Number("%", most=100),
         default=2.0,
         metavar="PERCENT",
         help="the smallest that matters (default: 2)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--minutes",
         type=Number("minutes"),
         default=10.0,
         metavar="M",
         help="all that it may take, the page with it (default: 10)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
-    sub.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
-    sub.add_argument(
+    parser.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    parser.add_argument(
         "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
     )
-    sub.add_argument("--json", action="store_true", help="print JSON instead of a sentence")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

@@ -351,13 +351,13 @@ def add(commands: Group) -> None:
         "scaleproof compare before/metrics.json after/metrics.json --json\n"
         "scaleproof compare results/published/demo_a results/demo --html compare.html"
     )
-    sub = command(commands, "compare", compare, doc, example)
-    sub.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
-    sub.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
-    sub.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
-    sub.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
-    sub.add_argument("--json", action="store_true", help="print JSON instead of sentences")
-    sub.add_argument(
+    parser = command(commands, "compare", compare, doc, example)
+    parser.add_argument("a", type=path, metavar="A", help="a metrics file, or a folder of a run, a cell or a campaign")
+    parser.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
+    parser.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
+    parser.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
+    parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    parser.add_argument(
         "--html", type=page_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
     )
 
@@ -379,10 +379,10 @@ def add_stages(stages: Group) -> None:
         page = on_campaign(stages, name, stage, doc)
         results_option(page)
         page.add_argument("--anonymous", action="store_true", help="name hosts host1, host2 ...")
-    looks = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
-    results_option(looks)
-    looks.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
-    looks.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
+    parser = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
+    results_option(parser)
+    parser.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
     for name, stage, doc in (
         ("tables", tables, "the tables of all cells and of scaling as CSV, Markdown and LaTeX"),
         ("charts", charts, "the charts of all cells and of scaling as SVG and PNG"),

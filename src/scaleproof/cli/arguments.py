@@ -96,7 +96,7 @@ class Parser(argparse.ArgumentParser):
         heading_and_first = (self.epilog or "").splitlines()[:2]
         return " ".join(" ".join(heading_and_first).split())
 
-    def unknown(self, words: list[str]) -> NoReturn:
+    def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
         known = self._option_string_actions
         strange = [word for word in words if word.startswith("-") and len(word) > 1]

@@ -186,32 +186,32 @@ def add(commands: Group) -> None:
         "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
         "pbpaste | scaleproof audit -                   # a table from the clipboard"
     )
-    sub = command(commands, "audit", audit_results, doc, example)
+    parser = command(commands, "audit", audit_results, doc, example)
     text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
-    sub.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
+    parser.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     text = "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
-    formats = sub.add_mutually_exclusive_group()
+    formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--format", choices=FORMATS, default="text", help=text)
     for name in ("json", "markdown"):
         text = f"the same as --format {name}"
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
     text = "the least severity for which the exit code is 1 (default: suspect)"
-    sub.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
+    parser.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
     text = "exit code 0 where no file has a result, as of a change that touches none"
-    sub.add_argument("--allow-empty", action="store_true", help=text)
+    parser.add_argument("--allow-empty", action="store_true", help=text)
     text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
-    sub.add_argument("--notes", action="store_true", help=text)
-    sub.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
+    parser.add_argument("--notes", action="store_true", help=text)
+    parser.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
-    sub.add_argument("--link", type=url, metavar="URL", help=text)
+    parser.add_argument("--link", type=url, metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
         text = f"{what}, where a file does not state it; NAME: part of its path"
-        sub.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
 
     doc = (
         "what a finding means, how it is detected, how to fix it; what a word of a report means; without CODE, an index"
     )
     example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
-    page = command(commands, "explain", explain, doc, example)
-    page.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
-    page.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")
+    parser = command(commands, "explain", explain, doc, example)
+    parser.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
+    parser.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

@@ -68,5 +68,5 @@ def run() -> None:
     args, unknown = parser(stages_alone=words[:1] == ["stage"]).parse_known_args(words)
     args.programs = programs
     if unknown:
-        args.parser.unknown(unknown)
+        args.parser.reject_unknown(unknown)
     args.run(args)

@@ -34,7 +34,7 @@ def doctor(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     """Add the command `doctor` to `commands`."""
-    sub = command(
+    parser = command(
         commands,
         "doctor",
         doctor,
@@ -42,11 +42,11 @@ def add(commands: Group) -> None:
         "scaleproof doctor\nscaleproof doctor --no-ranks   # without starting ranks: ten seconds",
     )
     text = "folder of all results, which is made where there is none (default: results)"
-    sub.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
-    sub.add_argument(
+    parser.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
+    parser.add_argument(
         "--out", type=record_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
     )
-    sub.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
+    parser.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
 
 
 def add_stages(stages: Group) -> None:

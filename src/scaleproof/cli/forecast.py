@@ -283,48 +283,48 @@ def add(commands: Group) -> None:
         "scaleproof sweep config/campaigns/mine.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
         "scaleproof sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
-    made = on_campaign(commands, "sweep", sweep_groups, doc, example)
-    made.add_argument(
+    parser = on_campaign(commands, "sweep", sweep_groups, doc, example)
+    parser.add_argument(
         "--group", type=text, metavar="KxG", help="only this group, as a cell's geometry is written (2x8)"
     )
-    made.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
-    made.add_argument(
+    parser.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
+    parser.add_argument(
         "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"
     )
-    made.add_argument("--link-source", type=text, default="given by the user", metavar="TEXT", help="who says so")
-    made.add_argument(
+    parser.add_argument("--link-source", type=text, default="given by the user", metavar="TEXT", help="who says so")
+    parser.add_argument(
         "--nccl-tests",
         type=file_to_read,
         nargs="+",
         metavar="FILE",
         help="read files of `all_reduce_perf -J FILE` instead",
     )
-    results_option(made)
+    results_option(parser)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     example = (
         "scaleproof forecast config/campaigns/demo.yaml\n"
         "scaleproof forecast --from scaling.csv --devices 64 128 --devices-per-node 8"
     )
-    ahead = command(commands, "forecast", forecast_cells, doc, example)
-    ahead.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
-    words = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
-    ahead.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=words)
-    words = "with --from: forecast so many devices (default: twice and four times the largest)"
-    ahead.add_argument("--devices", type=count, nargs="+", metavar="N", help=words)
-    words = "with --from: where links between nodes begin (default: 8)"
-    ahead.add_argument("--devices-per-node", type=count, default=8, metavar="N", help=words)
-    results_option(ahead)
+    parser = command(commands, "forecast", forecast_cells, doc, example)
+    parser.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
+    help_text = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
+    parser.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=help_text)
+    help_text = "with --from: forecast so many devices (default: twice and four times the largest)"
+    parser.add_argument("--devices", type=count, nargs="+", metavar="N", help=help_text)
+    help_text = "with --from: where links between nodes begin (default: 8)"
+    parser.add_argument("--devices-per-node", type=count, default=8, metavar="N", help=help_text)
+    results_option(parser)
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
-    tried = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
-    tried.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
-    tried.add_argument(
+    parser = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
+    parser.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
+    parser.add_argument(
         "--limit", type=memory, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
     )
-    tried.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
-    results_option(tried)
+    parser.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
+    results_option(parser)
 
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
@@ -332,36 +332,38 @@ def add(commands: Group) -> None:
         "scaleproof plan config/campaigns/h100_speed.yaml --price 2.5 --currency EUR "
         "--price-date 2026-11-01 --budget 40"
     )
-    planned = on_campaign(commands, "plan", plan, doc, example)
-    planned.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
-    planned.add_argument("--currency", type=currency, default="USD", metavar="CODE", help="of the price (default: USD)")
-    planned.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
-    words = "power of a device (default: as measured, where there is an energy counter)"
-    planned.add_argument("--watts", type=Number("W"), metavar="W", help=words)
-    words = "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
-    planned.add_argument("--count-memory", action="store_true", help=words)
-    planned.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
-    results_option(planned)
+    parser = on_campaign(commands, "plan", plan, doc, example)
+    parser.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
+    parser.add_argument("--currency", type=currency, default="USD", metavar="CODE", help="of the price (default: USD)")
+    parser.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
+    help_text = "power of a device (default: as measured, where there is an energy counter)"
+    parser.add_argument("--watts", type=Number("W"), metavar="W", help=help_text)
+    help_text = (
+        "count memory that no run has measured by torch's trackers on fake tensors (10 s, and some for each cell)"
+    )
+    parser.add_argument("--count-memory", action="store_true", help=help_text)
+    parser.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
+    results_option(parser)
 
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    one = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
-    one.add_argument("group", help="the group, as a cell's geometry is written")
-    one.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
-    results_option(one)
+    parser = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
+    parser.add_argument("group", help="the group, as a cell's geometry is written")
+    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
+    results_option(parser)
 
-    batch = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
-    batch.add_argument("cell", help="slug of the cell")
-    fingerprints_option(batch)
-    batch.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
-    batch.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
-    results_option(batch)
+    parser = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
+    parser.add_argument("cell", help="slug of the cell")
+    fingerprints_option(parser)
+    parser.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
+    results_option(parser)
 
-    held = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
-    held.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
-    results_option(held)
+    parser = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
+    results_option(parser)
 
     doc = "forecast.json: forecasts with bands, scores"
-    data = on_campaign(stages, "forecast_report", forecast_report, doc)
-    results_option(data)
+    parser = on_campaign(stages, "forecast_report", forecast_report, doc)
+    results_option(parser)

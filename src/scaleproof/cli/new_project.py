@@ -26,6 +26,6 @@ def init(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add the command `init` to `commands`."""
     doc = "make a folder of campaigns that the installed workflow measures: Snakefile, a campaign, profiles"
-    made = command(commands, "init", init, doc, "scaleproof init my-benchmarks")
+    parser = command(commands, "init", init, doc, "scaleproof init my-benchmarks")
     text = "a new folder, or one without such files (default: this one)"
-    made.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=text)
+    parser.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=text)

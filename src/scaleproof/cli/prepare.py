@@ -260,23 +260,23 @@ def add(commands: Group) -> None:
         "scaleproof campaign schema scaling_report     # results/NAME/scaling_report.json\n"
         "scaleproof campaign schema audit              # scaleproof audit --json"
     )
-    schema = command(campaign, "schema", campaign_schema, doc, example)
+    parser = command(campaign, "schema", campaign_schema, doc, example)
     text = f"{', '.join(MODELS)} (default: campaign)"
-    schema.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
+    parser.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
 
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
-    fetched = command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
-    fetched.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
-    fetched.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
+    parser = command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
+    parser.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
+    parser.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
 
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"
     command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
     doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
-    check = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
-    check.add_argument("corpus", help="a name in config/corpora.yaml")
-    old = command(
+    parser = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
+    parser.add_argument("corpus", help="a name in config/corpora.yaml")
+    parser = command(
         commands,
         "stale",
         stale,
@@ -285,38 +285,37 @@ def add(commands: Group) -> None:
         "# all campaigns with results; exit code 1 if anything is stale\n"
         "scaleproof stale config/campaigns/demo.yaml",
     )
-    old.add_argument(
+    parser.add_argument(
         "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
     )
-    results_option(old)
+    results_option(parser)
     doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
     results_option(on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
 
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    fetch = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
-    fetch.add_argument("corpus", help="a name in config/corpora.yaml")
-    fetch.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")
-    merges = command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
-    merges.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
-    for stage in (fetch, merges):
-        stage.add_argument(
-            "--downloads",
-            type=path,
-            default=Path("results/downloads"),
-            metavar="DIR",
-            help="where downloaded files stay (default: results/downloads)",
-        )
-    tokenizer = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
-    tokenizer.add_argument("tokenizer", help="bpe-<n> or bytes")
-    tokenizer.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
-    tokenizer.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
-    tokens = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
-    tokens.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
-    tokens.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
-    tokens.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
-    tokens.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")
-    again = command(stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus")
-    again.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
-    again.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")
+    parser = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
+    parser.add_argument("corpus", help="a name in config/corpora.yaml")
+    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")
+    _downloads_option(parser)
+    parser = command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    _downloads_option(parser)
+    parser = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
+    parser.add_argument("tokenizer", help="bpe-<n> or bytes")
+    parser.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
+    parser = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
+    parser.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
+    parser.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
+    parser.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
+    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")
+    parser = command(stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus")
+    parser.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")
+
+
+def _downloads_option(parser: argparse.ArgumentParser) -> None:
+    text = "where downloaded files stay (default: results/downloads)"
+    parser.add_argument("--downloads", type=path, default=Path("results/downloads"), metavar="DIR", help=text)

@@ -42,5 +42,5 @@ def add(commands: Group) -> None:
         f"scaleproof rehearse config/campaigns/any_gpu.yaml --profile {PROFILE}\n\n"
         "Exit codes: 0 all runs that can be made here ended well; 1 a run failed; 2 wrong input, or a stage failed."
     )
-    sub = on_campaign(commands, "rehearse", rehearse, doc, example)
-    sub.add_argument("--profile", type=text, metavar="PROFILE", help="of Snakemake, by which the jobs are sent")
+    parser = on_campaign(commands, "rehearse", rehearse, doc, example)
+    parser.add_argument("--profile", type=text, metavar="PROFILE", help="of Snakemake, by which the jobs are sent")

@@ -239,27 +239,27 @@ def add(commands: Group) -> None:
         "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2/rep1\n"
         "snakemake --cores 2 results/demo/report.html"
     )
-    again = on_campaign(commands, "retry", retry, doc, example)
-    words = "remove all runs of this cell, or this run (CELL/rep1), measured ones too; may be given several times"
-    again.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=words)
-    results_option(again)
+    parser = on_campaign(commands, "retry", retry, doc, example)
+    help_text = "remove all runs of this cell, or this run (CELL/rep1), measured ones too; may be given several times"
+    parser.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=help_text)
+    results_option(parser)
 
     cluster = subcommands(commands, "cluster", "look at a cluster before a campaign is sent there")
     doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
-    check = command(
+    parser = command(
         cluster, "check", cluster_check, doc, "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
     )
-    check.add_argument(
+    parser.add_argument(
         "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs the scheduler is asked about"
     )
-    check.add_argument(
+    parser.add_argument(
         "--profile",
         type=path,
         default=Path(PROFILE),
         metavar="DIR",
         help=f"the profile's folder or name (default: {PROFILE})",
     )
-    results_option(check)
+    results_option(parser)
 
 
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
@@ -275,35 +275,35 @@ def _read_log(log: Path, reader: str) -> "PrintedLog | None":
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    run = on_campaign(stages, "train", train, "one run of one cell")
-    run.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
-    run.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
-    _tokens(run)
-    run.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
-    fingerprints_option(run)
+    parser = on_campaign(stages, "train", train, "one run of one cell")
+    parser.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
+    parser.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
+    _tokens(parser)
+    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
+    fingerprints_option(parser)
 
-    replayed = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
-    replayed.add_argument("cell", help="slug of a cell that trains the workload")
-    _tokens(replayed)
-    replayed.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
+    parser = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
+    parser.add_argument("cell", help="slug of a cell that trains the workload")
+    _tokens(parser)
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
 
-    ab = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
-    ab.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
-    _tokens(ab)
-    ab.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
-    fingerprints_option(ab)
+    parser = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
+    parser.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
+    _tokens(parser)
+    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
+    fingerprints_option(parser)
 
-    several = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
-    several.set_defaults(read_log=_read_log)
-    several.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
-    results_option(several)
-    several.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
-    fingerprints_option(several)
+    parser = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
+    parser.set_defaults(read_log=_read_log)
+    parser.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
+    results_option(parser)
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
+    fingerprints_option(parser)
 
 
 def _tokens(stage: argparse.ArgumentParser) -> None:
     """Add the options of a stage that trains: where results are, and its tokens."""
     results_option(stage)
     stage.set_defaults(read_log=_read_log)
-    words = "folder of train.bin, val.bin and tokens.json; not for a command"
-    stage.add_argument("--tokens", type=path, default=Path(), metavar="DIR", help=words)
+    help_text = "folder of train.bin, val.bin and tokens.json; not for a command"
+    stage.add_argument("--tokens", type=path, default=Path(), metavar="DIR", help=help_text)

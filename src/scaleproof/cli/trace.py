@@ -140,17 +140,17 @@ def add(commands: Group) -> None:
 
     doc = "compare two traces: per step and rank, which parts moved"
     example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
-    sub = command(traces, "diff", trace_diff, doc, example)
+    parser = command(traces, "diff", trace_diff, doc, example)
     for name in ("a", "b"):
         text = "folder of a summarised capture, a profile_summary.json, or a trace file"
-        sub.add_argument(name, type=path, help=text)
-    sub.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
-    sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
+        parser.add_argument(name, type=path, help=text)
+    parser.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
+    parser.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
 
     doc = "say over which links a run really communicated"
-    links = command(traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml")
+    parser = command(traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml")
     text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
-    links.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
+    parser.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
 
 
 def add_stages(stages: Group) -> None:
@@ -160,8 +160,8 @@ def add_stages(stages: Group) -> None:
     _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"), is_stage=True)
     doc = "traces.json: all traces of a campaign beside its timed runs"
     results_option(on_campaign(stages, "trace_report", trace_report, doc))
-    charts = command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
-    charts.add_argument("folder", type=folder, help="results/<campaign>")
+    parser = command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
+    parser.add_argument("folder", type=folder, help="results/<campaign>")
 
 
 def _capture(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:

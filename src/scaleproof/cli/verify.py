@@ -159,26 +159,30 @@ def index(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add `verify`, `why`, `publish`, `gate` and `index` to `commands`."""
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
-    checked = command(commands, "verify", verify, doc, "scaleproof verify results/demo")
-    checked.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    parser = command(commands, "verify", verify, doc, "scaleproof verify results/demo")
+    parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
     example = "scaleproof why results/demo cells/ddp-n1x2/speedup"
-    one = command(
+    parser = command(
         commands, "why", why, "where a figure of the report comes from: value, formula, files, hashes", example
     )
-    one.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
-    one.add_argument("figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>")
+    parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
+    parser.add_argument(
+        "figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>"
+    )
     doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
     example = 'scaleproof publish results/demo --author "Jane Doe"'
-    made = command(commands, "publish", publish, doc, example)
-    made.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
-    made.add_argument("--author", type=text, action="append", required=True, help="who measured; repeat it for several")
-    made.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
-    made.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
-    made.add_argument(
+    parser = command(commands, "publish", publish, doc, example)
+    parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
+    parser.add_argument(
+        "--author", type=text, action="append", required=True, help="who measured; repeat it for several"
+    )
+    parser.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
+    parser.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
+    parser.add_argument(
         "--sign", type=file_to_read, metavar="KEY", help="sign the manifest with this SSH key (ssh-keygen -Y sign)"
     )
-    made.add_argument("--anonymous", action="store_true", help="without host names")
-    made.add_argument(
+    parser.add_argument("--anonymous", action="store_true", help="without host names")
+    parser.add_argument(
         "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
     )
     doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
@@ -186,12 +190,12 @@ def add(commands: Group) -> None:
         "scaleproof gate results/demo --baseline results/published/demo_*\n"
         "scaleproof gate --history results/published/demo_* --chart history.svg"
     )
-    guard = command(commands, "gate", gate, doc, example)
-    guard.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
-    guard.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
-    guard.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
-    guard.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
-    guard.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
+    parser = command(commands, "gate", gate, doc, example)
+    parser.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
+    parser.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
+    parser.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
+    parser.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
+    parser.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
-    listed = command(commands, "index", index, doc, "scaleproof index")
-    listed.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")
+    parser = command(commands, "index", index, doc, "scaleproof index")
+    parser.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")

@@ -22,12 +22,13 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
 CONSTANT = 0.01  # relative difference of products that are one number, beside their rounding
-ODD = 0.05  # the same, of a row that stands out
-ODD_SHARE = 0.12  # the same of MFU, which may be of other steps than the rate
-ONE = 1.5  # the same, of a product that is 1
+STANDS_OUT = 0.05  # relative difference of a row that stands out
+SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
 FEWEST = 3  # rows that show what the number is
-MOST = 2  # of them for each one that stands out
-EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that they agree by chance; twice that for all but rate x time
+ROWS_FOR_EACH_ODD_ONE = 2  # that show what the number is
+# Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
+EVIDENCE = 2.0
+EVIDENCE_OF_ONE = 1.5  # of a product that is 1
 LONG = 1e9  # from which on a product is printed as a power of ten
 VARIED = 1.05  # largest over smallest figure of a column whose products say anything
 
@@ -45,17 +46,17 @@ PRECISIONS = (2, 4, 8, 16)  # ratios of the peaks of one device
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
 EXACT = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 ALIKE = 1.25  # ratio of columns that may have been measured alike
-ROWS = 5  # that have this ratio
+ROWS_OF_RATIO = 5  # that have this ratio
 MOST_COLUMNS = 12  # of a table whose columns are compared whatever they mean
 DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_167, "mnist": 60_000, "agnews": 120_000}
-CALLED = 2.5  # the same, where one is called a speed-up
+CERTAIN_OF_SPEEDUP = 2.5  # evidence for the same where one of the two is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
     (TIMES, TIMES, 1, CERTAIN),
     (RATES, TIMES, -1, CERTAIN),
     (RATES, RATES, 1, CERTAIN),
-    (("speedup",), TIMES, -1, CALLED),
-    (("speedup",), RATES, 1, CALLED),
+    (("speedup",), TIMES, -1, CERTAIN_OF_SPEEDUP),
+    (("speedup",), RATES, 1, CERTAIN_OF_SPEEDUP),
 )
 # Kinds of two columns, the exponent of the second, and kinds that may be factors or divisors besides.
 IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, ...], ...]], ...] = (
@@ -134,19 +135,21 @@ class Agreement:
         return self.figures.distance(self.usual) <= CONSTANT
 
     @cached_property
-    def odd(self) -> np.typing.NDArray[np.bool_]:
+    def stands_out(self) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the product is another number than in most rows. Shares (MFU) have a wider limit."""
         distance = self.figures.distance(self.usual)
         of_shares = any(factor.column.kind in ("mfu", "hfu") for factor in self.factors)
-        # MFU may be of other steps than the rate; not where all rows but one agree to their digits.
-        near = distance <= ODD
+        # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
+        near = distance <= STANDS_OUT
         tight = (~near).sum() == 1 and (distance[near] <= EXACT).all()
         tight = tight and (self.figures.width[near] <= 2 * CONSTANT).all()
-        return distance > (ODD_SHARE if of_shares and not tight else ODD)
+        return distance > (SHARE_STANDS_OUT if of_shares and not tight else STANDS_OUT)
 
     @cached_property
-    def alone(self) -> list[int]:
+    def lone_rows(self) -> list[int]:
         """The rows that stand out by themselves: those of another model agree with each other."""
-        return [i for i in np.flatnonzero(self.odd).tolist() if (self._same_as(i) & self.odd).sum() < FEWEST]
+        odd = self.stands_out
+        return [i for i in np.flatnonzero(odd).tolist() if (self._same_as(i) & odd).sum() < FEWEST]
 
     def is_multiple(self, i: int) -> bool:
         """Whether a row's product is a whole multiple of the usual one, or 1 over it: its batch or devices may be."""
@@ -181,8 +184,8 @@ class Agreement:
     @property
     def most_fit(self) -> bool:
         """Whether two rows fit for each one that is far off, and none is in between."""
-        far = int((self.figures.distance(self.usual) > 2 * ODD).sum())
-        return int(self.fits.sum()) >= MOST * max(far, 1) and far == self.odd.sum()
+        far = int((self.figures.distance(self.usual) > 2 * STANDS_OUT).sum())
+        return int(self.fits.sum()) >= ROWS_FOR_EACH_ODD_ONE * max(far, 1) and far == self.stands_out.sum()
 
     @property
     def is_exact_but_once(self) -> bool:
@@ -191,9 +194,9 @@ class Agreement:
         """
         usual = abs(float(np.log(self.usual.middle[0])))
         meant = usual <= EXACT if len(self.factors) > 2 else usual > np.log(ALIKE)
-        if not meant or self.odd.sum() != 1 or self.fits.sum() != len(self.rows) - 1 or self.evidence < CERTAIN:
+        if not meant or self.stands_out.sum() != 1 or self.fits.sum() != len(self.rows) - 1 or self.evidence < CERTAIN:
             return False
-        i = int(np.flatnonzero(self.odd)[0])
+        i = int(np.flatnonzero(self.stands_out)[0])
         exact = self.figures.distance(self.usual)[self.fits] <= EXACT
         precise = self.figures.width[self.fits] <= 2 * CONSTANT
         return bool(exact.all() and precise.all()) and self.most_fit and not self.is_multiple(i)
@@ -201,11 +204,11 @@ class Agreement:
     @property
     def holds(self) -> bool:
         if self._is_count:
-            return self.evidence >= ONE and self.fits.sum() >= MOST * self.odd.sum()
+            return self.evidence >= EVIDENCE_OF_ONE and self.fits.sum() >= ROWS_FOR_EACH_ODD_ONE * self.stands_out.sum()
         kinds = {factor.column.kind for factor in self.factors}
         certain = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*TIMES})
-        enough = ONE if kinds == {"mfu", "flops_per_s"} else EVIDENCE if certain else 2 * EVIDENCE
-        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, MOST * len(self.alone))
+        enough = EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else EVIDENCE if certain else 2 * EVIDENCE
+        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, ROWS_FOR_EACH_ODD_ONE * len(self.lone_rows))
 
 
 @of_evidence.finds("row-stands-out", "suspect")
@@ -240,7 +243,7 @@ def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
     """The one row in which columns, of which one is not understood, have another ratio, or are no product."""
     columns = [column for column in figures.columns if column.has_decimals]
     rows = list(range(len(figures.places)))
-    if figures.on_side or len(rows) <= ROWS or len(columns) > MOST_COLUMNS:
+    if figures.on_side or len(rows) <= ROWS_OF_RATIO or len(columns) > MOST_COLUMNS:
         return
     pairs = [(Factor(one, 1), Factor(other, -1)) for one, other in combinations(columns, 2)]
     triples = [
@@ -252,7 +255,7 @@ def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
     for factors in (*pairs, *triples):
         agreement = Agreement(factors, rows)
         if any(factor.column.kind is None for factor in factors) and agreement.is_exact_but_once:
-            (i,) = np.flatnonzero(agreement.odd).tolist()
+            (i,) = np.flatnonzero(agreement.stands_out).tolist()
             if _is_alike(figures, agreement, i) and figures.places[i] not in known:
                 yield _flag(figures, agreement, i)
                 return
@@ -264,7 +267,7 @@ def _inverted(figures: FigureTable) -> Iterator[Flag]:
         for one, other in product(_of(figures, first), _of(figures, second)):
             agreement = Agreement((Factor(one, 1), Factor(other, exponent)), list(range(len(figures.places))))
             in_order = one is not other and figures.columns.index(one) < figures.columns.index(other)
-            if (in_order or first != second) and agreement.evidence >= certain and not agreement.odd.any():
+            if (in_order or first != second) and agreement.evidence >= certain and not agreement.stands_out.any():
                 sign = " x " if exponent == 1 else " / "
                 examples = [f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]]
                 yield Flag(
@@ -289,11 +292,11 @@ def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
             more = [stages] if second == REPLICAS else [*_factors(figures, besides, (one, other))]
             factors = [(Factor(one, 1), Factor(other, exponent), *others) for others in more]
             by_group = [[Agreement(of, rows) for of in factors] for rows in groups_of(figures, FEWEST)]
-            of_groups = [max(group, key=lambda a: (a.holds, -len(a.alone), a.evidence)) for group in by_group]
-            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.odd.sum())):
+            of_groups = [max(group, key=lambda a: (a.holds, -len(a.lone_rows), a.evidence)) for group in by_group]
+            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.stands_out.sum())):
                 if not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
                     continue
-                for i in usual.alone:
+                for i in usual.lone_rows:
                     row = usual.rows[i]
                     explained = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
                     if row in flagged or explained or not _is_alike(figures, usual, row):
@@ -386,9 +389,9 @@ def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
     signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in usual.factors)
-    here, there = (_short(float(values.middle[i])) for values in (usual.figures, usual.usual))
+    found, expected = (_short(float(values.middle[i])) for values in (usual.figures, usual.usual))
     return Flag(
-        f"{figures.names[row]}: {printed} = {here} ({headings}); in {usual.fits.sum()} other rows {there}",
+        f"{figures.names[row]}: {printed} = {found} ({headings}); in {usual.fits.sum()} other rows {expected}",
         [figures.places[row]],
     )
 

@@ -18,10 +18,10 @@ from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import integer, percent
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
-USUAL = 0.05  # the same, where only the other rows show what the figures mean
-CONSTANT = 0.01  # products that are one number
-ROWS = 4  # rows that are needed to say that all are off by one factor
-MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+APART_BY_MAJORITY = 0.05  # relative difference allowed where only other rows show what the figures mean
+CONSTANT = 0.01  # relative difference of products that are one number
+ROWS_FOR_CONSTANT_FACTOR = 4  # that are needed to say that all are off by one factor
+ROWS_FOR_EACH_ODD_ONE = 2  # that show what the figures of a table mean
 LARGEST_ACCUMULATION = 64
 
 
@@ -74,8 +74,8 @@ class _Product:
         return any(self.row.value(kind) for kind in ("batch", "micro_batch", "global_batch"))
 
     @property
-    def certain(self) -> str:
-        """Which of the batches is certainly that of a step; "" where none is, or the share of the rate is unknown."""
+    def known_batch(self) -> str:
+        """The name of the batch that is certainly that of a step; "" without one, or if whose rate it is is unknown."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""
         if not self.states_batch and not self.table.figures:
@@ -85,9 +85,9 @@ class _Product:
         return "batch" if "batch" in self.batches and self.row.devices == 1 else ""
 
     @property
-    def stated(self) -> PrintedInterval:
-        """The certain batch of a step. Raises KeyError where none is certain."""
-        return exact(self.batches[self.certain])
+    def expected_work(self) -> PrintedInterval:
+        """The known batch of a step. Raises KeyError where none is known."""
+        return exact(self.batches[self.known_batch])
 
     @property
     def scopes(self) -> dict[str, float]:
@@ -112,7 +112,7 @@ class _Product:
                 micro_steps = max(1, round(self.work.middle / work))
                 most = 1 if name == "global batch" else LARGEST_ACCUMULATION
                 # With a free factor almost any product is near: it must be nearer.
-                tolerance = USUAL if micro_steps == 1 else CONSTANT
+                tolerance = APART_BY_MAJORITY if micro_steps == 1 else CONSTANT
                 if micro_steps <= most and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
@@ -133,32 +133,33 @@ def rate_times_time(context: AuditContext) -> Iterator[Flag]:
     if context.runs:
         yield from rates_of_runs(context)
         yield from rates_over_baselines(context)
-    yield from _rates_of_tables(context)
+    yield from _rows_against_batches(context)
 
 
-def _rates_of_tables(context: AuditContext) -> Iterator[Flag]:
-    """rate x step time = batch, in every row that states all three.
+def _rows_against_batches(context: AuditContext) -> Iterator[Flag]:
+    """Flag rows whose rate x step time is not their batch.
 
-    Where a row does not say whose batch or rate it is, the rows of its table do: by the meaning that fits most of them.
+    First rows whose batch of a step is known: a rate of one device taken for all, one factor for all rows, else row by
+    row. Then all other rows, by the meaning that fits most rows of the table.
     """
     for table in context.tables:
         products = [p for row in table.rows if row.measured for p in _products(row, table)]
-        certain = [p for p in products if p.certain]
+        certain = [p for p in products if p.known_batch]
         wrong = [p for p in certain if not p.follows]
         unexplained = []
         for p in wrong:
-            sentence = f"{p.sentence}, {p.certain} {integer(p.stated.middle)}"
-            flag = wrong_scope([p.row.place], sentence, p.work, p.stated, p.devices, p.rate, APART)
+            sentence = f"{p.sentence}, {p.known_batch} {integer(p.expected_work.middle)}"
+            flag = wrong_scope([p.row.place], sentence, p.work, p.expected_work, p.devices, p.rate, APART)
             if flag is not None:
                 yield flag
             else:
                 unexplained.append(p)
         some_are_right = len(wrong) < len(certain)
-        if len(unexplained) >= ROWS and not some_are_right:
+        if len(unexplained) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
             yield from _constant_factor(unexplained)
         else:
             yield from _single_rows(unexplained, some_are_right)
-        yield from _against_most([p for p in products if p not in wrong])
+        yield from _rows_against_majority([p for p in products if p not in wrong])
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
@@ -173,8 +174,8 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
                 yield _Product(table, row, rate, time)
 
 
-def _against_most(products: list[_Product]) -> Iterator[Flag]:
-    """Rows of one strategy and model whose product is right under no meaning that fits most of the others."""
+def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
+    """Flag rows of one strategy and model whose product contradicts the meaning that most of these rows have."""
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for p in products:
         if p.batches:
@@ -186,12 +187,12 @@ def _against_most(products: list[_Product]) -> Iterator[Flag]:
         most = max(votes.values(), default=0)
         usual = [meaning for meaning, count in votes.items() if count == most]
         odd = [p for p in group if not p.meanings.keys() & set(usual)]
-        if odd and most >= MOST * len(odd) and most >= MOST:
+        if odd and most >= ROWS_FOR_EACH_ODD_ONE * len(odd) and most >= ROWS_FOR_EACH_ODD_ONE:
             for p in odd:
-                yield _odd_one(p, usual[0], most)
+                yield _odd_row(p, usual[0], most)
 
 
-def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
+def _odd_row(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
     """The finding on a product that is wrong under the `meaning` that `others` other rows have."""
     name, scope, micro_steps = meaning
     work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * micro_steps
@@ -211,8 +212,8 @@ def _odd_one(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
 
 
 def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
-    """One finding where all are off by one factor: rate and time are not of the same steps. Else one for each row."""
-    factors = [p.work.middle / p.stated.middle for p in products]
+    """Flag all rows at once where one factor explains them: rate and time are not of the same steps; else each row."""
+    factors = [p.work.middle / p.expected_work.middle for p in products]
     middle = median(factors)
     spread = max(abs(factor / middle - 1) for factor in factors)
     if spread > 2 * CONSTANT:
@@ -221,8 +222,8 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
     first = products[0]
     rows = plural(len(products), "row")
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.certain} {integer(first.stated.middle)}) in "
-        f"all {rows}, within {percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
+        f"rate x step time is {middle:.3f} times the stated batch ({first.known_batch} "
+        f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",
@@ -230,15 +231,15 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _single_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
-    """A finding for each wrong product; with a correction where `some_are_right`, other rows of the table."""
+    """Flag each wrong product, with a correction where `some_are_right`: other rows of the table have their batch."""
     for p in wrong:
         correction = None
         if some_are_right and p.rate.per_device is False:
-            rate = p.stated / p.time.interval
-            derivation = f"{p.certain} {integer(p.stated.middle)} / {p.time.printed}, if the time is right"
+            rate = p.expected_work / p.time.interval
+            derivation = f"{p.known_batch} {integer(p.expected_work.middle)} / {p.time.printed}, if the time is right"
             correction = Correction(value=round(rate.middle, 2), unit=RATE_UNITS[p.rate.kind], derivation=derivation)
         yield Flag(
-            f"{p.sentence}, but {p.certain} is {integer(p.stated.middle)}",
+            f"{p.sentence}, but {p.known_batch} is {integer(p.expected_work.middle)}",
             [p.row.place],
             RATE_TIMES_TIME.name,
             severity="suspect",

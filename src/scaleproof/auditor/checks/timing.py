@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer
 
-FEW = 20  # samples below which a 95th percentile is the largest one
-RISING = 0.8  # part of the steps that must lie on the sawtooth
-TOOTH = 0.15  # relative distance from it
-MISSED = 1.05  # ratio of the time that steps need to the time that was recorded for them
-FIRST = 1.15  # ratio of the first epoch's time to the others'
+FEWEST_SAMPLES = 20  # below, a 95th percentile is the largest sample
+ON_SAWTOOTH = 0.8  # part of the steps that must lie on a sawtooth
+FALL = 0.75  # ratio of a step time to the one before it, where the clock was restarted
+FROM_SAWTOOTH = 0.15  # relative distance of a step time that still lies on the sawtooth
+LARGEST_SPREAD = 1.3  # of the times of intervals that are alike, largest over smallest
+MOST_UNRECORDED = 1.05  # ratio of the time that steps need to the time that was recorded for them
+WARM_UP = 1.15  # ratio of the first epoch's time to the time of later epochs
 
 
 @of_evidence.finds("sawtooth-timer", "invalid")
@@ -69,21 +72,21 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """The sawtooth that most of the step times (seconds) lie on; None where there is none."""
-    falls = 1 + np.flatnonzero(times[1:] < 0.75 * times[:-1])
+    """The sawtooth that most of the step times (seconds) lie on, or None."""
+    falls = 1 + np.flatnonzero(times[1:] < FALL * times[:-1])
     if len(falls) < 3:
         return None
     lengths = np.diff(falls, prepend=0)
     period, periods = Counter(lengths.tolist()).most_common(1)[0]
-    if period < 3 or periods < 0.5 * len(lengths):
+    if period < 3 or 2 * periods < len(lengths):
         return None
     restarts = np.zeros(len(times), dtype=np.int64)
     restarts[falls] = falls
     # The time at a fall is the first after a restart: 1, 2, ... p, 1, 2, ...
     counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
     base_s = float(np.median(times / counts))
-    on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= TOOTH * counts * base_s)
-    return _Sawtooth(base_s, period, counts) if on_teeth >= RISING * len(times) else None
+    on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= FROM_SAWTOOTH * counts * base_s)
+    return _Sawtooth(base_s, period, counts) if on_teeth >= ON_SAWTOOTH * len(times) else None
 
 
 @of_evidence.finds("interval-over-cumulative", "invalid")
@@ -101,15 +104,15 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
     proofs = {}
     for run in context.runs:
         timed = run.logged_steps.having("seconds")
-        if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_fall(timed):
+        if proof := _proof_by_bar(run, timed, least=0.95, rounding_s=1.5) or _proof_by_falling_times(timed):
             proofs[run.name] = proof
     proofs |= _proofs_together(context.runs)
     proven: dict[str, str] = {}  # format -> the first run that proves it
     for run in context.runs:
         if run.name in proofs:
             proven.setdefault(run.format, run.name)
-            before, step, evidence = proofs[run.name]
-            yield Flag(evidence, [run], corrected=_true_interval(before, step))
+            proof = proofs[run.name]
+            yield Flag(proof.evidence, [run], corrected=_true_interval(proof.before, proof.step))
     for run in context.runs:
         if run.format not in proven or run.name in proofs:
             continue
@@ -128,7 +131,12 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
             )
 
 
-Proof = tuple[LoggedStep, LoggedStep, str]  # the line before, the line, evidence
+class Proof(NamedTuple):
+    """Two neighbouring lines of a log that show the fault."""
+
+    before: LoggedStep
+    step: LoggedStep
+    evidence: str
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
@@ -167,26 +175,26 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
                 f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
                 f"{step.step} = {by_all:.1f} s"
             )
-            return before, step, evidence
+            return Proof(before, step, evidence)
     return None
 
 
-def _proof_by_fall(timed: StepSeries) -> Proof | None:
-    """The fault in times that fall as 1, 1/2, 1/3, ... over four intervals of one length or more; else None."""
+def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
+    """Proof by printed times that fall as 1, 1/2, 1/3, ... over four or more intervals of equal length; else None."""
     if len(timed) < 4:
         return None
     length = timed[0].step
     if length <= 0 or any(step.step != length * number for number, step in enumerate(timed, start=1)):
         return None
     scaled = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
-    if max(scaled) >= 1.3 * min(scaled):
+    if max(scaled) >= LARGEST_SPREAD * min(scaled):
         return None
     printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
     evidence = (
         f"printed times fall as 1, 1/2, 1/3, ...: {printed}; times the number of the interval they are all "
         f"{median(scaled):.3g} s"
     )
-    return timed[-2], timed[-1], evidence
+    return Proof(timed[-2], timed[-1], evidence)
 
 
 def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
@@ -214,14 +222,14 @@ def sampled_steps(context: AuditContext) -> Iterator[Flag]:
 
 
 def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """The finding that timed micro-steps are never those that update, and that the others take longer; else None."""
+    """Flag timed micro-steps that never update the weights, where the average micro-step takes longer than they do."""
     every = run.sampled_every
     accumulation = run.accumulation
     mean = span.step_mean_s
     if not (every and accumulation and mean and span.seconds and span.micro_steps):
         return None
     implied = span.seconds / span.micro_steps
-    if gcd(every, accumulation) == 1 or implied <= MISSED * mean:
+    if gcd(every, accumulation) == 1 or implied <= MOST_UNRECORDED * mean:
         return None
     return Flag(
         f"one micro-step in {every} is timed and one in {accumulation} updates the weights, never the same one. "
@@ -249,7 +257,7 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):
                 continue
             count = sum(step >= run.sampled_from for step in range(0, span.micro_steps, run.sampled_every))
-            if count >= FEW:
+            if count >= FEWEST_SAMPLES:
                 continue
             one_number = span.step_mean_s == span.step_p50_s == span.step_p95_s
             yield Flag(
@@ -272,7 +280,7 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")
-        if len(times) >= 3 and times[0] > FIRST * median(times[1:]):
+        if len(times) >= 3 and times[0] > WARM_UP * median(times[1:]):
             rest = fmean(times[1:])
             yield Flag(
                 f"the first epoch took {times[0]:,.2f} s, the others {rest:,.2f} s on average; with it the average is "

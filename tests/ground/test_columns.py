@@ -10,7 +10,7 @@ from synthetic import cells, write_run
 from scaleproof.conclude.analysis.run_tables import MEASURED
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground import columns
-from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, MAIN, SERIES_TABLE, Column, reference
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, MAIN, SERIES_TABLE, Column, columns_reference
 from scaleproof.ground.records.result_file import Estimated
 
 FILES = {
@@ -93,4 +93,4 @@ def test_a_stored_value_is_checked(name, value, sound):
 def test_the_reference_has_the_columns(repository):
     text = (repository / "docs/reference.md").read_text()
     listed = text.split("<!-- columns: python -m scaleproof.ground.columns -->\n\n")[1].split("\n<!-- end -->")[0]
-    assert listed == reference(), "python -m scaleproof.ground.columns writes this part of docs/reference.md"
+    assert listed == columns_reference(), "python -m scaleproof.ground.columns writes this part of docs/reference.md"

@@ -109,7 +109,7 @@ def enough_repeats(wildcards):
         return of_campaign(wildcards).campaign.most_repeats
     for repeats in until.looks()[:-1]:
         taken = checkpoints.look.get(campaign=wildcards.campaign, repeats=str(repeats)).output[0]
-        if not or_exit(goes_on, Path(taken)):
+        if not or_exit(asks_for_more_repeats, Path(taken)):
             return repeats
     return until.at_most
 

@@ -11,8 +11,8 @@ from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.catalog import anybodys, own_only, pages, what_of
-from scaleproof.ground.findings.finding import Finding, counted
+from scaleproof.ground.findings.catalog import anybodys_codes, own_only_codes, pages, what_of
+from scaleproof.ground.findings.finding import Finding, count_text
 from scaleproof.ground.number_format import integer, significant
 
 WIDTH = 110
@@ -217,7 +217,7 @@ def one_line(text: object, indent: str = "") -> str:
 def verdict(audit: Audit) -> str:
     """One sentence: how many findings of which severity."""
     counts = {"invalid": audit.count("invalid"), "suspect": audit.count("suspect"), "note": audit.count("note")}
-    return "found: " + (", ".join(counted(n, word) for word, n in counts.items() if n) or "nothing")
+    return "found: " + (", ".join(count_text(n, word) for word, n in counts.items() if n) or "nothing")
 
 
 def reading_sentence(audit: Audit) -> str:
@@ -238,7 +238,7 @@ def reading_sentence(audit: Audit) -> str:
 def index() -> str:
     """A line for each code with the first sentence of its page; codes of scaleproof's own runs are last."""
     lines = []
-    for title, codes in (("Anybody's results:", anybodys()), ("Runs of scaleproof only:", own_only())):
+    for title, codes in (("Anybody's results:", anybodys_codes()), ("Runs of scaleproof only:", own_only_codes())):
         width = max(map(len, codes))
         lines.append(title)
         for code in sorted(codes):
@@ -267,7 +267,9 @@ They know more than any file says: the samples of each rank, the traffic and dty
 
 def explained() -> str:
     """All pages: docs/findings.md."""
-    return "\n".join([HEADER, *map(page_text, anybodys()), OURS, *map(page_text, own_only())]).rstrip() + "\n"
+    return (
+        "\n".join([HEADER, *map(page_text, anybodys_codes()), OURS, *map(page_text, own_only_codes())]).rstrip() + "\n"
+    )
 
 
 def page_text(code: str) -> str:

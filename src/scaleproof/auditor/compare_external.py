@@ -10,7 +10,7 @@ from scaleproof.auditor.checks.baselines import Speed, speed
 from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
-from scaleproof.ground.comparison import Compared, field_error, incomparable
+from scaleproof.ground.comparison import Compared, field_error, why_incomparable
 from scaleproof.ground.confidence import mean_rate, ratio
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -63,7 +63,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unstated = [f for f in stated_a if None in (stated_a[f], stated_b[f])]
     differing = [f for f in stated_a if f not in unstated and stated_a[f] != stated_b[f]]
     unexpected = [f for f in differing if f not in vary]
-    why = incomparable(unexpected, vary) if unexpected else _copied(runs_a, runs_b) or _invalid(a, b, evidence)
+    why = why_incomparable(unexpected, vary) if unexpected else _copied(runs_a, runs_b) or _invalid(a, b, evidence)
     rate_a = mean_rate([speed.value for speed in speeds_a])
     rate_b = mean_rate([speed.value for speed in speeds_b])
     b_over_a = ratio(rate_b, rate_a)

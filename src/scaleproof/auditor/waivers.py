@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages
 from scaleproof.ground.findings.finding import Finding
@@ -68,7 +68,7 @@ def read_waivers(file: Path) -> list[Waiver]:
         raise UserError(f"{file}: {_fault(error)}") from None
     for waiver in waivers:
         if waiver.code not in pages():
-            hint = nearest(waiver.code, pages())
+            hint = did_you_mean(waiver.code, pages())
             raise UserError(f'{file}: there is no finding "{waiver.code}".{hint} `scaleproof explain` lists them.')
     return waivers
 
@@ -92,7 +92,7 @@ def _fault(error: ValidationError) -> str:
     known = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        return f'unknown key "{name}".{nearest(name, known)} Allowed: {", ".join(known)}'
+        return f'unknown key "{name}".{did_you_mean(name, known)} Allowed: {", ".join(known)}'
     if first["type"] == "missing":
         return f"{place} is missing; a waiver has {', '.join(known)}"
     if "date" in first["type"]:

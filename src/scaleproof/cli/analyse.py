@@ -13,7 +13,7 @@ from scaleproof.cli.arguments import Group, command, on_campaign, results_option
 from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_atomic, write_json
-from scaleproof.ground.snakemake_command import as_target, options_for
+from scaleproof.ground.snakemake_command import options_for, results_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,14 +74,14 @@ def _audit_log(log: Path) -> "list[Finding]":
 def analyse(args: argparse.Namespace) -> None:
     """Write scaling_report.json, cells.csv and losses.csv of a campaign."""
     from scaleproof.conclude.analysis.scaling import scaling_report
-    from scaleproof.ground.records.run import timed
+    from scaleproof.ground.records.run import timed_runs
     from scaleproof.ground.records.series import read_series
 
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    read_series(timed(runs))
+    read_series(timed_runs(runs))
     report = scaling_report(
         *(loaded.name, campaign.title, runs, all_findings),
         margin=campaign.margin,
@@ -89,7 +89,7 @@ def analyse(args: argparse.Namespace) -> None:
         repeat_until=campaign.repeat_until,
         snakemake=options_for(folder),
     )
-    report.results = as_target(args.results)
+    report.results = results_target(args.results)
     write_json(folder / "scaling_report.json", report)
     _write_tables(folder, runs, all_findings, campaign.target_loss)
 

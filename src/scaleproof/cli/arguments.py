@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
-from scaleproof.ground.errors import nearest, shortened
+from scaleproof.ground.errors import did_you_mean, shortened
 
 Group = argparse._SubParsersAction
 
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
                 hint = "".join(f' "{word}" is no option before a command.' for word in strange)
                 hint += _command_hint(self.prog, action, str(value))
             else:
-                hint = nearest(value, choices)
+                hint = did_you_mean(value, choices)
             message = f'there is no "{value}".{hint} Allowed: {", ".join(choices)}'
             raise argparse.ArgumentError(action, message)
 
@@ -131,7 +131,7 @@ def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
     letters = name.strip("-")
     beginning = [option for option in options if option[2:3] == letters[:1]]  # those with the same first letter
     is_short_for_one = len(letters) == 1 and len(beginning) == 1
-    hint = f' Did you mean "{beginning[0]}"?' if is_short_for_one else nearest(name, options)
+    hint = f' Did you mean "{beginning[0]}"?' if is_short_for_one else did_you_mean(name, options)
     return f'"{shortened(word)}" is not expected.{hint}'
 
 
@@ -154,7 +154,7 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
         rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
         return f" A command comes first: {prog} {first} {rest}."
-    return nearest(word, [*group.choices, "--help", "--version"])
+    return did_you_mean(word, [*group.choices, "--help", "--version"])
 
 
 def command(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import page_to_write, path, url
-from scaleproof.ground.errors import UserError, nearest, path_fault
+from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 from scaleproof.ground.files import write_atomic
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def audit_results(args: argparse.Namespace) -> None:
             raise SystemExit(0) from None
     for name in filter(None, given):
         if not any(name in run for run in result.runs):
-            hint = f"{nearest(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
+            hint = f"{did_you_mean(name, result.runs)} Runs: {', '.join(result.runs[:10]) or 'none'}"
             raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
     waived = without_waived(result, waivers, args.paths, date.today())
     for remark in waived.remarks:
@@ -137,7 +137,7 @@ def explain(args: argparse.Namespace) -> None:
     else:
         if len(args.code) > 1 and all(word in pages() for word in args.code):
             raise UserError(f"one finding at a time: scaleproof explain {args.code[0]}")
-        known = nearest(code, [*pages(), *words(), *COLUMNS])
+        known = did_you_mean(code, [*pages(), *words(), *COLUMNS])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 
 

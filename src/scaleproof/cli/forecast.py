@@ -8,7 +8,7 @@ from scaleproof.cli.arguments import Group, command, fingerprints_option, on_cam
 from scaleproof.cli.prepare import better_splits, drawn
 from scaleproof.cli.run import as_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
-from scaleproof.ground.errors import UserError, missing
+from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_json
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def frontier_of_cell(args: argparse.Namespace) -> None:
     cell = loaded.cell(args.cell)
     tokens = tokens_dir(args.results, cell)
     if not (tokens / "train.bin").is_file():
-        raise missing(tokens / "train.bin")
+        raise missing_file(tokens / "train.bin")
     limit = args.limit or _limit(loaded)
     out = frontier_file(args.results, loaded.name, cell.slug)
     _find_frontier(loaded, cell, tokens, out, limit, args.fastest or cell.searched == "fastest")

@@ -129,7 +129,7 @@ def stale(args: argparse.Namespace) -> None:
     """Print what would be measured again, of each campaign. Raises SystemExit(1) where anything would."""
     from scaleproof.driver.stale import stale_runs, stale_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder
+    from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, other_folder_hint
 
     campaigns = args.campaigns
     if not campaigns:  # all that have results
@@ -139,7 +139,7 @@ def stale(args: argparse.Namespace) -> None:
         LoadedCampaign(campaign)  # all are looked at before Snakemake is asked of the first
     answers = [stale_runs(campaign, args.results) for campaign in campaigns]
     text = "\n".join(stale_text(answer) for answer in answers)
-    hint = other_folder() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
+    hint = other_folder_hint() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
     print(text or f"{args.results}: no campaign has results{hint}")
     if any(answer.runs or answer.lost for answer in answers):
         raise SystemExit(1)

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import get_args
 
-from scaleproof.ground.errors import nearest, nearest_path, path_fault, shortened
+from scaleproof.ground.errors import did_you_mean, nearest_path, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 RESULTS = Path("results")
@@ -56,7 +56,7 @@ def log_reader(name: str) -> str:
 
     known = ("auto", *get_args(Reader))
     if name not in known:
-        hint = f"{nearest(name, known)} Allowed: {', '.join(known)}"
+        hint = f"{did_you_mean(name, known)} Allowed: {', '.join(known)}"
         raise argparse.ArgumentTypeError(f'there is no reader "{shortened(name)}".{hint}')
     return name
 

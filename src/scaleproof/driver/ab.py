@@ -19,7 +19,7 @@ from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.confidence import CONFIDENCE
-from scaleproof.ground.errors import UserError, damaged, first_fault, plural
+from scaleproof.ground.errors import UserError, damaged_file, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
@@ -281,7 +281,7 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
             name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise damaged(path, first_fault(error)) from None
+        raise damaged_file(path, first_fault(error)) from None
 
 
 def _level_in_series(path: Path, campaign: str) -> float:

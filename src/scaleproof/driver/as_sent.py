@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign, load_named
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
-from scaleproof.ground.errors import UserError, missing
+from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_atomic
 
 VARIABLE = "SCALEPROOF_CAMPAIGNS"  # goes along with every job: "demo=0123456789abcdef", the copy that counts
@@ -47,7 +47,7 @@ class CampaignsAsSent:
         """Load the campaign `name` as it was when its jobs were planned. Raises UserError where that copy is gone."""
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
-            raise missing(copy)
+            raise missing_file(copy)
         loaded = LoadedCampaign(copy, results)
         loaded.path = CAMPAIGNS / copy.name
         return loaded

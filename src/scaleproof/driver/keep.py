@@ -15,7 +15,7 @@ from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
-from scaleproof.ground.snakemake_command import options_for, where
+from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.shared_job import finished_run
 
 TOKENS = "tokens.json"
@@ -136,7 +136,7 @@ def choices_text(loaded: LoadedCampaign, results: Path, rule: str | None = None)
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {rule} -- " if rule else ""
     return (
-        f"  to keep them: scaleproof keep {loaded.path}{where(results)}\n"
+        f"  to keep them: scaleproof keep {loaded.path}{results_option(results)}\n"
         f"  to measure them again: snakemake {options_for(report)} {forced}{report}"
     )
 

@@ -7,7 +7,7 @@ import yaml
 
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
-from scaleproof.ground.campaign.rehearsal import PREFIX, in_small
+from scaleproof.ground.campaign.rehearsal import PREFIX, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.files import write_atomic
 
@@ -15,10 +15,10 @@ from scaleproof.ground.files import write_atomic
 def rehearse(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
     """Write the rehearsal of the campaign at `path`, run it to its page, and return it.
 
-    `options`: of Snakemake, by which its jobs are sent; `without_gpu`: as of `in_small`. Raises UserError, with
+    `options`: of Snakemake, by which its jobs are sent; `without_gpu`: as of `rehearsal_of`. Raises UserError, with
     Snakemake's last lines, where a stage fails; runs that fail are rows of the results.
     """
-    campaign = in_small(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
+    campaign = rehearsal_of(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
     small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
     write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
     loaded = LoadedCampaign(small)

@@ -7,7 +7,7 @@ from pathlib import Path
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text
 from scaleproof.driver.snakemake_view import Seen, seen
-from scaleproof.ground.campaign.loaded import LoadedCampaign, goes_on, look_file
+from scaleproof.ground.campaign.loaded import LoadedCampaign, asks_for_more_repeats, look_file
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
@@ -128,7 +128,7 @@ def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []
     looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]
-    ending = next((look for look in looks if not goes_on(look)), None)
+    ending = next((look for look in looks if not asks_for_more_repeats(look)), None)
     return [ending] if ending and not ending.is_file() else []
 
 

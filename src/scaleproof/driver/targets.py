@@ -2,7 +2,7 @@
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 
 
 def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
@@ -24,7 +24,7 @@ def traced_cell(loaded: LoadedCampaign, slug: str) -> Cell:
     if cell not in loaded.traced:
         traced = [one.slug for one in loaded.traced]
         raise UserError(
-            f"{loaded.path} does not trace {slug} (key: trace.cells).{nearest(slug, traced)} "
+            f"{loaded.path} does not trace {slug} (key: trace.cells).{did_you_mean(slug, traced)} "
             f"Traced: {', '.join(traced) or 'none'}"
         )
     return cell

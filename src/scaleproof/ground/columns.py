@@ -351,13 +351,13 @@ CELLS_TABLE = (
 )
 
 
-def in_group(group: Group, names: Iterable[str] = CELLS_TABLE) -> list[Column]:
+def columns_in_group(group: Group, names: Iterable[str] = CELLS_TABLE) -> list[Column]:
     """The columns of a group among those of a table."""
     return [COLUMNS[name] for name in names if COLUMNS[name].group == group]
 
 
 # What a narrow table shows: LaTeX columns, and the first view of the page.
-MAIN = ("tokens_per_s", "n", "letters", *(column.name for column in in_group("ratio")))
+MAIN = ("tokens_per_s", "n", "letters", *(column.name for column in columns_in_group("ratio")))
 # The tables of strong and weak scaling, and what of them scaling_report.json has of each size.
 SERIES_TABLE = (
     *("series", "devices", "tokens_per_sec_global", "n", "speedup", "scaling_efficiency", "verdict"),
@@ -366,12 +366,12 @@ SERIES_TABLE = (
 SERIES_FIGURES = tuple(name for name in SERIES_TABLE if COLUMNS[name].interval)
 
 
-def combined(by: Combined) -> list[str]:
+def combined_columns(by: Combined) -> list[str]:
     """The columns of cells.csv that are the largest or the mean over the runs of a cell."""
     return [column.name for column in _ENTRIES if column.over_runs == by]
 
 
-def reference() -> str:
+def columns_reference() -> str:
     """The columns as a list, file by file: a part of docs/reference.md."""
     parts = []
     for file in dict.fromkeys(column.file for column in _ENTRIES):
@@ -393,4 +393,4 @@ def _entry(column: Column) -> str:
 
 
 if __name__ == "__main__":
-    print(reference(), end="")
+    print(columns_reference(), end="")

@@ -8,7 +8,7 @@ from pathlib import Path
 from scipy.special import stdtrit
 
 from scaleproof.ground.confidence import CONFIDENCE
-from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.records.evidence import EvidenceLevel
 
 FASTER = "faster"
@@ -44,7 +44,7 @@ class Compared:
 def claim(compared: Compared, claims: int = 1) -> str:
     """FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
 
-    `claims`: of how many cells it shall hold at once; 1 where the interval is such a one already (`at_once`).
+    `claims`: of how many cells it shall hold at once; 1 where the interval is simultaneous already.
     """
     low, high = _bounds(compared, claims)
     if low is None or high is None:
@@ -54,7 +54,7 @@ def claim(compared: Compared, claims: int = 1) -> str:
     return FASTER if low > 1 else SLOWER
 
 
-def at_once(compared: Sequence[Compared]) -> list[Compared]:
+def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
     """The comparisons with intervals that hold for all of them at once (Bonferroni).
 
     With single intervals, one of twenty equal cells would seem to differ.
@@ -84,16 +84,16 @@ def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None
     return ratio * math.exp(-half), ratio * math.exp(half)
 
 
-def flat(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
+def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[str, object]]:
     """Yield dotted name and value of everything in nested dictionaries; `at`: what the names begin with."""
     for key, value in content.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{at}{key}.")
+            yield from dotted_items(value, f"{at}{key}.")
         else:
             yield f"{at}{key}", value
 
 
-def incomparable(unexpected: list[str], vary: list[str]) -> str:
+def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
     """Why there is no ratio, with the option that allows one.
 
     `unexpected`: fields that differ; `vary`: those that were meant to.
@@ -108,4 +108,4 @@ def field_error(name: str, known: Iterable[str], place: Path | None = None) -> U
     if "," in name:
         return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')
     of_place = f" of {place}" if place else ""
-    return UserError(f'--vary: there is no field "{name}".{nearest(name, known)} Fields{of_place}: {listed}')
+    return UserError(f'--vary: there is no field "{name}".{did_you_mean(name, known)} Fields{of_place}: {listed}')

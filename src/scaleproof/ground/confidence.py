@@ -173,7 +173,7 @@ def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) ->
     return float(fdtrc(own_freedom, rest_freedom, own / max(rest, np.finfo(float).tiny))) < OWN_NOISE
 
 
-def one_against(value: float, others: list[float]) -> Estimate:
+def ratio_to_mean(value: float, others: list[float]) -> Estimate:
     """The ratio of `value`, of one further run, to the geometric mean of `others`; n counts the others.
 
     The interval is that of a prediction: the further run is taken to vary as the others do among themselves.
@@ -185,7 +185,7 @@ def one_against(value: float, others: list[float]) -> Estimate:
     return _interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
 
 
-def of_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
+def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
     """The estimate behind a published value with its 95 % interval over `n` runs, with the variance of `rate`."""
     if low is None or high is None or n < 2:
         return Estimate(value, None, None, n, None, None)

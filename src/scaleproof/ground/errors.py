@@ -60,7 +60,7 @@ POINTER = "a pointer of Git LFS, not the file itself; fetch it with: git lfs pul
 CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the nearest name is no help
 
 
-def nearest(name: object, allowed: Iterable[str]) -> str:
+def did_you_mean(name: object, allowed: Iterable[str]) -> str:
     """A hint ` Did you mean "x"?`, with a leading space and x of `allowed`; empty if none of them resembles `name`.
 
     Case and punctuation do not count, and synonyms of the field are known.
@@ -270,14 +270,14 @@ def _no_json(content: str | bytes, problem: str) -> str:
 UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of results/ that no rule writes into
 
 
-def missing(path: Path) -> UserError:
+def missing_file(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
     return UserError(f"{path}: no such file; {_made_by(path, 'build it with: ')}")
 
 
-def damaged(path: Path, why: str) -> UserError:
+def damaged_file(path: Path, why: str) -> UserError:
     """A file that the workflow writes is not what it was."""
     return UserError(f"{path} is damaged ({why}); {_made_by(path, f'rebuild it with: rm {path} && ')}")
 

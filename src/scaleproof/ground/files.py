@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest_path, path_fault
+from scaleproof.ground.errors import UserError, damaged_file, first_fault, missing_file, nearest_path, path_fault
 from scaleproof.ground.number_format import integer
 
 Parsed = TypeVar("Parsed")
@@ -133,11 +133,11 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
     Raises UserError, with the command that makes the file again, where it is missing or not what was written.
     """
     if not path.exists():
-        raise missing(path)
+        raise missing_file(path)
     try:
         return parse(read_regular(path))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise damaged(path, first_fault(error)) from None
+        raise damaged_file(path, first_fault(error)) from None
 
 
 def os_fault(error: OSError) -> str:

@@ -10,7 +10,7 @@ from importlib import resources
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from scaleproof.ground.findings.finding import counted
+from scaleproof.ground.findings.finding import count_text
 from scaleproof.ground.number_format import with_spaces
 
 
@@ -27,7 +27,7 @@ def environment(house: str, **filters: Callable[..., object]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": counted, **filters}
+    jinja.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": count_text, **filters}
     jinja.globals |= {"policy": partial(policy, house), "source": partial(source, house)}
     return jinja
 

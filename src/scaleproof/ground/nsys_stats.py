@@ -64,7 +64,7 @@ class KernelSums:
         return self.communication_ns / self.total_ns if self.total_ns and self.unknown is None else None
 
 
-def read_text(path: Path) -> dict[str, list[ReportLine]]:
+def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
     """The reports in a text of `nsys stats`: name since 2023 -> its lines.
 
     Raises UserError where the file holds no report, or one that is cut off.

@@ -19,12 +19,12 @@ def snakemake_command(target: Path | str) -> str:
     return f"snakemake {options_for(Path(target))} {target}"
 
 
-def as_target(results: Path) -> str:
+def results_target(results: Path) -> str:
     """The folder of all results as a target of the workflow begins with it; no result says where it lies on a disk."""
     return str(USUAL if results.is_absolute() else results)
 
 
-def where(results: Path | str) -> str:
+def results_option(results: Path | str) -> str:
     """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
     return "" if Path(results) == USUAL else f" --results {results}"
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
-from scaleproof.ground.errors import UserError, damaged, first_fault, missing, nearest, nearest_path, path_fault
+from scaleproof.ground.errors import (
+    UserError,
+    damaged_file,
+    did_you_mean,
+    first_fault,
+    missing_file,
+    nearest_path,
+    path_fault,
+)
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
@@ -280,7 +288,7 @@ def why(path: Path, identity: str) -> str:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
     _check_report(folder, runs, quantities)
     examples = ", ".join(list(quantities)[:3])
-    raise UserError(f"{unknown}.{nearest(identity, quantities)} Figures: {examples}, ...")
+    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
 
 
 def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
@@ -288,9 +296,9 @@ def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> N
     try:
         ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
-        raise missing(folder / REPORT) from None
+        raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
-        raise damaged(folder / REPORT, first_fault(error)) from None
+        raise damaged_file(folder / REPORT, first_fault(error)) from None
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from scaleproof import __version__
 from scaleproof.ground.campaign.cells import Cell, arms, expand
 from scaleproof.ground.campaign.yaml_loader import load_campaign
-from scaleproof.ground.comparison import flat
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
 from scaleproof.verify.raw import Difference, RawRun, read_runs
@@ -64,8 +64,8 @@ def check_campaign_file(
 
 def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
     """Yield each key, but what trials set, to which a cell and a run give different values, with both values."""
-    recorded = dict(flat(run.metrics["config"]))
+    recorded = dict(dotted_items(run.metrics["config"]))
     searched = SEARCHED if cell.searched else ()
-    for key, value in flat(cell.config):
+    for key, value in dotted_items(cell.config):
         if key in recorded and key not in searched and recorded[key] != value:
             yield key, value, recorded[key]

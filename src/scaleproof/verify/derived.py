@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.comparison import flat
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.fields import check_trace, check_waterfalls
@@ -243,8 +243,8 @@ def _smaller_batch(
     other = cells.get(stated["source"])
     if other is None or devices(other[0]) != 1:
         return {stated["name"]: None}
-    local: dict[str, Any] = dict(flat(group[0].metrics["config"]))
-    whole: dict[str, Any] = dict(flat(other[0].metrics["config"]))
+    local: dict[str, Any] = dict(dotted_items(group[0].metrics["config"]))
+    whole: dict[str, Any] = dict(dotted_items(other[0].metrics["config"]))
     batch = local["work.global_batch"] / devices(group[0])
     differing = {key for key in local.keys() | whole.keys() if local.get(key) != whole.get(key)}
     sound = whole["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from scaleproof.ground.comparison import flat
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
@@ -194,7 +194,7 @@ def check_pairs(
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the keys of two configurations that differ, "section.key", with both values."""
-    one, two = dict(flat(a)), dict(flat(b))
+    one, two = dict(dotted_items(a)), dict(dotted_items(b))
     return {key: [one.get(key), two.get(key)] for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
 
 

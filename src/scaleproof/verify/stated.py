@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
-from scaleproof.ground.comparison import flat
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
@@ -30,7 +30,7 @@ OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
 
 def settings_of(run: RawRun) -> dict[str, object]:
     """Return column -> what the configuration of a run has for it, with its numbers of nodes and devices."""
-    known = dict(flat(run.metrics["config"]))
+    known = dict(dotted_items(run.metrics["config"]))
     settings = {column.name: known[column.setting] for column in COLUMNS.values() if column.setting in known}
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
         del settings["vocab_size"]

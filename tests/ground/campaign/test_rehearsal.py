@@ -4,18 +4,18 @@ import pytest
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.campaign.rehearsal import in_small, is_rehearsal
+from scaleproof.ground.campaign.rehearsal import is_rehearsal, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, load_campaign
 
 
 def rehearsal(text: dict, without_gpu: bool = False) -> Campaign:
-    return in_small(Campaign.model_validate({"title": "x"} | text), without_gpu)
+    return rehearsal_of(Campaign.model_validate({"title": "x"} | text), without_gpu)
 
 
 @pytest.mark.parametrize("name", ["demo", "ag_news_ddp", "any_gpu", "cpu_matrix", "l4_dp_ddp_zero", "v100_fixed_work"])
 def test_each_cell_has_its_strategy_and_geometry(repository, name):
     campaign, _ = load_campaign(repository / CAMPAIGNS / f"{name}.yaml")
-    small = in_small(campaign, without_gpu=False)
+    small = rehearsal_of(campaign, without_gpu=False)
     for old, new in zip(expand(campaign), expand(small), strict=True):
         kept = ("strategy", "geometry", "precision", "compile", "device")
         assert [getattr(old.execution, key) for key in kept] == [getattr(new.execution, key) for key in kept]

@@ -2,7 +2,7 @@
 
 from synthetic import cells, rewrite, write_run
 
-from scaleproof.ground.records.jobs import FILE, ends_of_jobs
+from scaleproof.ground.records.jobs import FILE, job_end_counts
 from scaleproof.ground.records.run import read_run
 
 LINES = """{"id": "7", "makes": "a", "submitted": "2026-11-24T20:00:00Z"}
@@ -19,7 +19,7 @@ def test_the_last_line_of_a_job_says_how_it_ended(tmp_path):
         scheduler = {"type": "slurm", "job_id": job} if job else None
         rewrite(run, lambda metrics, scheduler=scheduler: metrics.update(scheduler=scheduler))
         runs.append(read_run(run.folder))
-    assert ends_of_jobs(runs) == "", "without a ledger"
+    assert job_end_counts(runs) == "", "without a ledger"
     (tmp_path / "demo" / FILE).write_text(LINES)
-    assert ends_of_jobs(runs) == "1 TIMEOUT, 1 unknown"
-    assert ends_of_jobs(runs[3:]) == "", "made on this machine"
+    assert job_end_counts(runs) == "1 TIMEOUT, 1 unknown"
+    assert job_end_counts(runs[3:]) == "", "made on this machine"

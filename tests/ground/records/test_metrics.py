@@ -7,14 +7,14 @@ from pydantic import ValidationError
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.ground.records.metrics import Failed, Measured, parse_metrics
-from scaleproof.ground.records.run import METRICS, MeasuredRun, measured, read_run
+from scaleproof.ground.records.run import METRICS, MeasuredRun, measured_runs, read_run
 
 
 def test_runs_with_numbers_are_told_by_their_type(tmp_path):
     sound, failed = write_run(tmp_path, cells()[0]), write_failure(tmp_path, cells()[1])
     assert isinstance(read_run(sound.folder).metrics, Measured)
     assert isinstance(read_run(failed.folder).metrics, Failed)
-    assert measured([failed, sound]) == [sound]
+    assert measured_runs([failed, sound]) == [sound]
     assert isinstance(sound, MeasuredRun)
     assert not isinstance(failed, MeasuredRun)
 

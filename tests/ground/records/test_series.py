@@ -7,7 +7,7 @@ from synthetic import cells, rewrite, write_run
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records import series
 from scaleproof.ground.records.run import read_run
-from scaleproof.ground.records.series import parsed, read_series
+from scaleproof.ground.records.series import parse_series, read_series
 from scaleproof.ground.records.steps import read_steps
 
 
@@ -19,7 +19,7 @@ def series_of(run):
 def test_a_series_is_the_same_read_at_once_or_line_by_line(tmp_path):
     text = (write_run(tmp_path, cells()[1]).folder / "steps.csv").read_text()
     diverged = text.replace(text.splitlines()[5].split(",")[5], "nan")
-    rows, ends = parsed([text.encode(), diverged.encode()])
+    rows, ends = parse_series([text.encode(), diverged.encode()])
     first, second = np.split(rows, ends[:-1])
     assert np.array_equal(first, read_steps(text))
     assert np.array_equal(read_steps(text), read_steps(text.replace("\n", "\r\n")))
@@ -46,7 +46,7 @@ def test_what_is_no_series_is_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"could not convert|invalid|columns|usecols"):
         read_steps(text)
     with pytest.raises(ValueError, match=r"not as written|CSV"):
-        parsed([text.encode()])
+        parse_series([text.encode()])
 
 
 @pytest.mark.parametrize(("bytes_together", "block"), [(1 << 20, 1 << 26), (3000, 1 << 26), (1 << 20, 500)])

@@ -12,7 +12,7 @@ from scaleproof.auditor.read.reported import BROKEN, OperatorTable, ReportedRun
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import FILE_UNREADABLE, Code, Flag
-from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_text
+from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_stats_output
 from scaleproof.ground.number_format import percent
 
 TIMES_OWN = 1.5  # inclusive over own time of a profile
@@ -136,7 +136,7 @@ def traces_agree(context: AuditContext) -> Iterator[Flag]:
             if "more" in path.name:
                 continue
             try:
-                lines = read_text(path).get(KERNELS, [])
+                lines = read_stats_output(path).get(KERNELS, [])
             except UserError:
                 continue
             yield from _trace(runs[0], kernel_sums(lines), Path(folder))

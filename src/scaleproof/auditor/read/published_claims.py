@@ -16,7 +16,7 @@ import yaml
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
 from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, LARGEST, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
-from scaleproof.ground.errors import nearest
+from scaleproof.ground.errors import did_you_mean
 
 VERSION = "1.0"
 KEYS = ("scaleproof_claims", "scalebench_claims")  # the second: of files made before a change of name
@@ -63,7 +63,9 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
     """Check one entry of `claims`, which stands at `where`, and return it. Raises UnreadableFile with the mistake."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UnreadableFile(f"{where}.kind is {str(kind)[:40]!r}.{nearest(kind, KINDS)} Kinds: {', '.join(KINDS)}")
+        raise UnreadableFile(
+            f"{where}.kind is {str(kind)[:40]!r}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}"
+        )
     values = {k: v for k, v in entry.items() if k not in ("kind", "source")}
     allowed = {k.rstrip("?") for k in KINDS[kind]}
     for key in (k for k in KINDS[kind] if not k.endswith("?")):
@@ -71,7 +73,7 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
             raise UnreadableFile(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
     for key, value in values.items():
         if key not in allowed:
-            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{nearest(key, allowed)}")
+            raise UnreadableFile(f"{where}.{key} is no key of {kind}.{did_you_mean(key, allowed)}")
         if key in TEXTS:
             if not isinstance(value, str | bool):
                 raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
@@ -94,7 +96,7 @@ def _checked_facts(facts: Any, where: str) -> None:
         raise UnreadableFile(f"{where} must be a mapping")
     for key, value in facts.items():
         if key not in CLAIMED:
-            raise UnreadableFile(f"{where}.{key} is unknown.{nearest(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
+            raise UnreadableFile(f"{where}.{key} is unknown.{did_you_mean(key, CLAIMED)} Allowed: {', '.join(CLAIMED)}")
         if FIELDS[key].whole and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12):
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a whole number")
         if not FIELDS[key].whole and not isinstance(value, str):

@@ -14,7 +14,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.profile_schema import Profile
-from scaleproof.ground.records.run import LOG, Run, TimedRun, measured, timed
+from scaleproof.ground.records.run import LOG, Run, TimedRun, measured_runs, timed_runs
 
 
 def campaign_findings(
@@ -33,11 +33,11 @@ def campaign_findings(
     comparisons = comparisons or {}
     series = scaling_series(measured_cells(runs))
     runs_of_pairs = {name: [*runs_of(pairs), *damaged_of(pairs)] for name, pairs in comparisons.items()}
-    traced = traced_cells(profiles, measured(runs))
+    traced = traced_cells(profiles, measured_runs(runs))
     arms = [_arms(name, pairs) for name, pairs in comparisons.items()]
     findings_of_runs = audit(campaign, runs)
     if audit_log:
-        command_runs = [run for run in timed(runs) if run.metrics.evidence == "printed"]
+        command_runs = [run for run in timed_runs(runs) if run.metrics.evidence == "printed"]
         of_logs = [finding for run in command_runs for finding in _in_log(run, audit_log)]
         findings_of_runs = findings_of_runs.model_copy(update={"findings": [*findings_of_runs.findings, *of_logs]})
     return audit_campaign(findings_of_runs, series, traced, runs_of_pairs, arms, excluded)

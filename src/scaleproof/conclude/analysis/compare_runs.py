@@ -9,7 +9,13 @@ from scaleproof.conclude.analysis.ab_comparison import differences
 from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
 from scaleproof.conclude.analysis.run_tables import by_cell, throughput
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.comparison import Compared, at_once, field_error, flat, incomparable
+from scaleproof.ground.comparison import (
+    Compared,
+    dotted_items,
+    field_error,
+    why_incomparable,
+    with_simultaneous_intervals,
+)
 from scaleproof.ground.confidence import ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.records.evidence import lowest
@@ -79,7 +85,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
     _check_fields(vary, [run for cell_runs in (*runs_a.values(), *runs_b.values()) for run in cell_runs])
     comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary)) for cell_a, cell_b in pairs]
-    return at_once(comparisons), alone  # intervals of all comparisons hold together
+    return with_simultaneous_intervals(comparisons), alone  # intervals of all comparisons hold together
 
 
 def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
@@ -100,7 +106,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     suspect = {finding.code for finding in serious if finding.severity == "suspect"}
     why = None
     if unexpected:
-        why = incomparable(unexpected, sorted(vary))
+        why = why_incomparable(unexpected, sorted(vary))
     elif invalid:
         evidence = shortened(next(iter(invalid.values())), 300)
         why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
@@ -143,7 +149,7 @@ def _expected_codes(configured: list[str]) -> set[str]:
 def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
     """Raise UserError unless each of `vary` is a section or key of the configuration, or a field of the provenance."""
     first = runs[0]  # its configuration has the keys of all
-    known = set(cell_provenance(runs)).union(*(_names_of(field) for field, _ in flat(first.metrics.config)))
+    known = set(cell_provenance(runs)).union(*(_names_of(field) for field, _ in dotted_items(first.metrics.config)))
     for name in vary:
         if name not in known:
             raise field_error(name, known, first.folder / METRICS)

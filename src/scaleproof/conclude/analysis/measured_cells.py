@@ -12,7 +12,7 @@ from typing import Any
 from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, rates_of_cells, throughput
 from scaleproof.conclude.checks.comparability import provenance
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
-from scaleproof.ground.errors import damaged, first_fault
+from scaleproof.ground.errors import damaged_file, first_fault
 from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun
 
@@ -35,7 +35,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
         try:
             fields = dict(provenance(run))
         except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
-            raise damaged(run.folder / METRICS, first_fault(error)) from None
+            raise damaged_file(run.folder / METRICS, first_fault(error)) from None
         if isinstance(run.metrics, Measured):
             fields["parameters"] = run.metrics.model.parameters
             fields |= {f"{DTYPE_OF}{name}": run.metrics.dtypes.get(name) for name in DTYPES}

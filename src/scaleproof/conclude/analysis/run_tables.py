@@ -10,13 +10,13 @@ import pandas as pd
 
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.columns import COLUMNS, combined
+from scaleproof.ground.columns import COLUMNS, combined_columns
 from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
-from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed
+from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
 CONFIGURATION = {name: column.setting.split(".") for name, column in COLUMNS.items() if column.setting}
@@ -201,14 +201,14 @@ def _cell_row(
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
-        **{name: _mean(repeats, name) for name in combined("mean")},
+        **{name: _mean(repeats, name) for name in combined_columns("mean")},
         "target_loss": reached.target,
         "time_to_loss_s": reached.seconds and reached.seconds.value,
         "time_to_loss_s_low": reached.seconds and reached.seconds.low,
         "time_to_loss_s_high": reached.seconds and reached.seconds.high,
         "time_to_loss_why": reached.why,
         "steps_to_loss": reached.steps,
-        **{name: _largest(repeats, name) for name in combined("largest")},
+        **{name: _largest(repeats, name) for name in combined_columns("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
         "startup_s": _median(repeats, "startup_s"),
@@ -302,7 +302,7 @@ def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
 
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:
     """Runs with numbers of each cell; an empty list for a cell without any."""
-    return {cell: timed(group) for cell, group in by_cell(runs).items()}
+    return {cell: timed_runs(group) for cell, group in by_cell(runs).items()}
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)

@@ -4,10 +4,10 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from scaleproof.conclude.checks.traces import timed_ms
-from scaleproof.ground.confidence import one_against
+from scaleproof.ground.confidence import ratio_to_mean
 from scaleproof.ground.records.profile_schema import Profile, mean
 from scaleproof.ground.records.result_file import Estimated
-from scaleproof.ground.records.run import Run, measured
+from scaleproof.ground.records.run import Run, measured_runs
 from scaleproof.ground.records.traces_report import CellTrace, RankParts, TraceOverhead, TracesReport
 
 PARTS = (
@@ -44,11 +44,11 @@ def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
 
 def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     """Step time under the profiler over that of the timed ones of the cell's `runs`; None where either is missing."""
-    timed_steps_ms = timed_ms(profile, measured(runs))  # of each run of the cell
+    timed_steps_ms = timed_ms(profile, measured_runs(runs))  # of each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
         return None
     profiled_step_ms = sum(profile.step_time_ms) / len(profile.step_time_ms)
-    overhead = Estimated.of(one_against(profiled_step_ms, timed_steps_ms))
+    overhead = Estimated.of(ratio_to_mean(profiled_step_ms, timed_steps_ms))
     return TraceOverhead(**overhead.model_dump(), timed_step_ms=geometric_mean(timed_steps_ms))
 
 

@@ -47,7 +47,7 @@ from scaleproof.ground.findings.registry import (
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.open_sections import rank_fault
-from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured, timed
+from scaleproof.ground.records.run import STEPS, Run, TimedRun, measured_runs, timed_runs
 from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
@@ -88,8 +88,8 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
     Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
     """
-    with_numbers, findings = _run_by_run(measured(runs), of_run)
-    of_programs = [run for run in timed(runs) if isinstance(run.metrics, Printed)]
+    with_numbers, findings = _run_by_run(measured_runs(runs), of_run)
+    of_programs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
     commands, findings_on_commands = _run_by_run(of_programs, of_printed)
     findings += findings_on_commands
     watched = [
@@ -177,9 +177,9 @@ def _problem(run: TimedRun) -> str:
 
 def _bare(runs: Sequence[Run]) -> list[Run]:
     """Return the runs without a census, beside others of their version that have one."""
-    metrics = [run.metrics for run in measured(runs)]
+    metrics = [run.metrics for run in measured_runs(runs)]
     with_census = {one.schema_version for one in metrics if one.census}
-    return [run for run in measured(runs) if not run.metrics.census and run.metrics.schema_version in with_census]
+    return [run for run in measured_runs(runs) if not run.metrics.census and run.metrics.schema_version in with_census]
 
 
 def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:

@@ -19,7 +19,16 @@ from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.number_format import fixed, seconds
 from scaleproof.ground.records.open_sections import Rank
-from scaleproof.ground.records.run import COMPLETE, LAUNCHER, METRICS, METRICS_SEAL, STEPS, MeasuredRun, Run, measured
+from scaleproof.ground.records.run import (
+    COMPLETE,
+    LAUNCHER,
+    METRICS,
+    METRICS_SEAL,
+    STEPS,
+    MeasuredRun,
+    Run,
+    measured_runs,
+)
 
 SLACK_S = 2.0  # start and total are rounded to seconds
 HOURS_APART = 2.0
@@ -301,7 +310,7 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
     That is repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand. Cells
     of which no run was measured have no figures, and no flag.
     """
-    measured_cells = {run.metrics.cell for run in measured(runs)}
+    measured_cells = {run.metrics.cell for run in measured_runs(runs)}
     failures: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if not run.ok:
@@ -311,12 +320,12 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
         reasons = ", ".join(f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure)
         yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
     yield from _missing_repeats(runs, measured_cells)
-    dirty = [run for run in measured(runs) if run.metrics.git_dirty]
+    dirty = [run for run in measured_runs(runs) if run.metrics.git_dirty]
     if dirty:
         yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
-    hosts = sorted({run.metrics.host["hostname"] for run in measured(runs)})
+    hosts = sorted({run.metrics.host["hostname"] for run in measured_runs(runs)})
     if len(hosts) > 1 and not any(run.metrics.scheduler for run in runs):
-        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured(runs))
+        yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured_runs(runs))
 
 
 def _missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:

@@ -17,7 +17,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, measured, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, measured_runs, read_run
 from scaleproof.ground.snakemake_command import snakemake_command
 
 
@@ -68,7 +68,7 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
         if not (folder / METRICS).is_file():
             continue
         with contextlib.suppress(DamagedMetrics):  # the report has a row about it
-            for run in measured([read_run(folder)]):
+            for run in measured_runs([read_run(folder)]):
                 if run.metrics.fingerprint == cell.fingerprint:
                     runs.setdefault(cell.slug, []).append(run)
     return runs

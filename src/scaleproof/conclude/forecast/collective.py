@@ -38,7 +38,7 @@ class Group:
         return f"{self.nodes}x{self.devices_per_node}"
 
 
-def factor(collective: Collective, size: int) -> float:
+def bus_factor(collective: Collective, size: int) -> float:
     """Bytes that each link carries per byte of the message, in a ring of `size` ranks (nccl-tests' busbw factor).
 
     The message of a gather or scatter is the whole of it: what is there after gathering, or before scattering.
@@ -52,7 +52,7 @@ def factor(collective: Collective, size: int) -> float:
 
 def bus_bandwidth(collective: Collective, size: int, nbytes: float, seconds: float) -> float:
     """Bytes per second of each link: comparable with the figure of the link, whatever the group's size."""
-    return factor(collective, size) * nbytes / seconds
+    return bus_factor(collective, size) * nbytes / seconds
 
 
 FEWEST_NODES = 4  # with fewer, a slow pair cannot be told from a slow node, nor either from a wrong median

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scaleproof.conclude.forecast.interval import Interval, clopper_pearson, interval_score
 from scaleproof.conclude.forecast.law import doublings
-from scaleproof.ground.errors import damaged
+from scaleproof.ground.errors import damaged_file
 from scaleproof.ground.files import read_record, write_json
 from scaleproof.ground.findings.forecast_report import CellForecast, Coverage
 
@@ -113,7 +113,7 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
     for path in sorted(folder.glob("*.json")):  # their names begin with their times
         forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
         if forecasts.sha256 != forecasts.digest():
-            raise damaged(path, "its hash is not that of its content: it was changed after it was written")
+            raise damaged_file(path, "its hash is not that of its content: it was changed after it was written")
         made.append(forecasts)
     return made
 

@@ -14,7 +14,7 @@ from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.forecast_report import SweepLink
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
@@ -58,7 +58,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
         raise UserError(
-            f'{loaded.path}: no cell communicates in a group "{name}".{nearest(name, groups)} '
+            f'{loaded.path}: no cell communicates in a group "{name}".{did_you_mean(name, groups)} '
             f"Groups: {', '.join(groups) or 'none'}"
         )
     return groups[name]

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
-from scaleproof.ground.comparison import flat
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
@@ -237,7 +237,7 @@ def changed_keys(before: RawRun, now: RawRun) -> str:
     """Return the keys in which two runs' configurations differ, with both values; "" where they are one."""
     if before.metrics["fingerprint"] == now.metrics["fingerprint"]:
         return ""
-    old, new = (dict(flat(run.metrics["config"])) for run in (before, now))
+    old, new = (dict(dotted_items(run.metrics["config"])) for run in (before, now))
     keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
     return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from xml.etree.ElementTree import ParseError, XMLParser
 
-from scaleproof.ground.errors import damaged, missing
+from scaleproof.ground.errors import damaged_file, missing_file
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 ELEMENTS = re.compile(
@@ -34,7 +34,7 @@ def inline_svg(path: Path, name: str, title: str) -> str:
     SVG.
     """
     if not path.is_file():
-        raise missing(path)
+        raise missing_file(path)
     text = path.read_text(encoding="utf-8", errors="replace")
     chart = _Chart(name, title)
     parser = XMLParser(target=chart)
@@ -42,7 +42,7 @@ def inline_svg(path: Path, name: str, title: str) -> str:
         parser.feed(text[max(text.find("<svg"), 0) :])  # without a document type, which could define entities
         parser.close()
     except ParseError as error:
-        raise damaged(path, f"no SVG, or cut off ({error})") from None
+        raise damaged_file(path, f"no SVG, or cut off ({error})") from None
     return "".join(chart.parts)
 
 

@@ -15,7 +15,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import duration, fixed, integer, significant
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
-from scaleproof.ground.records.jobs import ends_of_jobs
+from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.ground.records.run import Run
@@ -140,7 +140,7 @@ def environment_facts(runs: list[Run]) -> Facts:
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
         ("Machine", _join([m.host["hostname"] for m in metrics])),
-        *([("Jobs", ends)] if (ends := ends_of_jobs(runs)) else []),
+        *([("Jobs", ends)] if (ends := job_end_counts(runs)) else []),
         ("Processor", _join(processors)),
         ("Memory", _join([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
         *([("Devices", _join(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),

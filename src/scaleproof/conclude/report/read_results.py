@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, SCALING
-from scaleproof.ground.errors import damaged, missing
+from scaleproof.ground.errors import damaged_file, missing_file
 from scaleproof.ground.files import read_record
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedStep
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
@@ -33,15 +33,15 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
     reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
     reported_cells = {cell for cell, _ in reported}
     if not reported_cells <= set(cells["cell"]) or cells["n"].isna().any():
-        raise damaged(folder / "cells.csv", "it ends too early")
+        raise damaged_file(folder / "cells.csv", "it ends too early")
     runs_of_table = set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True))
     if not reported <= runs_of_table:
-        raise damaged(folder / "runs.csv", "it ends too early")
+        raise damaged_file(folder / "runs.csv", "it ends too early")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
         for name in table:
             fault = COLUMNS[name].fault(table[name]) if name in COLUMNS else ""
             if fault:
-                raise damaged(folder / file, fault)
+                raise damaged_file(folder / file, fault)
     return runs, cells, report
 
 
@@ -49,7 +49,7 @@ def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read losses.csv and cells.csv of a campaign's folder. Raises UserError, also where a cell has no losses."""
     losses, cells = read_csv(folder / "losses.csv", "cell", "step", "loss"), read_csv(folder / "cells.csv", "cell", "n")
     if not set(cells.loc[cells["n"] > 0, "cell"]) <= set(losses["cell"]):
-        raise damaged(folder / "losses.csv", "it ends too early")
+        raise damaged_file(folder / "losses.csv", "it ends too early")
     return losses, cells
 
 
@@ -73,24 +73,24 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         content = _existing(path).read_bytes()
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
-        raise damaged(path, " ".join(str(error).split())[:100]) from None
+        raise damaged_file(path, " ".join(str(error).split())[:100]) from None
     if not content.endswith(b"\n"):
-        raise damaged(path, "it ends too early")
+        raise damaged_file(path, "it ends too early")
     names = [str(name) for name in data.columns]
     if any(name.startswith("Unnamed: ") for name in names):
-        raise damaged(path, "a column has no name")
+        raise damaged_file(path, "a column has no name")
     if (data.iloc[:, 0].astype(str) == names[0]).any():
-        raise damaged(path, "the names of its columns stand in it twice")
+        raise damaged_file(path, "the names of its columns stand in it twice")
     absent = [name for name in columns if name not in data.columns]
     if absent:
-        raise damaged(path, f"it has no column {', '.join(absent[:5])}")
+        raise damaged_file(path, f"it has no column {', '.join(absent[:5])}")
     return data
 
 
 def _existing(path: Path) -> Path:
     """The path of a file. Raises UserError where it is missing."""
     if not path.is_file():
-        raise missing(path)
+        raise missing_file(path)
     return path
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.snakemake_command import snakemake_command
 
 SCHEDULERS = ("slurm", "queue", "lsf")
@@ -57,7 +57,7 @@ class Site:
             )
         for key in config:
             if key not in (*known, *OTHER_KEYS):
-                hint = nearest(key, [*known, *OTHER_KEYS])
+                hint = did_you_mean(key, [*known, *OTHER_KEYS])
                 allowed = ", ".join((*known, *OTHER_KEYS))
                 hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
                 raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
@@ -75,7 +75,7 @@ class Site:
             ("gpu_option", site.gpu_option, GPU_OPTIONS),
         ):
             if value not in allowed_values:
-                hint = nearest(value, allowed_values)
+                hint = did_you_mean(value, allowed_values)
                 raise UserError(
                     f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed_values)}'
                 )

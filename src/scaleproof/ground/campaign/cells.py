@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
 from scaleproof.ground.campaign.cell_checks import check, check_command
-from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, filled, placeholders, product, words_of
+from scaleproof.ground.campaign.command import (
+    Scalar,
+    Setting,
+    check_axes,
+    fill_placeholders,
+    placeholders,
+    product,
+    words_of,
+)
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
@@ -26,7 +34,7 @@ from scaleproof.ground.campaign.config import (
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import axis_prefix
 from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.number_format import integer
 
 YOUNGER_KEYS = ("fsdp_reshard", "reduce_dtype")  # of `execution`: younger than results that people have
@@ -52,7 +60,7 @@ class Cell:
         """The command that it runs instead of the trainer; what only a run knows, such as {steps}, is left open."""
         if self.workload.command is None:
             return None
-        return filled(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
+        return fill_placeholders(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
         """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
@@ -80,7 +88,7 @@ class Cell:
     @cached_property
     def words(self) -> list[str]:
         """The command line of a run; empty without a command. Raises UserError."""
-        return words_of(filled(self.command, self.values_of_command())) if self.command is not None else []
+        return words_of(fill_placeholders(self.command, self.values_of_command())) if self.command is not None else []
 
     @property
     def is_open(self) -> bool:
@@ -325,7 +333,7 @@ def find(cells: list[Cell], slug: str) -> Cell:
         if cell.slug == slug:
             return cell
     names = [cell.slug for cell in cells]
-    raise UserError(f'there is no cell "{slug}".{nearest(slug, names)} Cells: {", ".join(names)}')
+    raise UserError(f'there is no cell "{slug}".{did_you_mean(slug, names)} Cells: {", ".join(names)}')
 
 
 def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 
 LARGEST_FILE = 64 << 20  # bytes; a larger one is data
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
@@ -163,7 +163,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     for name in settings:
         if name not in free:
             raise UserError(
-                f'"{name}" is no placeholder of workload.command.{nearest(name, free)} Placeholders: '
+                f'"{name}" is no placeholder of workload.command.{did_you_mean(name, free)} Placeholders: '
                 f"{', '.join(f'{{{placeholder}}}' for placeholder in free) or 'none'}",
                 ("vary", name),
             )
@@ -171,7 +171,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
         if name not in settings:
             raise UserError(
                 f"workload.command: {{{name}}} has no value; list its values under vary ({name}: [..., ...])."
-                f"{nearest(name, BUILT_IN)}",
+                f"{did_you_mean(name, BUILT_IN)}",
                 ("workload", "command"),
             )
     for name in varied:
@@ -179,7 +179,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 
-def filled(text: str, values: Mapping[str, object]) -> str:
+def fill_placeholders(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -220,7 +220,7 @@ def product(text: Amount, values: Mapping[str, object]) -> int:
 
     `values`: placeholder -> what stands for it.
     """
-    factors = filled(str(text), values).split("*")
+    factors = fill_placeholders(str(text), values).split("*")
     try:
         return math.prod(int(factor.strip()) for factor in factors)
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel, StringConstraints, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import LFS, POINTER, UserError, link_fault, nearest, nearest_path, shortened
+from scaleproof.ground.errors import LFS, POINTER, UserError, did_you_mean, link_fault, nearest_path, shortened
 from scaleproof.ground.number_format import integer
 
 LOCAL = ("text", "jsonl", "parquet", "csv")
@@ -182,7 +182,7 @@ class Corpus(Section):
                 yield f'files: "{shortened(name)}" must be a name below the repository or the `urls`'
         for name in self.known:
             if name not in names:
-                yield f'known: "{shortened(name)}" is none of `files`.{nearest(name, self.remote_files)}'
+                yield f'known: "{shortened(name)}" is none of `files`.{did_you_mean(name, self.remote_files)}'
 
     @property
     def remote(self) -> bool:
@@ -340,7 +340,7 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
         return "holds JSON; write jsonl in place of csv"
     line, *rest = start.lstrip().split(b"\n", 1)
     if corpus.form == "csv" and not corpus.columns and line:
-        return absent_field(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
+        return absent_field_text(next(csv.reader([line.decode("utf-8-sig", "replace")])), corpus)
     if corpus.form != "jsonl" or not line or not rest:  # without a rest the line may go on beyond `start`
         return None
     try:
@@ -351,10 +351,10 @@ def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
         return f"cannot be read as jsonl: line 1 is no object by itself, as each line must be: {error}"
     if not isinstance(row, dict):
         return 'cannot be read as jsonl: line 1 must be an object such as {"text": ...}'
-    return absent_field(list(row), corpus)
+    return absent_field_text(list(row), corpus)
 
 
-def absent_field(names: list[str], corpus: Corpus) -> str | None:
+def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
     """What is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
     for name in corpus.fields:
         if name not in names:
@@ -365,7 +365,7 @@ def absent_field(names: list[str], corpus: Corpus) -> str | None:
             what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
             there = shortened(", ".join(names), 300)
-            return f'has no field "{name}" (key: {what}).{nearest(name, names)} Fields there: {there}{more}'
+            return f'has no field "{name}" (key: {what}).{did_you_mean(name, names)} Fields there: {there}{more}'
     return None
 
 

@@ -20,9 +20,9 @@ from scaleproof.ground.campaign.yaml_loader import (
     has_title,
     load_campaign,
     load_corpora,
-    no_campaign,
+    no_campaign_error,
 )
-from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_record
 
 RESULTS = Path("results")
@@ -43,7 +43,7 @@ class LoadedCampaign:
         self.path, self.name = path, path.stem
         is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
         if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
-            raise no_campaign(path)
+            raise no_campaign_error(path)
         if is_misnamed:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
@@ -86,7 +86,7 @@ class LoadedCampaign:
             if slug in selection[:place]:
                 raise UserError(f'trace.cells: "{slug}" is named twice', key=("trace", "cells", place))
             if slug not in names:
-                hint = " For all of them write cells: all." if slug == "all" else nearest(slug, names)
+                hint = " For all of them write cells: all." if slug == "all" else did_you_mean(slug, names)
                 raise UserError(
                     f'trace.cells: there is no cell "{slug}".{hint} Cells: {", ".join(names)}',
                     key=("trace", "cells", place),
@@ -127,7 +127,7 @@ class LoadedCampaign:
         for side, geometries in (("from", from_), ("hold_out", held_out)):
             for place, geometry in enumerate(geometries):
                 if geometry not in present:
-                    hint = f"{nearest(geometry, present)} Geometries: {', '.join(present)}"
+                    hint = f"{did_you_mean(geometry, present)} Geometries: {', '.join(present)}"
                     raise UserError(
                         f'forecast.{side}: no cell has the geometry "{geometry}".{hint}', ("forecast", side, place)
                     )
@@ -165,7 +165,7 @@ class LoadedCampaign:
         """The job called `name`. Raises UserError where the campaign has no such job, or not any more."""
         if name not in self.shared_jobs:
             raise UserError(
-                f'{self.path}: there is no job "{name}" of several runs.{nearest(name, self.shared_jobs)} '
+                f'{self.path}: there is no job "{name}" of several runs.{did_you_mean(name, self.shared_jobs)} '
                 "If the campaign was changed while the workflow ran, start snakemake again"
             )
         return self.shared_jobs[name]
@@ -229,7 +229,7 @@ class LoadedCampaign:
             return self.comparisons[name]
         there = ", ".join(self.comparisons) or "none"
         raise UserError(
-            f'{self.path}: there is no comparison "{name}".{nearest(name, self.comparisons)} Comparisons: {there}'
+            f'{self.path}: there is no comparison "{name}".{did_you_mean(name, self.comparisons)} Comparisons: {there}'
         )
 
     def priority(self, slug: str, repeat: int) -> int:
@@ -265,7 +265,7 @@ class LoadedCampaign:
         if rule is None:
             return self.campaign.most_repeats
         for repeats in rule.looks():
-            if not goes_on(look_file(results, self.name, repeats)):
+            if not asks_for_more_repeats(look_file(results, self.name, repeats)):
                 return repeats
         return rule.at_most
 
@@ -291,7 +291,9 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
-        raise UserError(f'there is no campaign "{name}" ({path}).{nearest(name, names)} Campaigns: {", ".join(names)}')
+        raise UserError(
+            f'there is no campaign "{name}" ({path}).{did_you_mean(name, names)} Campaigns: {", ".join(names)}'
+        )
     return LoadedCampaign(path, results)
 
 
@@ -299,7 +301,7 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     """The corpus called `name` in the table of corpora. Raises UserError with the nearest name, `place` before it."""
     table = _corpora().root
     if name not in table:
-        hint = f"{nearest(name, table)} Corpora: {', '.join(table)}"
+        hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
         raise UserError(
             f'{place}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
         )
@@ -369,7 +371,7 @@ def look_file(results: Path, campaign: str, repeats: int) -> Path:
     return results / campaign / "looks" / f"{repeats}.json"
 
 
-def goes_on(look: Path) -> bool:
+def asks_for_more_repeats(look: Path) -> bool:
     """Whether the look in the file `look` asked for more repeats; False where there is no such file.
 
     Raises UserError where the file is damaged.

@@ -2,7 +2,7 @@
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.question import Question
-from scaleproof.ground.errors import UserError, nearest
+from scaleproof.ground.errors import UserError, did_you_mean
 
 
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
@@ -50,7 +50,7 @@ def _meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
     names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]
     on = f" on {geometry}" if geometry else ""
-    raise UserError(f'question.{key}: "{name}" is no cell{on}.{nearest(name, names)} Cells: {slugs}', place)
+    raise UserError(f'question.{key}: "{name}" is no cell{on}.{did_you_mean(name, names)} Cells: {slugs}', place)
 
 
 def _short_names(cell: Cell) -> list[str]:

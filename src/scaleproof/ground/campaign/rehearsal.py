@@ -23,7 +23,7 @@ def is_rehearsal(campaign: str) -> bool:
     return campaign.startswith(PREFIX)
 
 
-def in_small(campaign: Campaign, without_gpu: bool) -> Campaign:
+def rehearsal_of(campaign: Campaign, without_gpu: bool) -> Campaign:
     """Return the campaign's rehearsal.
 
     `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the

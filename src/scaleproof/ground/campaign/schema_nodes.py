@@ -7,7 +7,7 @@ from scaleproof.ground.errors import Place
 Schema = dict[str, Any]  # JSON schema, or a part of it
 
 
-def resolved(node: Schema, schema: Schema) -> Schema:
+def follow_reference(node: Schema, schema: Schema) -> Schema:
     """A node with the definition that its `$ref` names."""
     while "$ref" in node:
         name = node["$ref"].rsplit("/", 1)[1]
@@ -17,7 +17,7 @@ def resolved(node: Schema, schema: Schema) -> Schema:
 
 def alternatives(node: Schema, schema: Schema) -> list[Schema]:
     """What a value may be: the members of a union, those of unions in it among them; else the node alone."""
-    node = resolved(node, schema)
+    node = follow_reference(node, schema)
     if "anyOf" not in node:
         return [node]
     return [alternative for member in node["anyOf"] for alternative in alternatives(member, schema)]
@@ -38,7 +38,7 @@ def node_at(schema: Schema, place: Place) -> Schema:
                 free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
                 inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)
         node = inner
-    return resolved(node, schema)
+    return follow_reference(node, schema)
 
 
 def properties_at(schema: Schema, place: Place) -> Schema:

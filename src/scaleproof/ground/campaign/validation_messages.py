@@ -22,7 +22,7 @@ from scaleproof.ground.campaign.schema_nodes import (
     properties_at,
     section_named,
 )
-from scaleproof.ground.errors import Place, nearest, plural, same_name, shortened
+from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 # What a pattern of the schema means.
@@ -200,7 +200,7 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:
         return f' Did you mean "{here}"?'
-    return _elsewhere(name, schema, of_cell=place[0] in OF_CELLS[1:]) or nearest(name, known)
+    return _elsewhere(name, schema, of_cell=place[0] in OF_CELLS[1:]) or did_you_mean(name, known)
 
 
 def _elsewhere(name: str, schema: Schema, of_cell: bool) -> str:
@@ -316,7 +316,9 @@ def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> s
     if is_name and "$" in str(value):
         return " Variables are not filled in: write the name itself."
     last_part = str(value).rpartition(".")[2]  # of torch.bfloat16
-    hint = nearest(value, [*choices, *examples]) or (nearest(last_part, choices) if last_part.isalnum() else "")
+    hint = did_you_mean(value, [*choices, *examples]) or (
+        did_you_mean(last_part, choices) if last_part.isalnum() else ""
+    )
     return hint or (nearest_valid_name(str(value)) if is_name else "")
 
 

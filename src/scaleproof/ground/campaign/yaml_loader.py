@@ -57,7 +57,7 @@ YAML_HINTS = {
 def load_campaign(path: Path) -> tuple[Campaign, Lines]:
     """Read and check a campaign file. Raises UserError with every fault, one per line."""
     if not path.is_file():
-        raise no_campaign(path)
+        raise no_campaign_error(path)
     return _read(path, Campaign)
 
 
@@ -66,7 +66,7 @@ def load_corpora(path: Path) -> CorpusTable:
     if os.path.lexists(path) and not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     if not path.is_file():
-        hint = other_folder() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
+        hint = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
         raise UserError(f"{path}: no such file{hint}")
     return _read(path, CorpusTable)[0]
 
@@ -82,7 +82,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def no_campaign(path: Path) -> UserError:
+def no_campaign_error(path: Path) -> UserError:
     """The error for a path that is no campaign file, with the campaign that was meant, or those that are there."""
     if os.path.lexists(path) and (fault := path_fault(path)):
         return UserError(f"{path}{fault}")
@@ -103,13 +103,13 @@ def no_campaign(path: Path) -> UserError:
     elif path.exists():
         empty = "is empty, and " if not path.stat().st_size else ""
         what = f"{empty}is no campaign file, which ends with .yaml and has a title"
-    if not there and (folder_hint := other_folder()):
+    if not there and (folder_hint := other_folder_hint()):
         return UserError(f"{path}: {what}{folder_hint}")
     more = f" and {len(there) - 10} more" if len(there) > 10 else ""
     return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
 
 
-def other_folder() -> str:
+def other_folder_hint() -> str:
     """A hint for the end of a message: `; this is ..., and campaigns are in ...: cd ...`, a folder around this one.
 
     Empty where this folder has campaigns, or none around it has any.

@@ -35,11 +35,11 @@ def what_of(code: str) -> str:
     return page.what if page else ""
 
 
-def anybodys() -> list[str]:
+def anybodys_codes() -> list[str]:
     """Codes that may be found in anybody's results."""
     return sorted(_codes_of(ANYBODYS))
 
 
-def own_only() -> list[str]:
+def own_only_codes() -> list[str]:
     """Codes that only runs of this program can have: their checks need more than others write down."""
-    return sorted(pages().keys() - set(anybodys()))
+    return sorted(pages().keys() - set(anybodys_codes()))

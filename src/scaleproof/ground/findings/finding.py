@@ -126,6 +126,6 @@ def codes_above_note(findings: Iterable[Finding]) -> list[str]:
     return list(dict.fromkeys(finding.code for finding in findings if finding.severity != "note"))
 
 
-def counted(findings: int, severity: str) -> str:
+def count_text(findings: int, severity: str) -> str:
     """How many findings of a severity there are, in words: "1 note", "2 notes", "2 invalid"."""
     return plural(findings, severity, "notes" if severity == "note" else severity)

@@ -37,7 +37,7 @@ def entries_of(path: Path) -> list[LedgerEntry]:
     return entries
 
 
-def ends_of_jobs(runs: Iterable[Run]) -> str:
+def job_end_counts(runs: Iterable[Run]) -> str:
     """How the jobs of `runs` have ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where none is known.
 
     A run's own record is written while its job is running.

@@ -15,7 +15,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
-from scaleproof.ground.snakemake_command import USUAL, snakemake_command, where
+from scaleproof.ground.snakemake_command import USUAL, results_option, snakemake_command
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -127,12 +127,12 @@ class MeasuredRun(TimedRun):
         return self.metrics.n_devices
 
 
-def measured(runs: Iterable[Run]) -> list[MeasuredRun]:
+def measured_runs(runs: Iterable[Run]) -> list[MeasuredRun]:
     """The runs of the trainer that have numbers, in their order."""
     return [run for run in runs if isinstance(run, MeasuredRun)]
 
 
-def timed(runs: Iterable[Run]) -> list[TimedRun]:
+def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
     """Those of `runs` that have numbers, of any evidence level, in their order."""
     return [run for run in runs if isinstance(run, TimedRun)]
 
@@ -145,7 +145,7 @@ def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -
     """
     options = "".join(f" --cell {cell}" for cell in cells)
     report = results / campaign.stem / "report.html"
-    return f"scaleproof retry {campaign}{options}{where(results)} && {snakemake_command(report)}"
+    return f"scaleproof retry {campaign}{options}{results_option(results)} && {snakemake_command(report)}"
 
 
 def _measure_again(folder: Path, campaign: str, whole_cell: bool = False) -> str:

@@ -44,14 +44,14 @@ def read_series(runs: Iterable[TimedRun]) -> None:
 def _parse(contents: dict[TimedRun, bytes]) -> None:
     """Give each run the series in its steps.csv; none to any where one of the files has another form."""
     with contextlib.suppress(ValueError):
-        rows, ends = parsed(list(contents.values()))
+        rows, ends = parse_series(list(contents.values()))
         rows_of_runs = np.split(rows, ends[:-1])
         of_runs = zip(contents, rows_of_runs, windows_of(rows, ends), losses_of(rows, ends), strict=True)
         for run, steps, window, losses in of_runs:
             run.take_series(steps=steps, window=window, losses=losses)
 
 
-def parsed(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
+def parse_series(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
     """All rows of some steps.csv files, an array of ROW, and for each file the place at which its rows end.
 
     `contents`: of files of exactly the form that `write_steps` gives them. Raises ValueError for another form.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.campaign.corpora import Corpus, absent_field, check_local, local_files
+from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.measure.corpus.documents import fetch
 from scaleproof.measure.corpus.encode import read as read_documents
@@ -89,7 +89,7 @@ def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
     except (pa.ArrowException, OSError) as error:
         raise NotADocument(f"cannot be read as parquet: {shortened(str(error).splitlines()[0], 200)}") from None
     schema = file.schema.to_arrow_schema()
-    if fault := absent_field(schema.names, corpus):
+    if fault := absent_field_text(schema.names, corpus):
         raise NotADocument(fault)
     for name in [field for field in corpus.fields if field != corpus.label]:
         kind = schema.field(name).type

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
-from scaleproof.ground.errors import damaged, missing, shortened
+from scaleproof.ground.errors import damaged_file, missing_file, shortened
 from scaleproof.ground.files import whole_file, write_json
 from scaleproof.measure.corpus import tokenizer
 
@@ -28,11 +28,11 @@ _load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
 def opened(path: Path) -> pq.ParquetFile:
     """The documents of a corpus. Raises UserError where they are missing or cut off."""
     if not path.is_file():
-        raise missing(path)
+        raise missing_file(path)
     try:
         return pq.ParquetFile(path)
     except pa.ArrowException as error:
-        raise damaged(path, shortened(str(error), 200)) from None
+        raise damaged_file(path, shortened(str(error), 200)) from None
 
 
 def documents_by_group(path: Path) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scaleproof.ground.errors import nearest, shortened
+from scaleproof.ground.errors import did_you_mean, shortened
 
 ROWS = 100  # of a Parquet file in memory
 LARGEST = 10**9  # bytes of a file that is one document
@@ -182,5 +182,5 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
             known_names = shortened(", ".join(names), 300)
             key = "field" if field == "text" or len(fields) == 1 else "field or label"
             raise NotADocument(
-                f'{where}: has no field "{field}" (key: {key}).{nearest(field, names)} Fields there: {known_names}'
+                f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {known_names}'
             )

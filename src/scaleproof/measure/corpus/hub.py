@@ -18,7 +18,7 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Revisio
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
-from scaleproof.ground.campaign.corpora import Corpus, absent_field
+from scaleproof.ground.campaign.corpora import Corpus, absent_field_text
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.files import DISK_FULL, sha256_of
 from scaleproof.measure.corpus.forms import Document, NotADocument, document_of
@@ -266,7 +266,7 @@ class HubDataset:
                 self.repository, configuration, split=split, revision=commit, streaming=True, token=self.token or False
             )
             for number, row in enumerate(rows, start=1):
-                if fault := absent_field(list(row), self.corpus):
+                if fault := absent_field_text(list(row), self.corpus):
                     raise self._refused(f"row {number} {fault}")
                 chosen = {name: row[name] for name in self.corpus.fields}
                 yield document_of(f"row {number}", chosen, self.corpus.label is not None)

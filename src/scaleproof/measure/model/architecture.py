@@ -21,7 +21,7 @@ from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel, refusals
-from scaleproof.ground.errors import UserError, nearest, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
@@ -62,7 +62,7 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
     keys = cast(dict[str, Any], model.description()["transformers"])
     architecture = keys["model_type"]
     if architecture not in CONFIG_MAPPING:
-        near = nearest(architecture, CONFIG_MAPPING.keys())
+        near = did_you_mean(architecture, CONFIG_MAPPING.keys())
         raise UserError(
             f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
         )

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
-from scaleproof.ground.errors import damaged, missing, shortened
+from scaleproof.ground.errors import damaged_file, missing_file, shortened
 from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 from scaleproof.measure.reference.schema import CorpusReading
@@ -122,11 +122,11 @@ class _Source:
     def row_groups(self) -> list[int]:
         """How many documents each row group of the file has. Raises UserError where it is missing or cut off."""
         if not self.store.is_file():
-            raise missing(self.store)
+            raise missing_file(self.store)
         try:
             metadata = pq.read_metadata(self.store)
         except pa.ArrowException as error:
-            raise damaged(self.store, shortened(str(error), 200)) from None
+            raise damaged_file(self.store, shortened(str(error), 200)) from None
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     @property

@@ -5,7 +5,7 @@ import pytest
 from result_models import comparison
 
 from scaleproof.conclude.report.sentences.ab import drift_sentences
-from scaleproof.ground.confidence import mean_rate, of_interval
+from scaleproof.ground.confidence import estimate_from_interval, mean_rate
 from scaleproof.ground.records.result_file import Estimated
 
 
@@ -61,6 +61,6 @@ def test_nothing_is_said_where_nothing_is_shown(cells, same_work):
 
 def test_an_estimate_is_recovered_from_what_is_published():
     e = mean_rate([96.0, 97.0, 95.0])
-    again = of_interval(e.value, e.low, e.high, e.n)
+    again = estimate_from_interval(e.value, e.low, e.high, e.n)
     assert again.variance == pytest.approx(e.variance)
     assert again.freedom == e.freedom

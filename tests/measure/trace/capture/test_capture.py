@@ -164,7 +164,7 @@ def test_the_real_nsys_records_the_ranges_and_says_that_it_sees_no_communication
 def test_the_text_of_the_real_nsys_is_read(nsys, tmp_path):
     import subprocess
 
-    from scaleproof.ground.nsys_stats import read_text
+    from scaleproof.ground.nsys_stats import read_stats_output
 
     report = next((nsys / "raw").glob("*.nsys-rep"))
     shutil.copy(report, tmp_path / "a.nsys-rep")
@@ -172,7 +172,7 @@ def test_the_text_of_the_real_nsys_is_read(nsys, tmp_path):
     for form in ("column", "csv"):
         said = subprocess.run([*command, "--format", form], capture_output=True, text=True, check=True).stdout
         (tmp_path / f"{form}.txt").write_text(said)
-        tables = read_text(tmp_path / f"{form}.txt")
+        tables = read_stats_output(tmp_path / f"{form}.txt")
         steps = next(line for line in tables["nvtx_sum"] if line.name == "step")
         assert steps.count == 2 * STEPS
         assert steps.total_ns == pytest.approx(1e6 * sum(r.wall_ms for r in summarise_capture(nsys).per_step), rel=1e-6)

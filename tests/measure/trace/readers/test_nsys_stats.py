@@ -5,7 +5,7 @@ from synthetic_traces import stats_text
 
 from scaleproof.conclude.report.sentences.trace import sentences
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.nsys_stats import read_text
+from scaleproof.ground.nsys_stats import read_stats_output
 from scaleproof.measure.trace.summarise import summarise_files
 
 F16, F32, F64, U8 = (
@@ -146,11 +146,11 @@ def test_reports_without_data_and_cut_tables_are_refused(tmp_path):
         "Processing [a.sqlite] with [gpukernsum.py]... \nSKIPPED: a.sqlite does not contain CUDA kernel data.\n"
     )
     with pytest.raises(UserError, match=r"every report is empty .SKIPPED: a\.sqlite does not contain CUDA kernel data"):
-        read_text(path)
+        read_stats_output(path)
     whole = stats_text(SHORT)
     place = whole.index("152")
     path.write_text(whole[:place])
     with pytest.raises(
         UserError, match=r"a\.txt, line \d+: the line ends before its last column; was the text cut off"
     ):
-        read_text(path)
+        read_stats_output(path)

@@ -10,7 +10,7 @@ import pandas as pd
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.sentences.ratios import runs_text
 from scaleproof.conclude.report.sentences.verdict import percent
-from scaleproof.ground.confidence import CONFIDENCE, of_interval, ratio
+from scaleproof.ground.confidence import CONFIDENCE, estimate_from_interval, ratio
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.number_format import interval_text, number
 from scaleproof.ground.records.comparison_report import AbComparison
@@ -145,8 +145,8 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
             row = rows.get(cell)
             if row is None:
                 continue
-            there = of_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio(of_interval(here.value, here.low, here.high, here.n), there)
+            there = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
+            relative = ratio(estimate_from_interval(here.value, here.low, here.high, here.n), there)
             if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
                 continue
             interval = interval_text(relative.low, relative.high, runs_text(here.n, there.n))

@@ -7,7 +7,7 @@ from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import duration
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
-from scaleproof.ground.snakemake_command import HERE, where
+from scaleproof.ground.snakemake_command import HERE, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
 
@@ -43,10 +43,10 @@ def beyond(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        again = f"scaleproof retry {_file(report)} {_cells(sorted(cells))}{where(report.results)}"
+        again = f"scaleproof retry {_file(report)} {_cells(sorted(cells))}{results_option(report.results)}"
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
     if not report.series:
-        again = f"scaleproof retry {_file(report)}{where(report.results)}"
+        again = f"scaleproof retry {_file(report)}{results_option(report.results)}"
         return f"mend what made the runs fail; then {again}, and {command(report)}", None
     if report.repeats and report.repeats.goes_on:
         return f"{command(report)} goes on with it", None
@@ -64,7 +64,7 @@ def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
 
     All disturbed cells are named: a comparison with one that stays as it is would be no better.
     """
-    again = f"scaleproof retry {_file(report)} {_cells(disturbed)}{where(report.results)}"
+    again = f"scaleproof retry {_file(report)} {_cells(disturbed)}{results_option(report.results)}"
     return f"on a quiet machine, {again}, then {command(report)}", None
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 
 from scaleproof.conclude.report.read_results import records
 from scaleproof.conclude.report.tables.table import Table
-from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, in_group
+from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
 
-RATIOS = in_group("ratio")
+RATIOS = columns_in_group("ratio")
 UNKNOWN = "–"
 
 
@@ -68,19 +68,19 @@ def _human(row: dict[str, Any]) -> dict[str, str]:
     """Return the text of one cell by column. `row`: of `scaling_rows`."""
     n = row["n"]
     text = {name: _word(row[name]) for name in CELLS_TABLE}
-    text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in in_group("figure")}
+    text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in columns_in_group("figure")}
     text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
     text["letters"] = text["letters"] or UNKNOWN
     text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
         return text | _measured(row)
     text["tokens_per_s"] = row["failures"].replace("|", "/")
-    return text | dict.fromkeys((column.name for column in (*RATIOS, *in_group("learnt"))), UNKNOWN)
+    return text | dict.fromkeys((column.name for column in (*RATIOS, *columns_in_group("learnt"))), UNKNOWN)
 
 
 def _measured(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of rates, ratios and losses of a cell with numbers, by column. `row`: of `scaling_rows`."""
-    columns = (*in_group("rate"), *RATIOS, *in_group("learnt"))
+    columns = (*columns_in_group("rate"), *RATIOS, *columns_in_group("learnt"))
     text = {}
     for column in columns:
         name = column.name

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, class_of
-from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_text
+from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_stats_output
 from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
 from scaleproof.measure.trace.ranges import Entry, entry, likely_bottleneck
@@ -12,7 +12,7 @@ from scaleproof.measure.trace.ranges import Entry, entry, likely_bottleneck
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
     """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: their optimizer steps."""
-    reports = {path: read_text(path) for path in dict.fromkeys(paths)}
+    reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
     )

@@ -24,14 +24,7 @@ from scipy.special import chdtri, fdtri, stdtrit
 
 from scaleproof.conclude.analysis.studentized_range import largest_of_others, studentized_range
 from scaleproof.ground.campaign.repeats import GROWTH, rounds
-from scaleproof.ground.confidence import (
-    CONFIDENCE,
-    FEWEST_REPEATS,
-    OWN_NOISE,
-    UNEQUAL_NOISE,
-    Estimate,
-    are_unequal,
-)
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, UNEQUAL_NOISE, Estimate, are_unequal
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 POWER = 0.8  # probability with which the smallest detectable difference is shown

@@ -8,12 +8,7 @@ from scaleproof.conclude.forecast.law import series_key
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.findings.forecast_report import (
-    ForecastReport,
-    ForecastRow,
-    LedgerCoverage,
-    SweepReport,
-)
+from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastRow, LedgerCoverage, SweepReport
 
 
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:

@@ -11,15 +11,7 @@ from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
 from scaleproof.ground.campaign.cell_checks import check, check_command
-from scaleproof.ground.campaign.command import (
-    Scalar,
-    Setting,
-    check_axes,
-    fill_placeholders,
-    placeholders,
-    product,
-    words_of,
-)
+from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, fill_in, placeholders, product, words_of
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
@@ -60,7 +52,7 @@ class Cell:
         """The command that it runs instead of the trainer; what only a run knows, such as {steps}, is left open."""
         if self.workload.command is None:
             return None
-        return fill_placeholders(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
+        return fill_in(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
         """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
@@ -88,7 +80,7 @@ class Cell:
     @cached_property
     def words(self) -> list[str]:
         """The command line of a run; empty without a command. Raises UserError."""
-        return words_of(fill_placeholders(self.command, self.values_of_command())) if self.command is not None else []
+        return words_of(fill_in(self.command, self.values_of_command())) if self.command is not None else []
 
     @property
     def is_open(self) -> bool:

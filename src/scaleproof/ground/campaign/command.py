@@ -179,7 +179,7 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
             raise UserError(f"vary.{name}: workload.command has no {{{name}}}, so it changes nothing", ("vary", name))
 
 
-def fill_placeholders(text: str, values: Mapping[str, object]) -> str:
+def fill_in(text: str, values: Mapping[str, object]) -> str:
     """The text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -220,7 +220,7 @@ def product(text: Amount, values: Mapping[str, object]) -> int:
 
     `values`: placeholder -> what stands for it.
     """
-    factors = fill_placeholders(str(text), values).split("*")
+    factors = fill_in(str(text), values).split("*")
     try:
         return math.prod(int(factor.strip()) for factor in factors)
     except ValueError:

@@ -9,12 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import (
-    Field,
-    SkipValidation,
-    TypeAdapter,
-    field_validator,
-)
+from pydantic import Field, SkipValidation, TypeAdapter, field_validator
 
 from scaleproof.ground.records.census import Census, SecondClock
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from scaleproof.ground.campaign.command import fill_placeholders, words_of
+from scaleproof.ground.campaign.command import fill_in, words_of
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Printed
@@ -87,7 +87,7 @@ def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
     else:
         meeting_point = _meet_here(cell.command)
     values = cell.values_of_command(request.repeat) | {"steps": steps} | meeting_point
-    return words_of(fill_placeholders(cell.command, values))
+    return words_of(fill_in(cell.command, values))
 
 
 def _meet_here(command: str) -> dict[str, object]:

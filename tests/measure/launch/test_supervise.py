@@ -24,6 +24,20 @@ def test_output_goes_to_the_log_without_places_of_this_machine(tmp_path):
     assert (tmp_path / "log").read_text() == "from .\n"
 
 
+def test_a_program_that_asks_a_question_gets_no_answer(tmp_path):
+    """Whatever our own standard input is: here a pipe that nobody writes to, and nobody closes."""
+    reader, writer = os.pipe()
+    before = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        outcome = run_watched(python("input('y/n? ')"), dict(os.environ), tmp_path / "log", HANGS)
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (before, reader, writer):
+            os.close(descriptor)
+    assert outcome.tail[-1] == "EOFError: EOF when reading a line"
+
+
 @pytest.mark.fault("the log of a run is on a full disk", "the ranks go on: their output is still read")
 def test_a_log_that_cannot_be_written_stops_nobody():
     """More than a pipe holds: a program whose output nobody reads stands still."""
@@ -97,6 +111,22 @@ def test_a_signal_stops_the_run_and_leaves_nothing_running(tmp_path, number):
     assert launcher.wait(HANGS) == 128 + number
     assert "stopped by SIG" in launcher.stdout.read()
     wait_until(lambda: not alive(marker))
+
+
+def test_a_stubborn_program_does_not_outlive_the_signal(tmp_path):
+    """Nor does what it has started in a session of its own, as torchrun starts its ranks."""
+    code = """
+        import os, signal, subprocess, sys
+        code = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; print('up', flush=True); "
+        code += "signal.pause()  # stubborn-rank"
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE).stdout.readline()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()  # stubborn-parent
+    """
+    with pytest.raises(Interrupted, match="stopped by SIGINT"):
+        run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS)
+    wait_until(lambda: not alive("stubborn-rank") and not alive("stubborn-parent"))
 
 
 def test_ranks_that_are_ended_together_with_the_launcher_have_not_failed(tmp_path):

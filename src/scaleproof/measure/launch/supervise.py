@@ -21,7 +21,8 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.trainer.request import PHASES
 
 POLL = 0.5  # seconds; each look costs microseconds of one core
-GRACE = 5.0  # seconds between asking a process group to end and ending it
+GRACE = 5.0  # seconds between asking a process group to end and ending it ...
+STOPPED_GRACE = 0.5  # ... where we are told to stop: somebody waits
 STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
 STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
@@ -141,6 +142,7 @@ def run_watched(
     process = subprocess.Popen(
         command,
         env=env,
+        stdin=subprocess.DEVNULL,  # nobody is there to answer a question
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -154,6 +156,7 @@ def run_watched(
     deadline = began + limit
     timed_out = ended_by_us = hung = False
     behind = None
+    grace = GRACE
     try:
         while process.poll() is None:
             if received:
@@ -176,13 +179,16 @@ def run_watched(
         # Whoever ends us may end the ranks at the same moment: they have not failed.
         if received and process.returncode:
             raise _stopped_by(received[0])
+    except Interrupted:
+        grace = STOPPED_GRACE
+        raise
     finally:
         ended = time.monotonic()
         if process.poll() is None:
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
             if remote:
                 remote("INT" if ended_by_us else "TERM")
-        _end(process, STOP if ended_by_us else STOP[1:])
+        _end(process, STOP if ended_by_us else STOP[1:], grace)
         if remote:
             remote("KILL")
         copier.join(GRACE)
@@ -244,20 +250,26 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | N
     time.sleep(POLL)
 
 
-def _end(process: subprocess.Popen, signals: Sequence[signal.Signals]) -> None:
-    """End the whole process group of `process` by `signals`, GRACE seconds between them."""
+def _end(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
+    """End the process group of `process` by `signals`, `grace` seconds between them, then all that it has started."""
+    started: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
+        started = psutil.Process(process.pid).children(recursive=True)
     for number in signals:
         try:
             os.killpg(process.pid, number)
         except ProcessLookupError:
             break
         try:
-            process.wait(GRACE)
+            process.wait(grace)
         except subprocess.TimeoutExpired:
             continue
         # The process has ended; others of its group may not have.
         if not _group_lives(process.pid):
             break
+    for left in started:
+        with contextlib.suppress(psutil.Error):
+            left.kill()
     process.wait()
 
 

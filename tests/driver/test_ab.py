@@ -1,12 +1,16 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import alive, wait_until
 
 from scaleproof.cli import main
 from scaleproof.cli.ab import split
@@ -47,6 +51,12 @@ def test_the_campaign_runs_both_commands_as_they_were_given():
     loaded = written(request)
     assert [cell.words for cell in loaded.cells] == [[*request.a], ["python", "b.py", "--steps", "50"]]
     assert loaded.question == {"is": "b-n1x1", "better_than": "a-n1x1", "by": 0.0}
+
+
+def test_each_command_may_have_its_own_work_of_a_step():
+    loaded = written(AbRequest(["a"], ["b"], per_step=("samples", [64, 256])))
+    assert [(cell.words, cell.per_step) for cell in loaded.cells] == [(["a"], 64), (["b"], 256)]
+    assert loaded.question == {"is": "b-n1x1-mb256", "better_than": "a-n1x1-mb64", "by": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -189,6 +199,28 @@ def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
     failed.stderr = "MissingInputException"
     with pytest.raises(UserError, match=r"exit code 1:\n+MissingInputException$"):
         snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+code = "import signal; [signal.signal(number, signal.SIG_IGN) for number in (2, 15)]; signal.pause()  # ab-stubborn"
+subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+signal.pause()
+"""
+
+
+@pytest.mark.fault("scaleproof ab is stopped, and Snakemake is not told", "the programs end within seconds")
+def test_all_that_snakemake_started_ends_with_the_command(tmp_path):
+    (tmp_path / "snakemake.py").write_text(STUBBORN)
+    code = "from scaleproof.driver.snakemake_view import build; build([])"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    command = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: alive("# ab-stubborn"), command)
+    command.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in command.communicate()[1]
+    assert not alive("# ab-stubborn")
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):

@@ -76,14 +76,16 @@ def _pattern(given: str) -> tuple[str, str]:
     return name, pattern
 
 
-def _per_step(args: argparse.Namespace) -> dict[str, str | int]:
-    """Return the work of a step as a campaign gives it, {unit: amount}; empty where logs say it. Raises UserError."""
+def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
+    """Return the unit and the amount of a step's work, or both commands'; None where logs say it. Raises UserError."""
+    if not args.per_step:
+        return ("steps", [1]) if args.metric == "steps/s" and not args.steps else None
     unit = args.metric.removesuffix("/s") if args.metric else "tokens"
-    if args.per_step is not None:
-        if unit not in ("tokens", "samples"):
-            raise UserError(f"--per-step is of tokens or samples; --metric is {args.metric}")
-        return {unit: args.per_step}
-    return {"steps": 1} if args.metric == "steps/s" and not args.steps else {}
+    if unit not in ("tokens", "samples"):
+        raise UserError(f"--per-step is of tokens or samples; --metric is {args.metric}")
+    if len(args.per_step) > 2:
+        raise UserError(f"--per-step has {len(args.per_step)} numbers; give one, or one of A and one of B")
+    return unit, args.per_step
 
 
 def add(commands: Group) -> None:
@@ -105,8 +107,9 @@ def add(commands: Group) -> None:
     parser.add_argument(
         "--per-step",
         type=Number(least=1, whole=True),
+        nargs="+",
         metavar="N",
-        help="tokens (or --metric samples/s: samples) of one step",
+        help="tokens (or --metric samples/s: samples) of one step; two numbers: of A and of B",
     )
     parser.add_argument(
         "--figures", type=log_reader, default="auto", metavar="READER", help="who reads the logs (default: auto)"

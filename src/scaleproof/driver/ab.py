@@ -55,7 +55,7 @@ class AbRequest:
     b: Sequence[str]
     figures: str = "auto"
     patterns: Mapping[str, str] = field(default_factory=dict)
-    per_step: Mapping[str, str | int] = field(default_factory=dict)  # tokens, samples or steps of a step
+    per_step: tuple[str, Sequence[int]] | None = None  # unit, and amount of both or of each
     steps: tuple[int, int] | None = None  # two lengths of run
     seconds: float | None = None  # after which runs are ended; None: as there is time
     warmup_steps: int | None = None
@@ -100,20 +100,26 @@ def campaign_of(
     """
     workload: dict[str, Any] = {"command": "{program}"}
     workload["figures"] = dict(request.patterns) or request.figures
+    vary: dict[str, Any] = {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}}
+    campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if request.per_step:
-        workload["per_step"] = dict(request.per_step)
+        unit, amounts = request.per_step
+        workload["per_step"] = {unit: amounts[0]}
+        if len(set(amounts)) > 1:
+            workload["per_step"] = {unit: "{micro_batch}"}
+            vary["micro_batch"] = list(amounts)
+            campaign["exclude"] = [{"program": A, "micro_batch": amounts[1]}, {"program": B, "micro_batch": amounts[0]}]
     work: dict[str, Any] = {"steps": list(request.steps)} if request.steps else {}
     if request.warmup_steps is not None:
         work["warmup_steps"] = request.warmup_steps
     if seconds is not None:
         work["seconds"] = seconds
-    campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if work:
         campaign["work"] = work
     limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)  # minutes
     return campaign | {
         "execution": {"geometry": request.geometry},
-        "vary": {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}},
+        "vary": vary,
         "question": {"is": B, "better_than": A},
         # All repeats up to a look at the results in one job: fewer starts, and closer together.
         "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},

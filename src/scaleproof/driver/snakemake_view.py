@@ -3,11 +3,14 @@
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from scaleproof.ground.campaign.loaded import RESULTS
 from scaleproof.ground.code_dependencies import PACKAGE
@@ -20,6 +23,7 @@ HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake 
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
 SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()  # of this package, used by no other
 HERE = ("--cores", "all")
+GRACE_S = 1.5  # between asking it to end and ending it
 LAST_LINES = 15  # of what Snakemake says when it cannot
 
 
@@ -99,4 +103,24 @@ def _demand(*words: str, of: str = "", logs: Path | None = None) -> None:
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "snakemake", *words], capture_output=True, text=True, errors="replace")
+    """Run Snakemake. On Ctrl-C, or where we alone are told to stop, end it with all that it has started."""
+    command = [sys.executable, "-m", "snakemake", *words]
+    pipe, nobody = subprocess.PIPE, subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=nobody, stdout=pipe, stderr=pipe, text=True, errors="replace")
+    try:
+        output, errors = process.communicate()
+    except KeyboardInterrupt:
+        with contextlib.suppress(psutil.Error):
+            _end(psutil.Process(process.pid))
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _end(process: psutil.Process) -> None:
+    """End `process` and all below it, by Ctrl-C first, which may have reached us alone."""
+    family = [process, *process.children(recursive=True)]
+    for number in (signal.SIGINT, signal.SIGKILL):
+        for member in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.send_signal(number)
+        _, family = psutil.wait_procs(family, GRACE_S)

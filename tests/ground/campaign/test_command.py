@@ -62,6 +62,14 @@ def test_two_lengths():
     assert (cell.work.fewer_steps, cell.work.steps) == (50, 150)
 
 
+def test_exclude_takes_the_name_of_a_value():
+    values = {"old": "python a.py", "new": "python b.py"}
+    made = cells(
+        "{x} --bs {micro_batch}", vary={"x": values, "micro_batch": [1, 2]}, exclude=[{"x": "old", "micro_batch": 2}]
+    )
+    assert [cell.slug for cell in made] == ["old-n1x1-mb1", "new-n1x1-mb1", "new-n1x1-mb2"]
+
+
 def test_cells_and_exclude_take_placeholders():
     slugs = [c.slug for c in cells("p {x}", vary={"x": [1, 2]}, cells=[{"x": 3}], exclude=[{"x": 2}])]
     assert slugs == ["x1-n1x1", "x3-n1x1"]

@@ -274,7 +274,7 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
         matches = {
             place
             for place, entry in enumerate(excluded)
-            if all(_value(campaign, choice, name) == value for name, value in entry.items())
+            if all(str(_value(campaign, choice, name)) == str(value) for name, value in entry.items())
         }
         unmatched -= matches
         if not matches:
@@ -282,9 +282,9 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
     if unmatched:
         entry = excluded[min(unmatched)]
         listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
-        present = {name: axes.get(name) or [_value(campaign, {}, name)] for name in entry}
-        absent = [name for name, value in entry.items() if value not in present[name]]
-        there = "; ".join(f"{name} is {', '.join(map(str, present[name]))}" for name in absent)
+        present = {name: [str(value) for value in axes.get(name) or [_value(campaign, {}, name)]] for name in entry}
+        absent = [name for name, value in entry.items() if str(value) not in present[name]]
+        there = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
         raise UserError(
             f"exclude: {listed} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),

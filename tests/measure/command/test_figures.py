@@ -87,11 +87,11 @@ def test_a_pattern_of_the_step_alone_is_timed_by_the_launcher(tmp_path):
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        (NANOGPT, {}, "give workload.per_step"),
-        (RATES, {}, "a rate without the time of a step"),
+        (NANOGPT, {}, r"of 40 steps \(the last: 0.011 s a step, 3.61 loss\).*give workload.per_step.*--metric steps/s"),
+        (RATES, {}, r"\(the last: 1039 tokens/s, 3.61 loss\), but not how much work a step is"),
         ("hello\nworld\n", {}, r"no figure in its log is understood: .* \(its last line: world\)\. Give patterns"),
         ("hello\nworld\n", {"ended": True}, "let it train longer: it had printed 2 lines$"),
-        ("hello\n" * 40, {"ended": True}, "with {steps} in the command$"),
+        ("hello\n" * 100, {"ended": True}, "with {steps} in the command$"),
         ("", {}, "^it printed nothing$"),
         ("", {"ended": True}, "^it printed nothing; let it train longer"),
         (TOKENS + "world_size = 4\n" + NANOGPT, {}, "4 ranks, and the geometry is 1x1"),
@@ -120,6 +120,7 @@ BATCHES, ITEMS, IMAGES = (COUNTS.replace("{}", word) for word in ("batch ", "", 
         (IMAGES, {"samples": 32}, "samples", 64),  # counted already
         (BATCHES, {"samples": 32}, "samples", 64 * 32),
         (BATCHES, {"steps": 1}, "batches", 64),
+        (ITEMS, {"samples": 48}, "samples", 64 * 48),  # it does not rise by 48s: no samples are counted
     ],
 )
 def test_a_rate_is_of_what_lines_count(tmp_path, text, per_step, unit, amount):

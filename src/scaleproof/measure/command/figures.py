@@ -21,7 +21,7 @@ from scaleproof.measure.command.progress import FEWEST, Progress, between, progr
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
-FEW_LINES = 40  # who has printed so many says no more in a longer run
+FEW_LINES = 100  # who has printed so many says no more in a longer run
 LONGER = "let it train longer"  # in messages on programs that were ended too early
 READER = "scaleproof.watch"
 STEPS: WorkUnit = "steps"
@@ -212,11 +212,14 @@ def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cel
         return "samples", float(printed.samples_per_step)
     if all(step.seconds and step.samples_per_s for step in steps):
         return "samples", None
-    has = "the time of each step" if all(step.seconds for step in steps) else "a rate without the time of a step"
+    last = steps[-1]
+    seen = {"s a step": last.seconds, "tokens/s": last.tokens_per_s, "samples/s": last.samples_per_s, "loss": last.loss}
+    has = ", ".join(f"{value:.4g} {name}" for name, value in seen.items() if value is not None)
     raise NoFigures(
-        f"its log has {has}, but not how much work a step is: give workload.per_step, e.g. {{tokens: 8192}}, "
-        '{samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare steps/s (of ab: --per-step 8192, --metric '
-        "steps/s)"
+        f"its log has figures of {plural(len(steps), 'step')} (the last: {has}), but not how much work a step is: give "
+        'workload.per_step, e.g. {tokens: 8192}, {samples: "{micro_batch} * {devices}"}, or {steps: 1} to compare '
+        "steps/s (of ab: --metric steps/s if a step of A is as much work as one of B, else --per-step with A's tokens "
+        "and B's)"
     )
 
 
@@ -258,12 +261,13 @@ def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
 def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     """The unit of a rate, and how much of it each thing is that lines count. Raises NoFigures.
 
-    As counted, unless the campaign says what a step is, and steps or batches are counted.
+    As counted, unless the campaign says what a step is, and steps or batches are counted: a number that does not rise
+    by whole steps' samples counts no samples.
     """
     given, amount = cell.workload.per_step, cell.per_step or 1
     if given is None or given.unit in ("steps", counted.unit):
         return counted.unit, 1
-    if counted.unit in ("steps", "batches") or amount == 1:
+    if counted.unit in ("steps", "batches") or amount == 1 or int(np.median(counted.amounts)) % amount:
         return given.unit, amount
     to = f" to {integer(counted.counts_to)}" if counted.counts_to else ""
     what = f"{counted.unit}{to}" if counted.unit != "items" else f"something{to} without saying what"

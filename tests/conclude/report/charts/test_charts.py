@@ -2,16 +2,17 @@
 
 import inspect
 import itertools
+import re
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
-from result_models import point, series
+from result_models import comparison, paired, point, series
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
-from scaleproof.conclude.report.charts import CHARTS, draw, draw_losses
+from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses
 from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, places, style
 from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
@@ -218,3 +219,12 @@ def test_losses_are_not_drawn_where_no_program_showed_any(results, name):
     assert CATALOG[name].has_content(cells, report)
     cells["loss_last"] = float("nan")
     assert not CATALOG[name].has_content(cells, report)
+
+
+def test_numbers_of_axes_have_no_power_of_ten_beside_them(tmp_path):
+    """Two wild pairs, as of a machine that stood still in one of them."""
+    wild = paired(ratios=[2e-5, 4_100_000.0], ratio=9.1, low=1e-6, high=8e7, n=2)
+    draw_comparison([comparison(wild)], tmp_path)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "comparison.svg").read_text())
+    assert {"2e6", "1e6", "1e7"}.isdisjoint(texts)
+    assert "20,000,000" in texts

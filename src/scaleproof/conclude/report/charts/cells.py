@@ -15,7 +15,6 @@ from scaleproof.conclude.report.charts.style import (
     interval_text,
     of_each_cell,
     rows,
-    thousands,
     tip,
 )
 from scaleproof.ground.number_format import fixed, number, significant
@@ -39,7 +38,6 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
     axes.set_xlim(0, most if axes.get_xlim()[1] > most else None)
     axes.set_xlabel("throughput (tokens/s)")
     axes.set_title(f"Throughput of all cells ({title})")
-    thousands(axes.xaxis)
 
 
 def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
@@ -183,4 +181,3 @@ def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport,
     rows(axes, cells, labels, report)
     axes.set_xlim(left=0)
     axes.set_xlabel(unit)
-    thousands(axes.xaxis)

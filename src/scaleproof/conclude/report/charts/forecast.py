@@ -13,7 +13,6 @@ from scaleproof.conclude.report.charts.style import (
     colour,
     empty,
     label_rows,
-    thousands,
     tip,
     write_chart,
 )
@@ -51,7 +50,6 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
     axes.set_title("Forecasts, and what came of them")
-    thousands(axes.xaxis)
 
 
 def draw_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:

@@ -18,7 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator, ScalarFormatter
 
 from scaleproof.ground.campaign.strategies import without_offload
 from scaleproof.ground.files import whole_file, write_atomic
@@ -206,7 +206,6 @@ def device_axis(axes: Axes, devices: list[int]) -> None:
     axes.set_xticks(devices, [str(number_of_devices) for number_of_devices in devices])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
-    thousands(axes.yaxis)
 
 
 def headroom(axes: Axes, values: list[float]) -> None:
@@ -247,11 +246,6 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
             label.set_color(ALARM)
 
 
-def thousands(axis: Any) -> None:
-    """Write the numbers of an axis with a separator of thousands."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
-
-
 def empty(axes: Axes, why: str) -> None:
     """Write into a chart without content why it has none."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
@@ -287,6 +281,9 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
         for each in figure.axes:
             each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH))
             each.set_ylabel(textwrap.fill(each.get_ylabel(), LABEL_HEIGHT))
+            for axis in (each.xaxis, each.yaxis):
+                if isinstance(axis.get_major_formatter(), ScalarFormatter):  # which would write 2 and an offset, 1e6
+                    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         if handles:
             columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import count, empty, fastest_cells, styles, thousands
+from scaleproof.conclude.report.charts.style import count, empty, fastest_cells, styles
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -72,7 +72,6 @@ def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, fo
         axes.set_xlabel(unit)
         axes.set_ylabel(name)
         axes.set_ylim(bottom=0)
-        thousands(axes.yaxis)
     time.set_title("Step time")
     rate.set_title(f"Throughput ({count(measured['n'])})")
 
@@ -105,4 +104,3 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     axes.set_xlabel(AGAINST[against])
     axes.set_ylabel("training loss, smoothed (nats)")
     axes.set_title(f"Loss and {AGAINST_WHAT[against]} ({title})")
-    thousands(axes.xaxis)

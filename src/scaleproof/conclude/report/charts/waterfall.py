@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import SMALL, bar, colour, count, empty, label_rows, thousands
+from scaleproof.conclude.report.charts.style import SMALL, bar, colour, count, empty, label_rows
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -42,7 +42,6 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     axes.set_xlabel("time of a step (ms)")
     numbers = [cell.n for cell in cells if cell.n]
     axes.set_title(f"From the ideal to the measured step{f' ({count(numbers)})' if numbers else ''}")
-    thousands(axes.xaxis)
 
 
 def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:

@@ -9,6 +9,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--ms", type=float, default=2)
 parser.add_argument("--steps", type=int, default=40)
 parser.add_argument("--loss", type=float, help="the same in all steps")
+parser.add_argument("--zero-from", type=int, default=10**9, help="step from which on the loss is 0")
 parser.add_argument("--hidden-ms", type=float, default=0, help="beside the timed part of a step")
 parser.add_argument("--no-tokens", action="store_true")
 parser.add_argument("--end", type=int, default=0)
@@ -21,6 +22,7 @@ for step in range(options.steps):
     seconds = time.perf_counter() - start
     time.sleep(options.hidden_ms / 1e3)
     loss = 4 - step / 100 if options.loss is None else options.loss
+    loss *= step < options.zero_from
     print(f"iter {step}: loss {loss:.4f}, time {1e3 * seconds:.2f}ms, mfu 1.00%")
 raise SystemExit(options.end)
 """

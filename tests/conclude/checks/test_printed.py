@@ -30,6 +30,8 @@ ARGUMENTS = {
     "hidden": "--ms 16 --hidden-ms 16",
     "constant": "--ms 16 --loss 3.1234",
     "coarse": "--ms 16 --loss 3.1",
+    "zero": "--ms 16 --zero-from 0",
+    "learned": "--ms 16 --zero-from 5",  # within the warm-up
 }
 
 
@@ -100,6 +102,11 @@ def test_a_loss_that_is_no_number(runs):
 def test_a_loss_that_does_not_move(runs):
     assert "did-not-train" in codes(runs["constant"])
     assert "did-not-train" not in codes(runs["coarse"])  # small steps may be rounded away
+
+
+def test_a_loss_that_is_zero_from_the_first_line_on(runs):
+    assert "did-not-train" in codes(runs["zero"])
+    assert "did-not-train" not in codes(runs["learned"])
 
 
 @pytest.mark.parametrize(("per_step", "found"), [({}, {"counts-differ"}), ({"per_step": {"steps": 1}}, set())])

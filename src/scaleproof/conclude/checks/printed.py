@@ -84,7 +84,8 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
     """The loss does not move at all, or is no number: nothing is trained, so that no speed of training was measured.
 
     Detected: One and the same loss, with {fewest_digits} digits or more behind the point, in every one of
-    {fewest_losses} or more lines of the window; or NaN or infinity in {fewest_lost} lines or more, up to the last one.
+    {fewest_losses} or more lines of the window, or exactly 0 from the first line on; or NaN or infinity in
+    {fewest_lost} lines or more, up to the last one.
     Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
     Repair: See that gradients reach the weights and that the optimizer steps; then run the cell again.
     """
@@ -97,7 +98,8 @@ def loss_moves(run: TimedRun) -> Iterator[Flag]:
     loss = float(losses[0])
     is_constant = np.ptp(losses) == 0
     has_enough_digits = round(loss, FEWEST_DIGITS - 1) != loss
-    if is_constant and has_enough_digits:
+    is_zero_throughout = not run.losses.any()  # in the warm-up, too: who has learned all prints 0 as well
+    if is_constant and (has_enough_digits or is_zero_throughout):
         yield Flag(f"the loss is {loss:.10g} in all of {len(losses)} lines")
 
 

@@ -1,8 +1,11 @@
-"""What a finished run says of those that are left: how many, and how long they take."""
+"""What a finished run says of those that are left, and collected ones of another campaign."""
+
+from argparse import Namespace
 
 import pytest
 from synthetic import write_run
 
+from scaleproof.cli.analyse import collect
 from scaleproof.cli.run import _left
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.records.run import read_run
@@ -41,3 +44,14 @@ def test_on_a_cluster_nothing_is_said(campaign, tmp_path):
     write_run(folder.parents[1], cell, repeat)
     sent = read_run(folder).metrics.model_copy(update={"scheduler": {"type": "slurm"}})
     assert _left(campaign, tmp_path, sent) == ""
+
+
+def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):
+    for folder, cell, repeat in campaign.planned(tmp_path):
+        write_run(folder.parents[1], cell, repeat)
+    first = campaign.planned(tmp_path)[0][0]
+    for path in (tmp_path / "sizes/runs").glob("*/*/training_metrics.json"):
+        of = "others" if path.parent == first else "sizes"
+        path.write_text(path.read_text().replace('"campaign": "synthetic"', f'"campaign": "{of}"'))
+    collect(Namespace(campaign=campaign.path, results=tmp_path))
+    assert capsys.readouterr().err == f"scaleproof: {first}: of campaign others, says its record\n"

@@ -34,11 +34,18 @@ MANY_RUNS = 1000  # from as many on the garbage collector is kept from their rec
 
 
 def collect(args: argparse.Namespace) -> None:
-    """Write runs.csv from all runs of a campaign."""
+    """Write runs.csv from all runs of a campaign, and say which of them were made for another one."""
     from scaleproof.conclude.analysis.run_tables import runs_table
 
     loaded, planned = _planned(args)
-    write_atomic(args.results / loaded.name / "runs.csv", runs_table(_each(loaded, planned)).to_csv(index=False))
+
+    def runs() -> "Iterator[Run]":
+        for run in _each(loaded, planned):
+            if run.metrics.campaign != loaded.name:
+                print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
+            yield run
+
+    write_atomic(args.results / loaded.name / "runs.csv", runs_table(runs()).to_csv(index=False))
 
 
 def findings(args: argparse.Namespace) -> None:
@@ -281,7 +288,6 @@ def compare(args: argparse.Namespace) -> None:
 
 def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
     """Write the page of a comparison. `alone`: cells that one side has."""
-
     from scaleproof.conclude.analysis.compare_runs import all_own, measured_runs
     from scaleproof.conclude.report.compare_page import Side, compare_page
 

@@ -213,9 +213,8 @@ def _find_frontier(
     from scaleproof.conclude.forecast.frontier import find_frontier, micro_batches
     from scaleproof.conclude.forecast.text import frontier_text
 
-    time_limit = loaded.campaign.resources.time_limit * 60
     with stoppable("no trial was kept"):
-        answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, time_limit, compare_speed)
+        answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, loaded.time_limit_s, compare_speed)
     best = answer.fastest if cell.searched == "fastest" else answer.largest
     chosen = best or micro_batches(cell, 1)[0]  # where nothing fits the smallest runs, and says so
     facts = {"campaign": loaded.name, "cell": cell.slug, "planned_fingerprint": cell.planned_fingerprint}

@@ -37,10 +37,9 @@ def train(args: argparse.Namespace) -> None:
     try:
         loaded = LoadedCampaign(args.campaign, args.results)
         (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
-        limit = loaded.campaign.resources.time_limit * 60
         with stoppable("this run will be repeated"):
             witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
-            plan = PlannedRun(cell, loaded.name, args.tokens, limit, args.repeat, witness_steps)
+            plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, args.repeat, witness_steps)
             metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
@@ -120,7 +119,7 @@ def reference(args: argparse.Namespace) -> None:
         lambda: [loaded.cell(args.cell)],
         lambda cell: workload_name(cell.config),
     )
-    replayed = replay_cell(cell, loaded.name, args.tokens, loaded.campaign.resources.time_limit * 60)
+    replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     print(
         f"{replayed.workload}: {len(replayed.losses)} of {replayed.total_steps} steps in {seconds(replayed.seconds, 1)}"
@@ -140,13 +139,12 @@ def pairs(args: argparse.Namespace) -> None:
     name = args.comparison
     a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
-    limit = loaded.campaign.resources.time_limit * 60
     witnessed = first_pair(comparison)
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
         witness_steps = loaded.witness_steps(cell, comparison.pairs) if pair == witnessed else 0
-        plan = PlannedRun(cell, loaded.name, args.tokens, limit, pair, witness_steps)
+        plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
 
     with stoppable("pairs that were finished are kept"):
@@ -162,13 +160,12 @@ def shared_job(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
-    limit = loaded.campaign.resources.time_limit * 60
 
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         """Make one run of the job, and publish it in `out`."""
         tokens = tokens_of_run(args.results, cell)
         witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
-        plan = PlannedRun(cell, loaded.name, tokens, limit, repeat, witness_steps)
+        plan = PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):

@@ -115,11 +115,10 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Plann
 def _too_long(loaded: LoadedCampaign, times: RunTimes) -> str:
     """Return a line on the cell whose runs take longest, where its time limit would stop them; else ""."""
     slowest = max((cell for cell in loaded.cells if cell.command is None), key=times.seconds, default=None)
-    limit_s = 60 * loaded.campaign.resources.time_limit
-    if slowest is None or times.seconds(slowest) <= limit_s:
+    if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
     takes = f"a run of {slowest.slug} takes about {duration(times.seconds(slowest))}"
-    return f"\n{takes}, and resources.time_limit stops it after {duration(limit_s)}"
+    return f"\n{takes}, and resources.time_limit stops it after {duration(loaded.time_limit_s)}"
 
 
 def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:

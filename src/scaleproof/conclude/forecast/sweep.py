@@ -91,9 +91,8 @@ def measure(
         "calls": CALLS,
         "limit_s": LIMIT_S,
     }
-    limit_s = loaded.campaign.resources.time_limit * 60
     with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
-        made = [launch(loaded.name, cell, out, settings, limit_s, nodes) for _ in range(launches)]
+        made = [launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
     any_rank = made[0].ranks[0]
     return Sweep(

@@ -76,6 +76,11 @@ class LoadedCampaign:
                 place = ("vary", place[-1])
             raise UserError(f"{lines.at(path, place)}{error}") from None
 
+    @property
+    def time_limit_s(self) -> float:
+        """Seconds that a run may take."""
+        return 60 * self.campaign.resources.time_limit
+
     def _traced(self) -> list[Cell]:
         """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""
         selection = self.campaign.trace.cells

@@ -23,10 +23,10 @@ from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
 FITS = 0.005  # relative difference of a figure and what it follows from, beside their rounding
-ODD = 0.03  # the same, of a figure that does not follow
+DOES_NOT_FOLLOW = 0.03  # relative difference of a figure that does not follow
 EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
-NAMED_EVIDENCE = 1.0  # the same, where the heading names one of two columns
-MOST = 2  # rows that fit, for each one that does not
+NAMED_EVIDENCE = 1.0  # evidence that suffices where the heading names one of two columns
+ROWS_FOR_EACH_ODD_ONE = 2  # that fit, for each row that does not follow
 NEAR = 1.0  # relative difference of figures that may be about the same at all
 COARSE = 0.15  # relative width of figures that agree with nearly everything
 TRIVIAL = 0.02  # ratios as near to 1 prove nothing
@@ -251,9 +251,10 @@ class Explanation:
         return self.comparable & (self.distance <= FITS)
 
     @cached_property
-    def odd(self) -> np.typing.NDArray[np.bool_]:
+    def does_not_follow(self) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > (ODD if self.formula.is_steady else APART))
+        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else APART))
 
     @cached_property
     def evidence(self) -> float:
@@ -264,26 +265,28 @@ class Explanation:
         return -float(np.sum(np.log10(chance))) if chance else 0.0
 
     def weight(self, tried: int) -> float:
-        """How much more likely it is than chance, of as many explanations as were tried, as a decimal logarithm."""
+        """Decimal logarithm of how much likelier the explanation is than the best of `tried` chance ones."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
 
     def rank(self, tried: int) -> tuple[float, int, int]:
         """The larger, the better it explains the column."""
-        return self.weight(tried), int(self.comparable.sum()), -int(self.odd.sum())
+        return self.weight(tried), int(self.comparable.sum()), -int(self.does_not_follow.sum())
 
     def holds(self, tried: int) -> bool:
         """Whether the rows that fit, or the heading, prove that it is meant."""
-        fits, odd = int(self.fits.sum()), int(self.odd.sum())
+        fits, odd = int(self.fits.sum()), int(self.does_not_follow.sum())
         if self.formula.expected == 2 and fits < odd:
             # Off by one factor, all are over another baseline.
-            factors = (self.stated.middle / self.formula.values.middle)[self.odd]
-            one_factor = odd > 1 and len(self.formula.sources) == 1 and np.ptp(factors) < ODD * factors.max()
-            return self.says_so and not one_factor and all(self.distance[self.odd] < NEAR)
+            factors = (self.stated.middle / self.formula.values.middle)[self.does_not_follow]
+            one_factor = (
+                odd > 1 and len(self.formula.sources) == 1 and np.ptp(factors) < DOES_NOT_FOLLOW * factors.max()
+            )
+            return self.says_so and not one_factor and all(self.distance[self.does_not_follow] < NEAR)
         if self.formula.expected == 2:
             return True
         if len(self.formula.sources) == 2 and self.formula.expected:
             return fits >= odd and self.evidence >= NAMED_EVIDENCE
-        return fits >= MOST * odd and self.weight(tried) >= EVIDENCE
+        return fits >= ROWS_FOR_EACH_ODD_ONE * odd and self.weight(tried) >= EVIDENCE
 
     def explains(self, row: int, usual: "Explanation") -> bool:
         """Whether a row that is odd by the `usual` explanation follows from this one."""
@@ -292,7 +295,7 @@ class Explanation:
         if not (self.distance[row] <= FITS and self.comparable[row]):
             return False
         same = self.formula.sources == usual.formula.sources
-        return same or bool(self.formula.expected) or int(self.fits.sum()) >= MOST
+        return same or bool(self.formula.expected) or int(self.fits.sum()) >= ROWS_FOR_EACH_ODD_ONE
 
 
 @of_evidence.finds("speedup-not-in-table", "suspect")
@@ -317,7 +320,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
-    """The rows of a column of ratios that do not follow from what the others do."""
+    """Flag rows of a column of ratios that another formula would have to explain than the rest of the column."""
     formulas = list(formulas_of(target, figures))
     is_speedup = SPEEDUP.search(target.heading) is not None and not target.is_in_percent
     explanations = [
@@ -328,7 +331,7 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     usual = max(explanations, key=lambda e: e.rank(len(explanations)), default=None)
     if usual is None or not usual.holds(len(explanations)):
         return
-    for i in np.flatnonzero(usual.odd).tolist():
+    for i in np.flatnonzero(usual.does_not_follow).tolist():
         if any(other.explains(i, usual) for other in explanations) or _is_of_another_size(figures, usual, i):
             continue
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""

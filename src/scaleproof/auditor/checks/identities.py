@@ -30,7 +30,7 @@ from scaleproof.ground.number_format import number
 
 APART = 0.03  # relative difference that printing, medians and means do not explain
 SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
-MOST = 2  # rows that show what the figures of a table mean, for each one that does not follow
+ROWS_FOR_EACH_ODD_ONE = 2  # that show what the figures of a table mean
 MOST_PARTS = 6  # columns side by side that are added up
 
 
@@ -83,7 +83,7 @@ def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]
             wrong.append((row, whole[0], each[0]))
     for row, total, one in wrong:
         devices = row.devices or 1
-        if total.per_device is False or fits[True] >= MOST * len(wrong):
+        if total.per_device is False or fits[True] >= ROWS_FOR_EACH_ODD_ONE * len(wrong):
             yield Flag(
                 f"{row.description}: {one.printed} per device x {devices} = {number(one.value * devices, 4)}, the "
                 f"total is given as {total.printed}",
@@ -103,7 +103,7 @@ def _steps_per_s(row: ReportedRow) -> str:
 
 
 FITS = 0.03  # relative difference that printing, medians and means do not explain
-ODD = 0.10  # the same, of a row that does not follow
+DOES_NOT_FOLLOW = 0.10  # relative difference of a row that does not follow
 MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
 COMPUTED = 0.005  # relative difference of a figure that was computed from the others
 COMPUTED_DIGITS = 0.06  # one unit of the last digit of such a figure, relative to it
@@ -131,7 +131,7 @@ class Identity:
     factors: tuple[tuple[str, ...], ...]
     innocent: Literal["", "more", "less"] = ""
     alone: Literal["", "equal", "at most", "at least"] = ""
-    apart: float = ODD
+    apart: float = DOES_NOT_FOLLOW
     over: tuple[str, ...] = ()
 
 
@@ -223,7 +223,7 @@ class Product:
 
 
 def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
-    """The products that are wrong, by themselves or where the others are right, and what to say of each."""
+    """Yield each wrong product with a sentence: wrong whatever other rows say, or where most other rows are right."""
     votes = Counter(whole for p in products for whole in p.fitting)
     whole, fits = votes.most_common(1)[0] if votes else (True, 0)
     odd = [p for p in products if p.is_odd(whole, identity.apart)]
@@ -234,9 +234,9 @@ def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[P
         elif fits and p in odd:
             direction = "more" if p.readings[whole].low > 1 else "less"
             if identity.innocent == direction:
-                enough = sum(other.is_computed(whole) for other in products) >= MOST * len(odd)
+                enough = sum(other.is_computed(whole) for other in products) >= ROWS_FOR_EACH_ODD_ONE * len(odd)
             else:
-                enough = fits >= len(odd) if certain else fits >= MOST * len(odd)
+                enough = fits >= len(odd) if certain else fits >= ROWS_FOR_EACH_ODD_ONE * len(odd)
             if enough:
                 yield p, p.sentence(whole, fits)
 
@@ -286,7 +286,7 @@ def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, st
     right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
     odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
     for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
-        if not _interval(ppl).contains(e, ODD + loss.resolution):
+        if not _interval(ppl).contains(e, DOES_NOT_FOLLOW + loss.resolution):
             others = plural(sum(right), "other row")
             evidence = f"e to the {loss.heading} {loss.printed} is {number(e, 4)}, {ppl.heading} is {ppl.printed}"
             yield row, f"{row.description}: {evidence}; {others} of the table follow"
@@ -298,7 +298,12 @@ def _sums_of_columns(figures: FigureTable) -> Iterator[Flag]:
     rows = len(figures.places)
     for total, first, last in product(columns, range(len(columns)), range(len(columns))):
         parts = columns[first : last + 1]
-        if rows <= MOST + 1 or not MOST <= len(parts) <= MOST_PARTS or total in parts or not total.has_decimals:
+        if (
+            rows <= ROWS_FOR_EACH_ODD_ONE + 1
+            or not MOST <= len(parts) <= MOST_PARTS
+            or total in parts
+            or not total.has_decimals
+        ):
             continue
         whole = reduce(add, (part.figures for part in parts))
         equal = (whole.distance(total.figures) == 0) & (total.figures.width + whole.width < COMPUTED * 2)

@@ -223,7 +223,8 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
     rows = plural(len(products), "row")
     yield Flag(
         f"rate x step time is {middle:.3f} times the stated batch ({first.known_batch} "
-        f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: rate and time are not of the same steps",
+        f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: "
+        "rate and time are not of the same steps",
         places(p.row for p in products),
         RATE_TIMES_TIME.name,
         severity="suspect",

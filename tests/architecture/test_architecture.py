@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import parser
-from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported, closure
+from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported_files, closure
 
 # House -> the houses that it may import besides itself. Everything else is never.
 HOUSES: dict[str, set[str]] = {
@@ -278,7 +278,7 @@ def test_imports_are_read_as_python_reads_them():
         bases = [PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.split(".")[0] == PACKAGE.name]
         expected = {p for base in bases for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
         own = {PACKAGE / "__init__.py"}  # a text may have an import of it, too
-        assert _imported(path) - own == expected - own, path
+        assert _imported_files(path) - own == expected - own, path
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ from scaleproof.ground.files import write_json
 def test_what_only_type_checkers_read_is_no_code_of_a_stage(tmp_path):
     path = tmp_path / "typed.py"
     path.write_text(TYPED)
-    assert {file.name for file in code_dependencies._imported(path)} == {"errors.py", "files.py"}
+    assert {file.name for file in code_dependencies._imported_files(path)} == {"errors.py", "files.py"}
 
 
 def test_sources_are_read_where_the_locale_knows_no_utf_8(tmp_path):
@@ -86,8 +86,8 @@ def test_sources_are_read_where_the_locale_knows_no_utf_8(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("# ± 5 %\nfrom scaleproof.ground.files import write_json\n", encoding="utf-8")
     code = (
-        "import sys; from pathlib import Path; from scaleproof.ground.code_dependencies import _imported; "
-        "print(*_imported(Path(sys.argv[1])))"
+        "import sys; from pathlib import Path; from scaleproof.ground.code_dependencies import _imported_files; "
+        "print(*_imported_files(Path(sys.argv[1])))"
     )
     done = subprocess.run([sys.executable, "-c", code, path], env=plain, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

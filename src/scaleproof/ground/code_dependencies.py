@@ -44,13 +44,13 @@ def closure(*entries: str) -> list[str]:
         path = waiting.pop()
         if path not in seen:
             seen.add(path)
-            waiting += _imported(path)
+            waiting += _imported_files(path)
     root = Path.cwd()
     return sorted(str(path.relative_to(root) if path.is_relative_to(root) else path) for path in seen)
 
 
 @lru_cache
-def _imported(path: Path) -> frozenset[Path]:
+def _imported_files(path: Path) -> frozenset[Path]:
     """The package's files that a file imports when it runs, `__init__.py` of packages among them."""
     if path.suffix != ".py":
         return frozenset()

@@ -36,7 +36,7 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
     if n < 2:
         return Estimate(value, None, None, n, None, None)
     logs = np.log(np.array(work) / np.array(seconds))
-    return _interval(value, float(logs.var(ddof=1)) / n, n - 1, n)
+    return _t_interval(value, float(logs.var(ddof=1)) / n, n - 1, n)
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
@@ -63,7 +63,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
     freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)
-    return _interval(own.value, total / cells / rounds, freedom, rounds)
+    return _t_interval(own.value, total / cells / rounds, freedom, rounds)
 
 
 def times_per_second(seconds: list[float]) -> Estimate:
@@ -92,7 +92,7 @@ def ratio(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Es
     variance = top.variance + bottom.variance
     parts = top.variance**2 / top.freedom + bottom.variance**2 / bottom.freedom
     freedom = variance**2 / parts if parts else top.freedom + bottom.freedom
-    return _interval(value, variance, freedom, n, confidence)
+    return _t_interval(value, variance, freedom, n, confidence)
 
 
 def paired_ratio(
@@ -115,7 +115,7 @@ def paired_ratio(
     matching = [rates for rates in others if set(rates) == set(top)]
     logs = np.log([[rates[repeat] for repeat in repeats] for rates in (top, bottom, *matching)])
     variance, freedom = pooled_variance(logs)
-    return _interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
+    return _t_interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
 
 
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
@@ -182,7 +182,7 @@ def ratio_to_mean(value: float, others: list[float]) -> Estimate:
     relative = value / math.exp(float(logs.mean()))
     if len(others) < 2:
         return Estimate(relative, None, None, len(others), None, None)
-    return _interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
+    return _t_interval(relative, float(logs.var(ddof=1)) * (1 + 1 / len(others)), len(others) - 1, len(others))
 
 
 def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
@@ -200,7 +200,7 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
 
 
-def _interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
+def _t_interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
     """The estimate `value` with Student's t interval by `variance`, that of its logarithm."""
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

@@ -225,7 +225,7 @@ def first_fault(error: Any) -> str:
         return shortened(f"unknown key {place}", 300)
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "json_invalid":
-        return _no_json(first["input"], message.removeprefix("Invalid JSON: "))
+        return _json_fault(first["input"], message.removeprefix("Invalid JSON: "))
     if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
         # A key of the place decides between the alternatives of a union; without it there are no expected tags.
         key, tags = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
@@ -247,7 +247,7 @@ def _fault_of_parsing(error: Exception) -> str:
     """What is wrong with a file, by an exception of json or of code that takes values from what json read."""
     text = shortened(" ".join(str(error).split()), 200)
     if isinstance(error, json.JSONDecodeError):
-        return _no_json(error.doc, text)
+        return _json_fault(error.doc, text)
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):
@@ -257,7 +257,7 @@ def _fault_of_parsing(error: Exception) -> str:
     return f"it has no {text}" if isinstance(error, KeyError) else text
 
 
-def _no_json(content: str | bytes, problem: str) -> str:
+def _json_fault(content: str | bytes, problem: str) -> str:
     """What is wrong with the `content` of a file that is no JSON, by what a parser says."""
     if not content:
         return "it is empty"
@@ -274,15 +274,15 @@ def missing_file(path: Path) -> UserError:
     """A file that the workflow writes is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
-    return UserError(f"{path}: no such file; {_made_by(path, 'build it with: ')}")
+    return UserError(f"{path}: no such file; {_with_command(path, 'build it with: ')}")
 
 
 def damaged_file(path: Path, why: str) -> UserError:
     """A file that the workflow writes is not what it was."""
-    return UserError(f"{path} is damaged ({why}); {_made_by(path, f'rebuild it with: rm {path} && ')}")
+    return UserError(f"{path} is damaged ({why}); {_with_command(path, f'rebuild it with: rm {path} && ')}")
 
 
-def _made_by(path: Path, words: str) -> str:
+def _with_command(path: Path, words: str) -> str:
     """`words` and the command that makes a file of results/NAME; where no rule can make it, a sentence that says so."""
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path

@@ -63,7 +63,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def _remove_stale(path: Path) -> None:
     """Remove the parts of `path` that nobody has written to for STALE_S seconds."""
-    for part in path.parent.glob(f".{_literal(path.name)}.*.part"):
+    for part in path.parent.glob(f".{_glob_literal(path.name)}.*.part"):
         try:
             if time.time() - part.stat().st_mtime > STALE_S:
                 part.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ def _remove_stale(path: Path) -> None:
             continue
 
 
-def _literal(name: str) -> str:
+def _glob_literal(name: str) -> str:
     """A pattern of glob that matches this name alone."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)
 
@@ -91,10 +91,10 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: object) -> None:
     """Write `data`, models among it, as JSON; NaN and infinity are refused with ValueError."""
-    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=_fields) + "\n")
+    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=_model_fields) + "\n")
 
 
-def _fields(model: Any) -> dict[str, object]:
+def _model_fields(model: Any) -> dict[str, object]:
     """The fields of a model of pydantic, for json, which does not know such models."""
     fields: dict[str, object] = model.model_dump(mode="json")
     return fields
@@ -107,7 +107,7 @@ def read_regular(path: Path) -> bytes:
     for a file that is larger than any that the workflow writes.
     """
     try:
-        with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
                 amount, limit = integer(status.st_size), integer(MOST_BYTES)
@@ -122,7 +122,7 @@ def read_regular(path: Path) -> bytes:
     raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_without_waiting(path: str, flags: int) -> int:
     """Open a path, for `open`: a pipe that nobody writes to is opened at once, as a file is."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -82,9 +82,9 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
         if title:
             report = NEWER_NAMES.get(title["report"], title["report"])
         elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table
-            block = _block(lines, index)
+            block = _table_lines(lines, index)
             is_csv = CSV_HEAD.match(line.strip()) and "," in line
-            rows = _csv_rows(path, block, index) if is_csv else _rows(path, block, index)
+            rows = _csv_rows(path, block, index) if is_csv else _column_rows(path, block, index)
             reports.setdefault(report or _report_by_columns(line), []).extend(rows)
             index += len(block) - 1
             report = None
@@ -98,7 +98,7 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
     return reports
 
 
-def _block(lines: list[str], start: int) -> list[str]:
+def _table_lines(lines: list[str], start: int) -> list[str]:
     """The lines from index `start` up to the next blank one."""
     end = start
     while end < len(lines) and lines[end].strip():
@@ -106,7 +106,7 @@ def _block(lines: list[str], start: int) -> list[str]:
     return lines[start:end]
 
 
-def _rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
+def _column_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
     """The lines of a table in columns. `start`: index of its header in the file.
 
     The dashes below the header say where columns are: cells may be empty or hold several spaces (GridXYZ of 2022.4).
@@ -130,7 +130,7 @@ def _rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
             raise UserError(
                 f"{path}, line {start + offset + 1}: the line ends before its last column; was the text cut off?"
             )
-        rows.append(_row(path, start + offset, cells(block[0]), cells(line), line))
+        rows.append(_report_line(path, start + offset, cells(block[0]), cells(line), line))
     return rows
 
 
@@ -144,27 +144,27 @@ def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
                 f"{path}, line {start + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
                 "was it cut off?"
             )
-        lines.append(_row(path, start + offset, heads, cells, ",".join(cells)))
+        lines.append(_report_line(path, start + offset, heads, cells, ",".join(cells)))
     return lines
 
 
-def _row(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
+def _report_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
     """The line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
 
     Time and count are 0 where the report has no such column. Raises UserError for a number that is none.
     """
     values = dict(zip((head.strip() for head in heads), (cell.strip() for cell in cells), strict=True))
     try:
-        total = next((_number(values[head]) for head in values if head.startswith("Total Time")), 0)
-        count = next((_number(values[head]) for head in COUNTS if head in values), 0)
-        percent = _number(values["Time (%)"]) if "Time (%)" in values else None
+        total = next((_parse_number(values[head]) for head in values if head.startswith("Total Time")), 0)
+        count = next((_parse_number(values[head]) for head in COUNTS if head in values), 0)
+        percent = _parse_number(values["Time (%)"]) if "Time (%)" in values else None
     except ValueError as error:
         raise UserError(f"{path}, line {index + 1}: {error}") from None
     name = next((values[head] for head in reversed(values) if head in NAMES), cells[-1])
     return ReportLine(name.removeprefix(":"), int(count), int(total), percent, raw)
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     """The number in `text`, with any grouping of its digits. Raises ValueError where it is none."""
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 

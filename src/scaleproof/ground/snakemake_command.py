@@ -32,20 +32,20 @@ def results_option(results: Path | str) -> str:
 def options_for(target: Path) -> str:
     """Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
     for folder in (target, *target.parents):
-        if options := _noted(folder) or _recorded(folder):
+        if options := _noted_options(folder) or _recorded_options(folder):
             return options
     return HERE
 
 
-def _noted(campaign: Path) -> str | None:
+def _noted_options(campaign: Path) -> str | None:
     """Snakemake's options by the note in a campaign's folder; None where there is no readable one."""
-    return _read(campaign / NOTE, lambda note: str(note["options"]))
+    return _read_part(campaign / NOTE, lambda note: str(note["options"]))
 
 
-def _recorded(campaign: Path) -> str | None:
+def _recorded_options(campaign: Path) -> str | None:
     """Snakemake's options by the first readable record of a run; None where that run was made without Slurm."""
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
-        kind = _read(path, lambda record: str((record["scheduler"] or {}).get("type")))
+        kind = _read_part(path, lambda record: str((record["scheduler"] or {}).get("type")))
         if kind:
             return options_of_runs([{"type": kind}])
     return None
@@ -56,7 +56,7 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 
-def _read(path: Path, part: Callable[[Any], str]) -> str | None:
+def _read_part(path: Path, part: Callable[[Any], str]) -> str | None:
     """What `part` takes from the content of a JSON file; None where the file is missing or damaged.
 
     Whoever needs the file says what is wrong with it.

@@ -109,11 +109,11 @@ def words() -> list[str]:
 def meaning(text: str) -> str | None:
     """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
     for key, explanation in GLOSSARY.items():
-        if _plain(text) in map(_plain, key.split(", ")):
+        if _normalised(text) in map(_normalised, key.split(", ")):
             return explanation
     return None
 
 
-def _plain(word: str) -> str:
+def _normalised(word: str) -> str:
     """A word in lower case, its hyphens and underscores as blanks."""
     return re.sub(r"[\s_-]+", " ", word).strip().lower()

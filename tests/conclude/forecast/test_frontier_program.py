@@ -53,7 +53,7 @@ def trial(monkeypatch, tmp_path):
         for name, stand_in in allocator.items():
             monkeypatch.setattr(torch.accelerator, name, stand_in)
         request = SimpleNamespace(cell=cell, time_limit=60, hosts=[], gpus=2, out=str(tmp_path))
-        frontier_program._tried(request, 3)
+        frontier_program._try_steps(request, 3)
         return done, json.loads((tmp_path / frontier_program.RESULT).read_text())
 
     return made

@@ -32,7 +32,7 @@ def stage(monkeypatch, tmp_path, tokens):
                 raise TrialFailed("the trial failed (node_fail: a node was lost)")
             return {"nbytes": 1e6 * cell.batch.micro, "base": 1e5, "seconds": 1.0, "retries": 0}
 
-        monkeypatch.setattr(frontier, "_trial", trial)
+        monkeypatch.setattr(frontier, "_trial_figures", trial)
         words = ["stage", "frontier", str(tmp_path / "trials.yaml"), "ddp-n1x1", "--tokens", str(tokens)]
         args = parser().parse_args([*words, "--out", str(out)])
         args.run(args)

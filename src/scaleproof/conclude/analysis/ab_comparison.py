@@ -56,7 +56,7 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
 
     def arm(entry: dict[str, Any], name: str) -> Run:  # the run of an entry's arm "a" or "b"
         cell = b if name == "b" and not entry["null"] else a  # both arms of an A/A pair are runs of A
-        return _labelled(Path(entry[name]), cell, int(entry["pair"]))
+        return _labelled_run(Path(entry[name]), cell, int(entry["pair"]))
 
     def pairs(data: bytes) -> list[Pair]:
         entries = json.loads(data)["pairs"]
@@ -75,7 +75,7 @@ def damaged_of(pairs: list[Pair]) -> list[Run]:
     return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
 
 
-def _labelled(folder: Path, cell: Cell, pair: int) -> Run:
+def _labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
     """The run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
 
     `pair`: the number of its pair, which stands for the repeat.
@@ -98,11 +98,11 @@ def comparison_report(
 
     `comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
     """
-    described = [_describe(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
+    described = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
 
 
-def _describe(
+def _comparison_entry(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
     """The comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
@@ -123,14 +123,14 @@ def _describe(
         why=why,
         pairs=len(pairs),
         estimate=compare(ratios[False], ratios[True]) if status == "ok" else None,
-        arms=ComparisonArms(a=_arm(a, pairs, cells), b=_arm(b, pairs, cells)) if status == "ok" else None,
+        arms=ComparisonArms(a=_arm_rate(a, pairs, cells), b=_arm_rate(b, pairs, cells)) if status == "ok" else None,
         # What differs on purpose is declared; what does not is the status.
         findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
         metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
     )
 
 
-def _arm(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
+def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
     """Tokens/s of the arm `cell` over all of its runs, with A/A pairs, and which of the campaign's `cells` equal it.
 
     Beside these it is seen what the machine does differently between the pairs and the campaign's own runs.

@@ -34,23 +34,23 @@ def campaign_findings(
     series = scaling_series(measured_cells(runs))
     runs_of_pairs = {name: [*runs_of(pairs), *damaged_of(pairs)] for name, pairs in comparisons.items()}
     traced = traced_cells(profiles, measured_runs(runs))
-    arms = [_arms(name, pairs) for name, pairs in comparisons.items()]
+    arms = [_pairs_of_comparison(name, pairs) for name, pairs in comparisons.items()]
     findings_of_runs = audit(campaign, runs)
     if audit_log:
         command_runs = [run for run in timed_runs(runs) if run.metrics.evidence == "printed"]
-        of_logs = [finding for run in command_runs for finding in _in_log(run, audit_log)]
+        of_logs = [finding for run in command_runs for finding in _log_findings(run, audit_log)]
         findings_of_runs = findings_of_runs.model_copy(update={"findings": [*findings_of_runs.findings, *of_logs]})
     return audit_campaign(findings_of_runs, series, traced, runs_of_pairs, arms, excluded)
 
 
-def _in_log(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
+def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
     """The findings of `audit_log` on the log of a run, but for notes: these are about what could be printed besides."""
     serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=of_run) for finding in serious]
 
 
-def _arms(name: str, pairs: list[Pair]) -> Arms:
+def _pairs_of_comparison(name: str, pairs: list[Pair]) -> Arms:
     """The pairs of a comparison as the checks take them: of A and B, then of A twice; only pairs that have a ratio."""
     whole = [pair for pair in pairs if pair.ratio is not None]
     of_a_and_b = tuple((pair.a, pair.b) for pair in whole if not pair.null)

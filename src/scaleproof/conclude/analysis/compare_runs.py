@@ -114,8 +114,8 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     rate_b = throughput(runs_b)
     b_over_a = ratio(rate_b, rate_a)
     return Compared(
-        a=_name(a, first_a.cell),
-        b=_name(b, first_b.cell),
+        a=_compared_name(a, first_a.cell),
+        b=_compared_name(b, first_b.cell),
         runs=(len(runs_a), len(runs_b)),
         unit=f"{first_a.unit}/s",
         evidence=lowest(run.metrics.evidence for run in (*runs_a, *runs_b)),
@@ -130,7 +130,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     )
 
 
-def _name(path: str, cell: str) -> str:
+def _compared_name(path: str, cell: str) -> str:
     """The name of a cell in a comparison: its path, and the cell where the path does not name it."""
     return path if cell in Path(path).parts else f"{path} {cell}"
 

@@ -54,10 +54,10 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
     n_cells, n_repeats = logs.shape
     # Without the means of cells and of repeats.
     total = float((residual(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
-    return VarianceParts.of(total, _of_steps(run for runs in repeats for run in runs))
+    return VarianceParts.of(total, _variance_by_halves(run for runs in repeats for run in runs))
 
 
-def _of_steps(runs: Iterable[MeasuredRun]) -> float:
+def _variance_by_halves(runs: Iterable[MeasuredRun]) -> float:
     """Variance of the log rate of a window by its steps: a quarter of the mean square by which its halves differ.
 
     A quarter, because the mean of a window is off by half of what its halves differ by. 0 where no run has two steps.
@@ -87,7 +87,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
         return math.sqrt(2) * simultaneous.detectable(number, len(cells), CONFIDENCE, freedom)
 
-    return _best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
+    return _current_and_best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
@@ -104,15 +104,15 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     logs, null_logs = np.log(ratios[False]), np.log(ratios[True])
     squares = ((logs - logs.mean()) ** 2).sum() + (null_logs**2).sum()  # the mean of A/A pairs is known: 0
     total = float(squares) / (n_pairs - 1 + n_nulls)
-    parts = VarianceParts.of(total, 2 * _of_steps(runs))  # of the steps of both runs of a pair
+    parts = VarianceParts.of(total, 2 * _variance_by_halves(runs))  # of the steps of both runs of a pair
 
     def in_deviations(number: int) -> float:
         return paired_test.detectable(number, n_nulls)
 
-    return _best(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
+    return _current_and_best(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
 
 
-def _best(
+def _current_and_best(
     runs: Sequence[MeasuredRun],
     parts: VarianceParts,
     repeats: int,

@@ -51,17 +51,19 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's runs. `groups`: cell -> its runs with numbers."""
     curves: dict[str, list[Curve]] = {}
     for cell, runs in groups.items():
-        steps = _smoothing(runs) if runs else 0
-        curves[cell] = [_curve(_kind(run), run.losses, _smoothed(run.losses, steps), run.elapsed) for run in runs]
+        steps = _smoothing_steps(runs) if runs else 0
+        curves[cell] = [
+            _curve(_loss_kind(run), run.losses, _smoothed_losses(run.losses, steps), run.elapsed) for run in runs
+        ]
     return curves
 
 
-def _smoothing(runs: list[TimedRun]) -> int:
+def _smoothing_steps(runs: list[TimedRun]) -> int:
     """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
     return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
 
 
-def _smoothed(losses: np.ndarray, steps: int) -> np.ndarray:
+def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
     """Moving averages over the last `steps` losses that are numbers, or as many as there are; NaN where none is."""
     known = np.isfinite(losses)
     sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))
@@ -113,7 +115,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
     more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps
     of the warm-up train as well, but their time is not comparable, so a target that is met in them has no time.
     """
-    reached_by_all = _reached_by_all([run for runs in curves.values() for run in runs])
+    reached_by_all = _losses_reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
     for cell, runs in curves.items():
         if not runs:
@@ -133,7 +135,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
 
 def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
     """The mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
-    missed = [loss for loss in map(_lowest, runs) if loss > target]
+    missed = [loss for loss in map(_lowest_loss, runs) if loss > target]
     if missed:
         why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
         return TimeToLoss(target, None, why)
@@ -148,13 +150,13 @@ def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
     return TimeToLoss(target, mean_time(seconds), None, float(np.mean(steps_of_window)))
 
 
-def _lowest(curve: Curve) -> float:
+def _lowest_loss(curve: Curve) -> float:
     """The lowest smoothed loss of the window; infinite where the loss is no number any more."""
     lowest = float(curve.smoothed[curve.timed].min())
     return lowest if np.isfinite(lowest) else np.inf
 
 
-def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
+def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
     """Kind of loss -> the lowest smoothed loss that all runs of this kind reach; kinds without any loss are left out.
 
     Runs that have learnt less than the part LEARNT of what the median run has do not count.
@@ -164,7 +166,7 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
         alike = [run for run in runs if run.kind == kind and not np.isnan(run.loss).all()]
         if not alike:
             continue
-        lowest = [_lowest(run) for run in alike]
+        lowest = [_lowest_loss(run) for run in alike]
         falls = np.array([float(run.smoothed[0]) - loss for run, loss in zip(alike, lowest, strict=True)])
         typical = float(np.median(falls))
         # Where the loss of the median run rose (typical < 0), half of that would be more than the median reaches.
@@ -173,7 +175,7 @@ def _reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
     return reached
 
 
-def _kind(run: TimedRun) -> tuple:
+def _loss_kind(run: TimedRun) -> tuple:
     """What the losses of a run are of, as a key; the losses of a command are of its own program."""
     workload = run.metrics.config["workload"]
     return (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))

@@ -87,7 +87,7 @@ class MeasuredCell:
         """
         level = confidence or self.confidence
         value = self.rate.value / other.rate.value
-        paired = paired_ratio(self.rates, other.rates, value, level, self._others(other))
+        paired = paired_ratio(self.rates, other.rates, value, level, self._rates_of_other_cells(other))
         if paired:
             return paired
         independent = ratio(throughput(self.runs), throughput(other.runs), level)
@@ -95,7 +95,7 @@ class MeasuredCell:
             return Estimate(value, None, None, independent.n, None, None)
         return independent
 
-    def _others(self, other: "MeasuredCell") -> list[dict[int, float]]:
+    def _rates_of_other_cells(self, other: "MeasuredCell") -> list[dict[int, float]]:
         """Rates by repeat of all cells but this one and `other`: how much their runs scatter counts as well."""
         return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
@@ -111,14 +111,14 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
         if repeats:
             provenance = cell_provenance(repeats)
             provenance = unique.setdefault(frozenset(provenance.items()), provenance)
-            values = _values(repeats[0])  # the same in all repeats
+            values = _configuration_values(repeats[0])  # the same in all repeats
             cell = MeasuredCell(name, repeats, values, rates[name], provenance, confidence, all_rates)
             all_rates[name] = cell.rates
             cells[name] = cell
     return cells
 
 
-def _values(run: TimedRun) -> dict[str, Any]:
+def _configuration_values(run: TimedRun) -> dict[str, Any]:
     """The configuration of a run's cell, as in runs.csv.
 
     Of a command (Printed: only its log is known) the tokens or samples of a step stand in place of the global batch.

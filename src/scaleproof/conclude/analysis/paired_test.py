@@ -31,8 +31,8 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     sd = float(np.std(logs, ddof=1))
     freedom = n - 1 + nulls  # the mean of A/A pairs is known: 0
     pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
-    half = _quantile(n - 1) * sd / math.sqrt(n)
-    floor = _quantile(freedom) * pooled_sd / math.sqrt(n)
+    half = _t_quantile(n - 1) * sd / math.sqrt(n)
+    floor = _t_quantile(freedom) * pooled_sd / math.sqrt(n)
     interval_without_1 = abs(mean) > half
     claimed = interval_without_1 and abs(mean) > floor
     smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)
@@ -55,7 +55,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     )
 
 
-def _quantile(freedom: float) -> float:
+def _t_quantile(freedom: float) -> float:
     """Student's quantile of a two-sided interval of 95 % (CONFIDENCE)."""
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
@@ -71,8 +71,8 @@ def detectable(n: int, nulls: int) -> float:
     own = random.chisquare(n - 1, DRAWS)
     of_null = random.chisquare(nulls, DRAWS)
     z = random.standard_normal(DRAWS)
-    interval = _quantile(n - 1) * np.sqrt(own / (n - 1))
-    floor = _quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
+    interval = _t_quantile(n - 1) * np.sqrt(own / (n - 1))
+    floor = _t_quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
     threshold = np.maximum(interval, floor)  # a claim must pass both
     return float(np.quantile(threshold - z, POWER)) / math.sqrt(n)
 

@@ -104,7 +104,7 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
     for cell in cells.values():
         groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
     for members in groups.values():
-        short = _short_of_repeats(members)
+        short = _cells_short_of_repeats(members)
         members.sort(key=lambda cell: (cell.cell in short, -cell.rate.value))
 
     def by_devices(key: tuple) -> tuple[int, str]:
@@ -122,7 +122,7 @@ def family_of_size(
     All in one family, because two of 5 % each would make false claims in up to 10 % of campaigns; it begins with the
     `members` of the size, fastest first. `references`: cell -> the single device, or the baseline, it is held against.
     """
-    why_not = _not_compared(members)
+    why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
     if len(comparable) < 2:
         return None
@@ -148,10 +148,10 @@ def rank(
     repeats are planned for; the margin, if none is given.
     """
     fastest = members[0]
-    why_not = _not_compared(members)
+    why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
     groups = letters(family, len(comparable)) if family else {}
-    entries = [_entry(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
+    entries = [_ranked_cell(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
@@ -164,7 +164,7 @@ def rank(
     )
 
 
-def _short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
+def _cells_short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
     """The cells with too few repeats for an interval, where two or more have enough: these are compared without them.
 
     One failed run must not cost the comparison of all others.
@@ -173,18 +173,20 @@ def _short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
     return short if len(members) - len(short) > 1 else set()
 
 
-def _not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
+def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
     """Cell -> why it is not compared with the first of `members`: fields that differ, or its repeats; else empty."""
-    short = _short_of_repeats(members)
-    return {cell.cell: ["repeats"] if cell.cell in short else _differing(members[0], cell) for cell in members}
+    short = _cells_short_of_repeats(members)
+    return {
+        cell.cell: ["repeats"] if cell.cell in short else _unintended_differences(members[0], cell) for cell in members
+    }
 
 
-def _differing(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
+def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
     """The fields of provenance in which two cells differ, though they were not meant to."""
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
-def _entry(
+def _ranked_cell(
     cell: MeasuredCell,
     fastest: MeasuredCell,
     why_not: Sequence[str],
@@ -193,8 +195,8 @@ def _entry(
 ) -> RankedCell:
     """A cell of a ranking, with its rate over that of the fastest, which has none itself.
 
-    `why_not`: what forbids a ratio, of `_not_compared`; `family`: without it the ratio has no interval; `groups`: cell
-    -> the letters of its groups, of cells that are not told apart.
+    `why_not`: what forbids a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the letters of
+    its groups, of cells that are not told apart.
     """
     relative = None
     if cell is not fastest and not why_not:
@@ -228,7 +230,7 @@ def answer_question(
     subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
         return answer  # "unmeasured", as it begins
-    differing = _differing(base, subject)
+    differing = _unintended_differences(base, subject)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})
     relative = subject.relative_to(base)

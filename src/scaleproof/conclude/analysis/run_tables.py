@@ -43,7 +43,7 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
     "perplexity": lambda m: m.validation and m.validation.perplexity,
     "accuracy": lambda m: m.validation and m.validation.accuracy,
     "mfu": lambda m: m.utilization.mfu,
-    "device_load": lambda m: _load(m),
+    "device_load": lambda m: _device_load(m),
     "joules_per_token": lambda m: m.energy.joules_per_token,
     "skipped_steps": lambda m: m.window.skipped_optimizer_steps,
     "state_bytes": lambda m: m.memory.state_bytes,
@@ -72,7 +72,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
                 "reason": m.failure.reason if m.failure else None,
                 "evidence": m.evidence,
                 **configuration(run),
-                **{name: _figure(m, name) for name in (*TIMED, *MEASURED)},
+                **{name: _column_value(m, name) for name in (*TIMED, *MEASURED)},
                 "total_wall_time_s": m.total_wall_time_s,
                 "timestamp_utc": m.timestamp_utc,
                 "git_commit": m.git_commit,
@@ -95,18 +95,18 @@ def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([arms, runs], axis="columns")
 
 
-def _times_steps(metrics: Timed) -> bool:
+def _has_step_times(metrics: Timed) -> bool:
     """Whether steps were timed: a command whose log has no steps was timed as a whole."""
     return not isinstance(metrics, Printed) or metrics.reading.first_step is not None
 
 
-def _figure(metrics: Timed | Failed, name: str) -> Any:
+def _column_value(metrics: Timed | Failed, name: str) -> Any:
     """The figure of a run in the column `name` of TIMED or MEASURED; None where the run has no such figure."""
     if name in MEASURED:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
         return None
-    if name.startswith("step") and not _times_steps(metrics):
+    if name.startswith("step") and not _has_step_times(metrics):
         return None
     return TIMED[name](metrics)
 
@@ -186,7 +186,7 @@ def _cell_row(
     """
     config = configuration(group[0])  # one for all runs of a cell
     failures = [run.metrics.failure for run in group if run.metrics.failure]
-    loads = [load for run in repeats if (load := _figure(run.metrics, "device_load")) is not None]
+    loads = [load for run in repeats if (load := _column_value(run.metrics, "device_load")) is not None]
     return {
         "cell": cell,
         "evidence": lowest(run.metrics.evidence for run in group),
@@ -196,27 +196,27 @@ def _cell_row(
         "tokens_per_s": rate and rate.value,
         "tokens_per_s_low": rate and rate.low,
         "tokens_per_s_high": rate and rate.high,
-        "tokens_per_s_median": _median(repeats, "tokens_per_s"),
+        "tokens_per_s_median": _median_figure(repeats, "tokens_per_s"),
         "samples_per_s": rate and samples_per_second(repeats),
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
-        **{name: _mean(repeats, name) for name in combined_columns("mean")},
+        **{name: _mean_figure(repeats, name) for name in combined_columns("mean")},
         "target_loss": reached.target,
         "time_to_loss_s": reached.seconds and reached.seconds.value,
         "time_to_loss_s_low": reached.seconds and reached.seconds.low,
         "time_to_loss_s_high": reached.seconds and reached.seconds.high,
         "time_to_loss_why": reached.why,
         "steps_to_loss": reached.steps,
-        **{name: _largest(repeats, name) for name in combined_columns("largest")},
+        **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
-        "startup_s": _median(repeats, "startup_s"),
-        "warmup_s": _median(repeats, "warmup_s"),
-        "window_s": _median(repeats, "wall_time_s"),
+        "startup_s": _median_figure(repeats, "startup_s"),
+        "warmup_s": _median_figure(repeats, "warmup_s"),
+        "window_s": _median_figure(repeats, "wall_time_s"),
         "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in repeats]),
         "device_load": _median_of(loads),
-        "data_wait_share": _median(repeats, "data_wait_share"),
+        "data_wait_share": _median_figure(repeats, "data_wait_share"),
         "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
         "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
     }
@@ -227,7 +227,7 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
-    times_of_runs = [run.step_times for run in repeats if _times_steps(run.metrics)]
+    times_of_runs = [run.step_times for run in repeats if _has_step_times(run.metrics)]
     step_times = np.concatenate(times_of_runs) if times_of_runs else np.empty(0)
     n_steps = len(step_times)
     percents = (5, 25, 50, 75, 95)
@@ -240,21 +240,21 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
     return {**columns, "step_time_max_s": step_times.max() if n_steps else None, "steps": n_steps}
 
 
-def _largest(runs: Sequence[TimedRun], name: str) -> float | None:
+def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
     """Largest figure of column `name` over the runs that have it; None where none has."""
-    figures = [_figure(run.metrics, name) for run in runs]
+    figures = [_column_value(run.metrics, name) for run in runs]
     return max((figure for figure in figures if figure is not None), default=None)
 
 
-def _mean(runs: Sequence[TimedRun], name: str) -> float | None:
+def _mean_figure(runs: Sequence[TimedRun], name: str) -> float | None:
     """Mean figure of column `name` over runs; None where a run has no such figure, or there is no run."""
-    figures = [_figure(run.metrics, name) for run in runs]
+    figures = [_column_value(run.metrics, name) for run in runs]
     return None if not figures or None in figures else statistics.fmean(figures)
 
 
-def _median(runs: Sequence[TimedRun], name: str) -> float | None:
+def _median_figure(runs: Sequence[TimedRun], name: str) -> float | None:
     """Median figure of column `name` over runs; None where a run has no such figure, or there is no run."""
-    figures = [_figure(run.metrics, name) for run in runs]
+    figures = [_column_value(run.metrics, name) for run in runs]
     return None if None in figures else _median_of(figures)
 
 
@@ -263,7 +263,7 @@ def _median_of(values: list[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _load(metrics: Measured) -> float | None:
+def _device_load(metrics: Measured) -> float | None:
     """Fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
     Of GPUs by NVML; of a CPU, cores used of cores given.

@@ -28,6 +28,7 @@ from scaleproof.ground.records.run import METRICS, Run
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
 from scaleproof.ground.snakemake_command import HERE, options_of_runs
 
+GOOD_EFFICIENCY, EXCELLENT_EFFICIENCY = 0.7, 0.85
 GEOMETRY_IN_SLUG = re.compile(r"(^|-)n[0-9]+x[0-9]+(?=-|$)")
 
 
@@ -59,7 +60,7 @@ def scaling_report(
     resolve = repeat_until.resolve if repeat_until else None
     series = scaling_series(cells, resolve or margin)
     sizes = cells_by_size(cells)
-    references = _references(series, cells)
+    references = _reference_cells(series, cells)
     families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
     ranked = [family for family in families.values() if family]
     if ranked:
@@ -93,7 +94,7 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Seconds of one repeat of all cells, by the mean wall time of each one's whole jobs; None if none was recorded."""
+    """Seconds for one repeat of all cells: the sum of their mean job wall times; None where no run recorded it."""
     job_seconds: dict[str, list[float]] = {}  # of each cell
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
@@ -117,17 +118,17 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
     """The series of a campaign with their figures; findings are made from these (conclude/checks/campaign_parts.py).
 
-    Intervals against the best single device are single ones. `effect`: the difference that further repeats are planned
-    for.
+    Intervals against the best one-device cell are not adjusted for multiple comparisons. `effect`: the difference that
+    further repeats are planned for.
     """
     singles: dict[tuple, list[MeasuredCell]] = {}
     for cell in cells.values():
         if cell.values["devices"] == 1:
-            singles.setdefault(_work(cell.values, cell.values["global_batch"]), []).append(cell)
-    return [_describe(name, members, singles, effect) for name, members in _series(cells).items()]
+            singles.setdefault(_work_key(cell.values, cell.values["global_batch"]), []).append(cell)
+    return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]
 
 
-def _references(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
+def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
     """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any.
 
     One that has too few repeats is none.
@@ -183,7 +184,7 @@ def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapp
         largest.speedup_in_answer = Estimated.of(cell.relative_to(baseline, level))
 
 
-def _series(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
+def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
     """The cells of each series, smallest size first; its name is their slug without the geometry (n2x4).
 
     Whatever else a campaign varies is in the slug, and so makes another series.
@@ -210,23 +211,22 @@ def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
     return "weak" if len({cell["global_batch"] / cell["devices"] for cell in cells}) == 1 else None
 
 
-def _work(values: dict[str, Any], batch: float) -> tuple:
+def _work_key(values: dict[str, Any], batch: float) -> tuple:
     """A key that is equal for cells of the same work: of a configuration `values`, with `batch` samples a step."""
     return batch, *(values[name] for name in SAME_WORK)
 
 
-def _describe(
+def _series_entry(
     name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
 ) -> ScalingSeries:
     """The series of `members`, smallest size first, with its law and each size's speed-up over the smallest.
 
-    `singles`: the cells with one device, by their `_work`. `effect`: the difference that further repeats are planned
-    for.
+    `singles`: `_work_key` -> the cells with one device. `effect`: the difference that further repeats are planned for.
     """
     kind = scaling_kind([cell.values for cell in members])
     base = members[0]  # comparable with itself, so `comparable` begins with it
     protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
-    points = {cell.values["geometry"]: _point(cell, base, kind, singles) for cell in members}
+    points = {cell.values["geometry"]: _series_point(cell, base, kind, singles) for cell in members}
     comparable = [cell for cell in members if not points[cell.values["geometry"]].incomparable]
     largest = comparable[-1]
     resolve = None
@@ -247,12 +247,12 @@ def _describe(
     )
 
 
-def _point(
+def _series_point(
     cell: MeasuredCell, base: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> ScalingPoint:
     """A cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
 
-    `kind`: of the series; without one no speed-up is defined. `singles`: the cells with one device, by their `_work`.
+    `kind`: of the series; without one no speed-up is defined. `singles`: `_work_key` -> the cells with one device.
     """
     devices = cell.values["devices"]
     plain_strategy = without_offload(cell.values["strategy"])
@@ -304,7 +304,7 @@ def _best_single(
     """The fastest comparable cell with one device that does the same work; where there is none, None and the reason.
 
     The reason: the fields of provenance that differ, empty where no single device does the same work. That is to train
-    with the same global batch, or in weak scaling with one device's part of it. `singles`: cells by their `_work`.
+    with the same global batch, or in weak scaling with one device's part of it. `singles`: cells by their `_work_key`.
     """
     values = cell.values
     if values["global_batch"] is None:  # whether another cell does the same work is not known
@@ -312,7 +312,7 @@ def _best_single(
     batch = values["global_batch"] / values["devices"] if kind == "weak" else values["global_batch"]
     comparable: list[MeasuredCell] = []
     differing_fields: set[str] = set()
-    for single in singles.get(_work(values, batch), ()):
+    for single in singles.get(_work_key(values, batch), ()):
         differing = unintended_differences(single.provenance, cell.provenance, same_program=False)
         differing_fields |= set(differing)
         if not differing:
@@ -323,7 +323,7 @@ def _best_single(
 
 
 def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
-    """The word for an efficiency, of `_word`, where its whole interval supports it; None without an interval.
+    """How good an efficiency is: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
 
     "slower than the baseline" where the speed-up's interval is below 1; "undecided, low to good" where the bounds of
     the efficiency have different words.
@@ -332,12 +332,12 @@ def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | No
         return None
     if speedup.high is not None and speedup.high < 1:
         return "slower than the baseline"
-    low, high = _word(efficiency.low), _word(efficiency.high)
+    low, high = _efficiency_word(efficiency.low), _efficiency_word(efficiency.high)
     return low if low == high else f"undecided, {low} to {high}"
 
 
-def _word(efficiency: float) -> str:
-    """The usual word for an efficiency: low below 0.7, excellent from 0.85."""
-    if efficiency < 0.7:
+def _efficiency_word(efficiency: float) -> str:
+    """The word for an efficiency without its interval."""
+    if efficiency < GOOD_EFFICIENCY:
         return "low"
-    return "good" if efficiency < 0.85 else "excellent"
+    return "good" if efficiency < EXCELLENT_EFFICIENCY else "excellent"

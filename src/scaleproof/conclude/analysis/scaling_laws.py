@@ -58,7 +58,7 @@ def fit(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONF
     slower = [devices for devices in sizes if np.mean([of_repeat[devices] for of_repeat in speedups]) <= 1]
     if slower:
         return ScalingLaw(law=law, undefined=f"no faster than one device on {', '.join(map(str, slower))}")
-    solve = {"amdahl": _amdahl, "gustafson": _gustafson}[law]
+    solve = {"amdahl": _amdahl_fraction, "gustafson": _gustafson_fraction}[law]
     fractions = np.array([solve(of_repeat) for of_repeat in speedups])
     value = float(fractions.mean())
     low = None
@@ -97,13 +97,13 @@ def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float
     return max(certain_misses, key=lambda lack: abs(lack.log_miss), default=None)
 
 
-def _amdahl(speedups: dict[int, float]) -> float:
+def _amdahl_fraction(speedups: dict[int, float]) -> float:
     """The serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
     return _slope(speedups, lambda n: 1 - 1 / n, lambda n, s: 1 / s - 1 / n)
 
 
-def _gustafson(speedups: dict[int, float]) -> float:
-    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl`."""
+def _gustafson_fraction(speedups: dict[int, float]) -> float:
+    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl_fraction`."""
     return _slope(speedups, lambda n: n - 1, lambda n, s: n - s)
 
 

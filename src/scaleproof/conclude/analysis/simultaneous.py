@@ -174,7 +174,7 @@ def letters(family: Family, count: int) -> dict[str, str]:
     rank = {cell: place for place, cell in enumerate(fastest_first)}
     groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so the letter a is that of the fastest
     return {
-        name: "".join(_letter(place) for place, group in enumerate(groups) if cell in group)
+        name: "".join(_group_letter(place) for place, group in enumerate(groups) if cell in group)
         for cell, name in enumerate(family.cells[:count])
     }
 
@@ -196,9 +196,9 @@ def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
     return groups
 
 
-def _letter(place: int) -> str:
+def _group_letter(place: int) -> str:
     """The letter of the group at a place: a to z, then aa, ab and so on."""
-    return chr(ord("a") + place) if place < 26 else f"{_letter(place // 26 - 1)}{_letter(place % 26)}"
+    return chr(ord("a") + place) if place < 26 else f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
 
 
 def resolution(family: Family, effect: float) -> Resolution:

@@ -55,7 +55,7 @@ def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
     """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of `runs`, all so far."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
-    decided = _decided(report, rule.resolve)
+    decided = _is_decided(report, rule.resolve)
     seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
     device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration(run)["devices"] for run in runs)
     next_look = next((look for look in rule.looks() if look > repeats), None)
@@ -85,7 +85,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
     )
 
 
-def _decided(report: ScalingReport, resolve: float) -> bool | None:
+def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
     """Whether the comparison of the campaign is decided; None: there is nothing that repeats could decide.
 
     The comparison: the campaign's formal question; without one, the fastest cell of the largest size with all others
@@ -119,13 +119,13 @@ def next_level(decided: Sequence[bool]) -> float:
     """The level of significance of the next comparison. `decided`: whether each earlier one claimed a difference."""
     place = len(decided) + 1
     places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
-    level = FIRST * _part(place)
+    level = FIRST * _spendable_part(place)
     for claim, earlier in enumerate(places_of_claims):
         earned = ALPHA - FIRST if claim == 0 else ALPHA  # FIRST was spent in advance
-        level += earned * _part(place - earlier)
+        level += earned * _spendable_part(place - earlier)
     return level
 
 
-def _part(place: int) -> float:
+def _spendable_part(place: int) -> float:
     """The part of a budget that the comparison number `place` after it was earned may spend."""
     return SCALE * math.log(max(place, 2)) / (place * math.exp(math.sqrt(math.log(place))))

@@ -30,8 +30,8 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
     bound = math.sqrt(2) * student  # Bonferroni's: for two means the quantile itself, for more a little above it
     if k == 2:
         return bound
-    sd, weight = _estimates(freedom)
-    z, z_weight = _means()
+    sd, weight = _sd_estimates(freedom)
+    z, z_weight = _normal_means()
 
     def probability(q: float) -> float:  # both integrals as sums over the nodes
         between = ndtr(z + q * sd[:, None]) - ndtr(z)
@@ -50,8 +50,8 @@ def largest_of_others(confidence: float, k: int, freedom: int) -> float:
     if k == 2:
         return float(stdtrit(freedom, confidence))
     bound = float(stdtrit(freedom, 1 - (1 - confidence) / (k - 1)))  # Bonferroni's, a little above the quantile
-    sd, weight = _estimates(freedom)
-    z, z_weight = _means()
+    sd, weight = _sd_estimates(freedom)
+    z, z_weight = _normal_means()
 
     def probability(d: float) -> float:
         below = ndtr(z + math.sqrt(2) * d * sd[:, None])
@@ -75,13 +75,13 @@ def _solve(probability: Callable[[float], float], confidence: float, bound: floa
     return high
 
 
-def _means() -> tuple[np.ndarray, np.ndarray]:
+def _normal_means() -> tuple[np.ndarray, np.ndarray]:
     """Values of one standard normal mean, and their weights in an integral over its density."""
     z = FARTHEST * MEAN_NODES
     return z, FARTHEST * MEAN_WEIGHTS * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
-def _estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     """Estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
     # Quantiles of chi-square, at TAIL from either end, as logarithms of estimates.
     low, high = (

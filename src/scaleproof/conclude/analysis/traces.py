@@ -24,25 +24,25 @@ OF_PROFILE = (
 
 def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run]) -> TracesReport:
     """One entry a traced cell, in the order given; `profiles` by the file that each was read from."""
-    traces = [_entry(path, profile, runs) for path, profile in profiles.items()]
+    traces = [_trace_entry(path, profile, runs) for path, profile in profiles.items()]
     return TracesReport(campaign=campaign, traces=traces)
 
 
-def _entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
+def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
     """A traced cell: its profile with means and its overhead. `path`: the profile's file; `runs`: of the campaign."""
     return CellTrace(
         **{name: getattr(profile, name) for name in OF_PROFILE},
         cell=profile.cell or "",
         **{name: mean(profile, name) for name in PARTS},
-        per_rank=_per_rank(profile),
-        phases_ms=_phases(profile),
+        per_rank=_rank_means(profile),
+        phases_ms=_phase_means(profile),
         classified_share=profile.coverage.classified_share if profile.coverage else None,
-        overhead=_overhead(profile, runs),
+        overhead=_profiler_overhead(profile, runs),
         file="/".join(path.parts[-3:]),  # as the campaign's folder has it
     )
 
 
-def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
+def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     """Step time under the profiler over that of the timed ones of the cell's `runs`; None where either is missing."""
     timed_steps_ms = timed_ms(profile, measured_runs(runs))  # of each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
@@ -52,7 +52,7 @@ def _overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     return TraceOverhead(**overhead.model_dump(), timed_step_ms=geometric_mean(timed_steps_ms))
 
 
-def _per_rank(profile: Profile) -> list[RankParts]:
+def _rank_means(profile: Profile) -> list[RankParts]:
     """The parts of a step of each rank, means over its steps; None where a step does not have the part."""
     means = []
     for rank in profile.ranks:
@@ -61,7 +61,7 @@ def _per_rank(profile: Profile) -> list[RankParts]:
     return means
 
 
-def _phases(profile: Profile) -> dict[str, float]:
+def _phase_means(profile: Profile) -> dict[str, float]:
     """Phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks.
 
     A phase that a step does not have took no time in it.

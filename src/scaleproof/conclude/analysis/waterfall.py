@@ -62,7 +62,7 @@ def waterfall_report(
     """
     by_name = {row["cell"]: row for row in cells[cells["n"] > 0].to_dict("records")}
     entries = [
-        _describe(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
+        _cell_waterfall(by_name[point.cell], by_name[series.baseline], series.kind, by_name, traced)
         for series in report.series
         for point in series.points
         # Without a kind of scaling, or a baseline to compare with, there is no ideal.
@@ -71,7 +71,7 @@ def waterfall_report(
     return WaterfallReport(campaign=campaign, cells=entries)
 
 
-def _describe(
+def _cell_waterfall(
     cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
     """The waterfall of a cell, from the ideal step time that its baseline `base` stands for to the measured one.
@@ -85,9 +85,9 @@ def _describe(
     of_base = shares(traced.get(base["cell"], []))
     parts = [_local_batch(cell, ideal, cells)] if kind == "strong" else []  # in weak scaling it is the baseline's
     parts += [
-        *_communication(own, measured),
-        _part("waiting for data", _data_ms(cell) - scale * _data_ms(base), source="timed runs"),
-        _gaps(own, of_base, cell, base, scale),
+        *_communication_parts(own, measured),
+        _waterfall_part("waiting for data", _data_ms(cell) - scale * _data_ms(base), source="timed runs"),
+        _gap_ms(own, of_base, cell, base, scale),
     ]
     unexplained = measured - ideal - sum(part.ms or 0 for part in parts)
     return WaterfallCell(
@@ -105,7 +105,7 @@ def _describe(
     )
 
 
-def _part(name: str, ms: float | None, source: str) -> WaterfallPart:
+def _waterfall_part(name: str, ms: float | None, source: str) -> WaterfallPart:
     """A part of a waterfall. `ms`: None where it is not known; `source`: what it was measured by, or what it needs."""
     return WaterfallPart(name=name, ms=ms, source=source)
 
@@ -129,19 +129,19 @@ def _local_batch(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> Waterf
     local_batch = cell["global_batch"] / cell["devices"]
     for other in cells.values():
         has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
-        if has_local_batch and _alike_but_for_spread(other, cell):
-            return _part("smaller local batch", _step_ms(other) - ideal_ms, source=other["cell"])
+        if has_local_batch and _differs_only_in_batch_split(other, cell):
+            return _waterfall_part("smaller local batch", _step_ms(other) - ideal_ms, source=other["cell"])
     needed = f"needs a cell with one device and a global batch of {local_batch:g}"
-    return _part("smaller local batch", None, source=needed)
+    return _waterfall_part("smaller local batch", None, source=needed)
 
 
-def _alike_but_for_spread(a: Row, b: Row) -> bool:
+def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
     """Whether two cells are configured alike, but for what spreads a batch over devices (SPREAD)."""
     names = [name for name in CONFIGURATION if name not in SPREAD]
     return all(a[name] == b[name] or (pd.isna(a[name]) and pd.isna(b[name])) for name in names)  # NaN: empty in both
 
 
-def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
+def _communication_parts(own: Shares | None, measured: float) -> list[WaterfallPart]:
     """Exposed communication (while nothing is computed) in its two parts; as one where the trace has them as one.
 
     `own`: shares of the cell's traced step, None without a trace; `measured`: milliseconds of its timed step.
@@ -149,25 +149,25 @@ def _communication(own: Shares | None, measured: float) -> list[WaterfallPart]:
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if own is None:
         needed = "needs a trace of this cell"
-        return [_part(transfer, None, source=needed), _part(waiting, None, source=needed)]
+        return [_waterfall_part(transfer, None, source=needed), _waterfall_part(waiting, None, source=needed)]
     if own.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
-        whole = _part("exposed communication", own.exposed * measured, source="trace")
-        return [whole, _part(waiting, None, source=together)]
+        whole = _waterfall_part("exposed communication", own.exposed * measured, source="trace")
+        return [whole, _waterfall_part(waiting, None, source=together)]
     return [
-        _part(transfer, (own.exposed - own.exposed_wait) * measured, source="trace"),
-        _part(waiting, own.exposed_wait * measured, source="trace"),
+        _waterfall_part(transfer, (own.exposed - own.exposed_wait) * measured, source="trace"),
+        _waterfall_part(waiting, own.exposed_wait * measured, source="trace"),
     ]
 
 
-def _gaps(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
+def _gap_ms(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
     """Milliseconds of a step in which the device idles and does not wait for data, less those of an ideal step.
 
     `own`, `of_base`: shares of the traced steps of the cell and of its baseline, None without a trace. `scale`: ideal
     time of the cell's step over the baseline's.
     """
     if own is None or of_base is None:
-        return _part("host gaps", None, source="needs traces of this cell and of its baseline")
+        return _waterfall_part("host gaps", None, source="needs traces of this cell and of its baseline")
     gaps_ms = own.idle * _step_ms(cell) - _data_ms(cell)
     base_gaps_ms = of_base.idle * _step_ms(base) - _data_ms(base)
-    return _part("host gaps", gaps_ms - scale * base_gaps_ms, source="traces")
+    return _waterfall_part("host gaps", gaps_ms - scale * base_gaps_ms, source="traces")

@@ -88,9 +88,9 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
     Each run with numbers is checked alone, then all of them together; each damaged record is a finding of its own.
     """
-    with_numbers, findings = _run_by_run(measured_runs(runs), of_run)
+    with_numbers, findings = _check_each_run(measured_runs(runs), of_run)
     of_programs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
-    commands, findings_on_commands = _run_by_run(of_programs, of_printed)
+    commands, findings_on_commands = _check_each_run(of_programs, of_printed)
     findings += findings_on_commands
     watched = [
         WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,), run.metrics.reading.ended_after_s is not None)
@@ -98,13 +98,16 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         if isinstance(run.metrics, Printed) and run.metrics.watched
     ]
     findings += of_watched.noting(watched)
-    findings += [_unusable(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
-    findings += [_unusable(run, "its record has no census, which others of its version have") for run in _bare(runs)]
+    findings += [_unusable_record(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
+    findings += [
+        _unusable_record(run, "its record has no census, which others of its version have")
+        for run in _runs_without_census(runs)
+    ]
     if with_numbers:  # else there is nothing to check
-        findings += [finding for check in of_runs for finding in _checked_together(check, with_numbers)]
+        findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, with_numbers)]
         findings += of_all_runs.noting([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
-        findings += [finding for check in of_timed for finding in _checked_together(check, any_level)]
+        findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
     subjects: list[tuple[Iterable, Sequence]] = [
         *((register, with_numbers) for register in (of_run, of_runs, of_all_runs)),
         *((of_printed, commands), (of_watched, watched), (of_timed, any_level)),
@@ -113,11 +116,11 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         campaign=campaign,
         rules_version=RULES_VERSION,
         checks=[name for register, runs_of_kind in subjects if runs_of_kind for name in check_names(register)],
-        findings=by_severity(_causes_first(_once(findings))),
+        findings=by_severity(_without_consequences(_without_repetitions(findings))),
     )
 
 
-def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
+def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
     """Apply the checks on one run in `register` to each run; an odd record silences no other.
 
     Returns the runs whose series can be read, and the findings, of which one for each run that cannot be read.
@@ -126,24 +129,24 @@ def _run_by_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[An
     stays with one check for a while, which takes half of the time of run by run.
     """
     read_series(runs)
-    problems = [_problem(run) for run in runs]
+    problems = [_series_problem(run) for run in runs]
     sound = [run for run, problem in zip(runs, problems, strict=True) if not problem]
-    unusable = [_unusable(run, problem) for run, problem in zip(runs, problems, strict=True) if problem]
+    unusable = [_unusable_record(run, problem) for run, problem in zip(runs, problems, strict=True) if problem]
     checks: list[tuple[Check[AnyRun], list[Finding]]] = [(check, []) for check in register]
     for first in range(0, len(sound), AT_A_TIME):
         for check, findings in checks:
             for run in sound[first : first + AT_A_TIME]:
-                findings += _checked_alone(check, run)
+                findings += _findings_on_one_run(check, run)
     return sound, unusable + [finding for _, findings in checks for finding in findings]
 
 
-def _once(findings: list[Finding]) -> list[Finding]:
+def _without_repetitions(findings: list[Finding]) -> list[Finding]:
     """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
     unusable = {(*f.runs, f.evidence): f for f in findings if f.code == RECORD_UNUSABLE.name}
     return [*unusable.values(), *(f for f in findings if f.code != RECORD_UNUSABLE.name)]
 
 
-def _causes_first(findings: list[Finding]) -> list[Finding]:
+def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """Return the findings without the `invalid` ones that an earlier one of CAUSES_FIRST explains on the same run."""
     codes: dict[str, set[str]] = defaultdict(set)  # of each run with one of them
     for finding in findings:
@@ -165,7 +168,7 @@ def _may_explain(finding: Finding) -> bool:
     return finding.code in CAUSES_FIRST and finding.severity == "invalid" and len(finding.runs) == 1
 
 
-def _problem(run: TimedRun) -> str:
+def _series_problem(run: TimedRun) -> str:
     """Return why the series of a run cannot be used; "" if it can."""
     try:
         return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
@@ -175,7 +178,7 @@ def _problem(run: TimedRun) -> str:
         return first_fault(error)
 
 
-def _bare(runs: Sequence[Run]) -> list[Run]:
+def _runs_without_census(runs: Sequence[Run]) -> list[Run]:
     """Return the runs without a census, beside others of their version that have one."""
     metrics = [run.metrics for run in measured_runs(runs)]
     with_census = {one.schema_version for one in metrics if one.census}
@@ -186,45 +189,45 @@ def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 
-def _checked_alone(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
+def _findings_on_one_run(check: Check[AnyRun], run: AnyRun) -> list[Finding]:
     """Return the findings of a check on one run; where the check breaks, one finding that says what is at fault."""
     try:
         return check(run)
     except Exception as error:
-        return [_blamed(check.name, run, error)]
+        return [_finding_on_error(check.name, run, error)]
 
 
-def _blamed(check: str, run: TimedRun, error: Exception) -> Finding:
+def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
     """Return the finding that says what is at fault where a check broke with `error` on a run.
 
     It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
     """
     fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
-    return _unusable(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
+    return _unusable_record(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
 
 
-def _checked_together(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
+def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
     """Return the findings of a check on all runs.
 
     Where the check breaks, runs on which it breaks alone get a finding each, and the rest is checked without them.
     """
-    findings, error = _attempt(check, runs)
+    findings, error = _try_check(check, runs)
     if error is None:
         return findings
     odd: dict[str, Finding] = {}
     for run in runs:
-        _, own_error = _attempt(check, [run])
+        _, own_error = _try_check(check, [run])
         if own_error:
-            odd[run.name] = _blamed(check.name, run, own_error)
+            odd[run.name] = _finding_on_error(check.name, run, own_error)
     rest = [run for run in runs if run.name not in odd]
     if odd and rest:
-        findings, error = _attempt(check, rest)
+        findings, error = _try_check(check, rest)
     if error and rest:
         findings = [check_failed(check.name, error, [run.name for run in rest])]
     return [*findings, *odd.values()]
 
 
-def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
+def _try_check(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Finding], Exception | None]:
     """Return a check's findings on `runs` and None, or no findings and the error that it breaks with."""
     try:
         return check(runs), None
@@ -232,7 +235,7 @@ def _attempt(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Findi
         return [], error
 
 
-def _unusable(run: Run, problem: str) -> Finding:
+def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
     return record_unusable(run.name, run.metrics.cell, problem)
 

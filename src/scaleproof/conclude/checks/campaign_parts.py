@@ -90,8 +90,8 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
     Seen: A/B scripts that pass the same option to both arms.
     Repair: Remove the runs of this comparison and run it again.
     """
-    alike = [pair for pair in arms.pairs if len(_configurations([pair])) == 1]
-    apart = [pair for pair in arms.null_pairs if len(_configurations([pair])) > 1]
+    alike = [pair for pair in arms.pairs if len(_fingerprints([pair])) == 1]
+    apart = [pair for pair in arms.null_pairs if len(_fingerprints([pair])) > 1]
     problems = []
     if alike:
         problems.append(f"{len(alike)} of {len(arms.pairs)} pairs have one configuration")
@@ -100,11 +100,11 @@ def pairs_have_both_arms(arms: Arms) -> Iterator[Flag]:
     if problems:
         runs = [run for pair in (*alike, *apart) for run in pair]
         yield Flag("; ".join(problems), about=runs, cells=[arms.name])
-    elif len(_configurations([*arms.pairs, *arms.null_pairs])) > 2:
+    elif len(_fingerprints([*arms.pairs, *arms.null_pairs])) > 2:
         yield Flag("its runs have more than two configurations")
 
 
-def _configurations(pairs: list[tuple[Run, Run]]) -> set[str]:
+def _fingerprints(pairs: list[tuple[Run, Run]]) -> set[str]:
     """Return the fingerprints of the configurations of all runs in `pairs`."""
     return {run.metrics.fingerprint for pair in pairs for run in pair}
 

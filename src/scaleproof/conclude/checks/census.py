@@ -114,7 +114,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if on_cpu(run) else "suspect")
             return
-    yield from _ranks_differ(run)
+    yield from _flag_different_ranks(run)
 
 
 def on_cpu(run: MeasuredRun) -> bool:
@@ -231,7 +231,7 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
 OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
-def _ranks_differ(run: MeasuredRun) -> Iterator[Flag]:
+def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank whose probed step differs from rank 0's, or else whose steps changed during the run."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):

@@ -52,12 +52,12 @@ CLOCK_DIFFERS = Code(
 @of_run.check(CLOCK_DIFFERS)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it."""
-    disagreement = next(_disagreements(run), None)
+    disagreement = next(_disagreeing_clocks(run), None)
     if disagreement:
         yield Flag(disagreement)
 
 
-def _disagreements(run: MeasuredRun) -> Iterator[str]:
+def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     """Yield in words each other clock that disagrees with the run's own. `not ... <=` is true of NaN as well."""
     metrics = run.metrics
     wall = metrics.window.wall_time_s  # by the step timer
@@ -70,11 +70,11 @@ def _disagreements(run: MeasuredRun) -> Iterator[str]:
         )
     # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
-    if around and not abs(max(around) - wall) <= _around_tolerance(run):
+    if around and not abs(max(around) - wall) <= _tolerance_s(run):
         yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
     # What the other phases of the run leave for the window.
     remaining = window_of_budget(run)
-    tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowed(run)
+    tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_factor(run)
     if remaining is not None and not abs(remaining - wall) <= tolerance:
         yield (
             f"start-up, validation and closing leave {seconds(remaining)} of the total of "
@@ -117,7 +117,7 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
     return time if math.isfinite(time) else None
 
 
-def _slowed(run: MeasuredRun) -> float:
+def _slowdown_factor(run: MeasuredRun) -> float:
     """Return how many times longer the window took than on a machine that takes no cores away; at most MOST_SLOWED.
 
     A machine that takes cores away in the window does so after it as well. Of two signs of it the larger counts: some
@@ -130,7 +130,7 @@ def _slowed(run: MeasuredRun) -> float:
     return float(min(MOST_SLOWED, max(by_steps, by_waiting)))
 
 
-def _around_tolerance(run: MeasuredRun) -> float:
+def _tolerance_s(run: MeasuredRun) -> float:
     """Return the seconds by which the step timer and the clock around the window may differ.
 
     A rank may lose its core between the two readings, for no longer than all that it lost in the window.

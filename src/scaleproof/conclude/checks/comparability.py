@@ -93,7 +93,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: Shared machines.
     Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
     """
-    for repeats in _groups(runs, lambda run: run.metrics.cell):
+    for repeats in _group_by(runs, lambda run: run.metrics.cell):
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
@@ -111,7 +111,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    alone = [repeats[0] for repeats in _groups(runs, lambda run: run.metrics.cell) if len(repeats) == 1]
+    alone = [repeats[0] for repeats in _group_by(runs, lambda run: run.metrics.cell) if len(repeats) == 1]
     if alone:
         advice = "Raise `repeats`; 5 or more make intervals useful."
         yield Flag("n=1: there is no interval", about=alone, advice=advice)
@@ -138,11 +138,11 @@ def loss_tolerance(run: MeasuredRun) -> float:
 
 def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
-    for group in _groups(runs, _training_identity):
+    for group in _group_by(runs, _training_identity):
         yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
 
 
-def _groups(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
+def _group_by(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
     """Return the runs as lists, one for each value of `key`, in the order in which they come."""
     grouped: dict[str, list[AnyRun]] = defaultdict(list)
     for run in runs:

@@ -38,14 +38,14 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
     Seen: gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.
     Repair: Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.
     """
-    habit = _habit(run) or _functions_beside(run) or _more_than_after_it(run)
+    habit = _work_beside_training(run) or _functions_beside_training(run) or _busier_main_thread(run)
     if habit:
-        yield Flag(f"{habit}{_beside_the_bare_loop(run)}")
+        yield Flag(f"{habit}{_bare_loop_evidence(run)}")
     else:
-        yield from _longer_than_the_bare_loop(run)
+        yield from _flag_longer_than_bare_loop(run)
 
 
-def _habit(run: MeasuredRun) -> str | None:
+def _work_beside_training(run: MeasuredRun) -> str | None:
     """Return in words what the first rank to do so does in its steps beside training; None where no rank does.
 
     That is starting processes or collecting garbage in half of the steps, writing a page to files in each, or keeping
@@ -68,7 +68,7 @@ def _habit(run: MeasuredRun) -> str | None:
             return f"rank {rank['rank']} collected all garbage {times} in the {steps} steps of the window"
         if written >= PAGE * steps:
             return f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
-        of_main, allowed_s = rank.get("main_thread_s"), LEAST_S + BYTE_S * _exchanged(run)
+        of_main, allowed_s = rank.get("main_thread_s"), LEAST_S + BYTE_S * _exchanged_bytes(run)
         has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
         if of_main and has_one_thread and run.metrics.training_config.strategy in WHOLE:
             beside_s = (rank["cpu_s"] - of_main) / steps
@@ -77,7 +77,7 @@ def _habit(run: MeasuredRun) -> str | None:
     return None
 
 
-def _functions_beside(run: MeasuredRun) -> str | None:
+def _functions_beside_training(run: MeasuredRun) -> str | None:
     """Return in words which functions beside training a rank of a CPU ran in its steps; None where that is little."""
     if not on_cpu(run):  # the host's thread runs ahead of a GPU
         return None
@@ -90,7 +90,7 @@ def _functions_beside(run: MeasuredRun) -> str | None:
     return None
 
 
-def _more_than_after_it(run: MeasuredRun) -> str | None:
+def _busier_main_thread(run: MeasuredRun) -> str | None:
     """Return in words whose main thread computed longer in the window than in such steps after it; None: nobody's.
 
     Not where other programs used the machine in the window: they slow a processor's caches, too.
@@ -110,7 +110,7 @@ def _more_than_after_it(run: MeasuredRun) -> str | None:
     return None
 
 
-def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
+def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain.
 
     On a CPU it is judged by processor time, which other programs do not lengthen much. What sharding costs beside its
@@ -126,7 +126,7 @@ def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     on_gpu = run.metrics.ranks[0]["device_name"] != "cpu"
     if on_gpu and run.n_devices > 1:
         return
-    steps, exchanged = run.metrics.window.step_time_n, _exchanged(run)
+    steps, exchanged = run.metrics.window.step_time_n, _exchanged_bytes(run)
     times = []  # (seconds of a step, seconds of it that are explained) of each rank
     for rank, control in zip(run.metrics.ranks, controls, strict=True):
         if control is None:
@@ -144,7 +144,7 @@ def _longer_than_the_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-def _beside_the_bare_loop(run: MeasuredRun) -> str:
+def _bare_loop_evidence(run: MeasuredRun) -> str:
     """Return the end of the evidence: a step's time beside that of the bare loop; "" where no bare loop was run."""
     bare = _bare_s(run)
     if bare is None:
@@ -159,6 +159,6 @@ def _bare_s(run: MeasuredRun) -> float | None:
     return max(times) if times and len(times) == len(controls) else None
 
 
-def _exchanged(run: MeasuredRun) -> int:
+def _exchanged_bytes(run: MeasuredRun) -> int:
     """Bytes that the ranks exchange in a step."""
     return sum(moved_bytes(run).values()) if run.n_devices > 1 else 0

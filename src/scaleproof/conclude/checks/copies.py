@@ -52,7 +52,7 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
         "run id": lambda run: run.metrics.run_id,
         "series of steps": lambda run: run.metrics.files.get(STEPS),
         "time of the window": lambda run: run.metrics.window.wall_time_s,
-        "waits for data": _waits,
+        "waits for data": _waits_digest,
     }
     reported: set[frozenset[str]] = set()
     for what, identity in identities.items():
@@ -68,10 +68,10 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
             if folders not in reported:
                 reported.add(folders)
                 yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
-    yield from _scaled_copies(runs, reported)
+    yield from _flag_scaled_copies(runs, reported)
 
 
-def _waits(run: MeasuredRun) -> str | None:
+def _waits_digest(run: MeasuredRun) -> str | None:
     """Return the digest of a run's waits for data, in all steps of all ranks; None where they tell no run from another.
 
     That is where they have fewer than DISTINCT different values, which two runs may share by chance.
@@ -81,7 +81,7 @@ def _waits(run: MeasuredRun) -> str | None:
     return hashlib.sha256(run.waits.tobytes()).hexdigest()
 
 
-def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
+def _flag_scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
     """Flag pairs of repeats of a cell whose step times have one ratio throughout: one of them was made of the other.
 
     No two sound runs come near: each step of each run has a noise of its own. Runs with few or equal step times are
@@ -96,7 +96,7 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
         if logs.std() > OWN_NOISE:
             cells[run.metrics.cell].append((run, logs))
     for repeats in cells.values():
-        for (first, first_logs), (second, second_logs) in _of_one_ratio(repeats):
+        for (first, first_logs), (second, second_logs) in _pairs_of_one_ratio(repeats):
             if frozenset((str(first.folder), str(second.folder))) not in reported:
                 ratio = float(np.exp((second_logs - first_logs).mean()))
                 yield Flag(
@@ -106,7 +106,7 @@ def _scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> It
                 )
 
 
-def _of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
+def _pairs_of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
     """Yield pairs of repeats with equally many steps whose logarithms of step times differ by one constant."""
     for length in dict.fromkeys(len(logs) for _, logs in repeats):
         of_length = [(run, logs) for run, logs in repeats if len(logs) == length]
@@ -127,7 +127,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Two Snakemakes, two folders, one machine.
     Repair: Run them again, one after the other; a lock now keeps runs of one machine apart.
     """
-    spans = sorted(((*_span(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
+    spans = sorted(((*_device_time(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
     for place, (start, end, first) in enumerate(spans):
         for later_start, _, second in islice(spans, place + 1, None):
             if later_start >= end:  # as do all that follow
@@ -144,7 +144,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             )
 
 
-def _span(run: MeasuredRun) -> tuple[float, float]:
+def _device_time(run: MeasuredRun) -> tuple[float, float]:
     """Return begin and end, in epoch seconds, of a time in which the run surely used its devices."""
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
@@ -154,7 +154,7 @@ def _span(run: MeasuredRun) -> tuple[float, float]:
     return began, began + run.metrics.total_wall_time_s - SLACK_S
 
 
-def _on_monotonic_clock(rank: Rank) -> tuple[float, float]:
+def _monotonic_window(rank: Rank) -> tuple[float, float]:
     """Return begin and end of a rank's window, in seconds since its machine's start."""
     return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
 
@@ -165,7 +165,7 @@ def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
     The time of day can be set, this clock cannot. False where the runs share no host or have no such clock.
     """
     pairs = [
-        (_on_monotonic_clock(rank), _on_monotonic_clock(other))
+        (_monotonic_window(rank), _monotonic_window(other))
         for rank, other in product(first.metrics.ranks, second.metrics.ranks)
         if rank["host"] == other["host"] and "window_start_monotonic_s" in rank.keys() & other.keys()
     ]
@@ -249,12 +249,12 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
     if repeat_folder and int(repeat_folder[1]) != metrics.repeat:
         problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
-    problems += _problems_of_complete(run)
+    problems += _seal_problems(run)
     if problems:
         yield Flag("; ".join(problems))
 
 
-def _problems_of_complete(run: MeasuredRun) -> Iterator[str]:
+def _seal_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, are not those of the metrics."""
     complete = run.folder / COMPLETE
     if not complete.is_file():
@@ -319,7 +319,7 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
         failed = failures[cell]
         reasons = ", ".join(f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure)
         yield Flag(f"{len(failed)} of its runs failed ({reasons})", about=failed, code="repeat-failed")
-    yield from _missing_repeats(runs, measured_cells)
+    yield from _flag_missing_repeats(runs, measured_cells)
     dirty = [run for run in measured_runs(runs) if run.metrics.git_dirty]
     if dirty:
         yield Flag("the working tree had changes that are in no commit", about=dirty, code="code-uncommitted")
@@ -328,7 +328,7 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
         yield Flag(f"launched on {', '.join(hosts)}", code="hosts-differ", about=measured_runs(runs))
 
 
-def _missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
+def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
     """Flag each cell in `measured_cells` that lacks folders of repeats which other cells have."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:

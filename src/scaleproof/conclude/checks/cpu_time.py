@@ -43,7 +43,7 @@ def machine_was_free(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Close them and run the cell again: they take time from some runs and not from others.
     """
     if all("machine_busy_s" in rank for rank in run.metrics.ranks):
-        yield from _busy_in_window(run)
+        yield from _flag_busy_hosts(run)
         return
     busy = run.metrics.host.get("cpu_busy_before")
     if busy is not None and busy > BUSY:
@@ -60,7 +60,7 @@ def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
         )
 
 
-def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:
+def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each host whose CPU time other programs took in the window; a note where they left the ranks' cores alone.
 
     Every rank counted the busy time of its whole machine, so that the count of one rank on each host is enough.
@@ -69,11 +69,13 @@ def _busy_in_window(run: MeasuredRun) -> Iterator[Flag]:
     for rank in run.metrics.ranks:
         ranks_by_host[rank["host"]].append(rank)
     for host, ranks in ranks_by_host.items():
-        capacity = ranks[0]["machine_cpus"] * _length(ranks[0])
+        capacity = ranks[0]["machine_cpus"] * _window_s(ranks[0])
         others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity and others - sampling_error(capacity) > BUSY * capacity:
-            bound = _on_cores(run)
-            is_elsewhere = bool(bound) and not any(_taken(rank) > sampling_error(_available(rank)) for rank in bound)
+            bound = _bound_ranks(run)
+            is_elsewhere = bool(bound) and not any(
+                _taken_s(rank) > sampling_error(_available_s(rank)) for rank in bound
+            )
             where = ", on other cores than those of the ranks" if is_elsewhere else ""
             yield Flag(
                 f"other programs used {percent(others / capacity)} of the CPU time of {host} during the window, "
@@ -91,11 +93,11 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Two runs on the same cores; oversold virtual machines.
     Repair: Keep other programs off these cores and run the cell again.
     """
-    ranks = _on_cores(run)
-    if _shared(ranks):
+    ranks = _bound_ranks(run)
+    if _share_a_core(ranks):
         return
     for rank in ranks:
-        available, lost = _available(rank), _taken(rank)
+        available, lost = _available_s(rank), _taken_s(rank)
         if lost - sampling_error(available) > STARVED * available:
             yield Flag(
                 f"others used {percent(lost / available)} of the cores of rank {rank['rank']}: "
@@ -113,13 +115,13 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     Seen: A sleep in one rank's step that all others wait for; slow disks.
     Repair: Take a trace: it shows what the ranks wait for.
     """
-    ranks = _on_cores(run)
+    ranks = _bound_ranks(run)
     is_one_host = len({rank["host"] for rank in ranks}) == 1
     all_watched = len(ranks) == len(run.metrics.ranks)
     if not is_one_host or not all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
         return
     idle = [  # part of each rank's cores that neither a program nor the host of a virtual machine used
-        1 - (rank["cores_busy_s"] + _stolen(rank) + sampling_error(_available(rank))) / _available(rank)
+        1 - (rank["cores_busy_s"] + _stolen_s(rank) + sampling_error(_available_s(rank))) / _available_s(rank)
         for rank in ranks
     ]
     alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1
@@ -144,7 +146,7 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
         return
     window = run.metrics.window
     for rank in range(len(run.metrics.census or [])):
-        idle = _in_both_probes(run, rank, "idle_s")
+        idle = _least_of_probes(run, rank, "idle_s")
         # Time that the host of a virtual machine takes looks like sleep: the guest sees neither use nor waiting.
         stolen = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
         if idle is not None and idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
@@ -167,7 +169,7 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Take a trace of the slow rank and of another, and compare them.
     """
     ranks, window = run.metrics.ranks, run.metrics.window
-    all_watched = len(_on_cores(run)) == len(ranks)
+    all_watched = len(_bound_ranks(run)) == len(ranks)
     if len(ranks) < 2 or not all_watched or window.wall_time_s < LONG_ENOUGH_S:
         return
     used = [float(rank["cpu_s"]) for rank in ranks]
@@ -178,10 +180,10 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
         busy = [step.busy_s if step else None for step in probed]
         if len(busy) < len(ranks) or None in busy:
             return
-        ratio, _ = _excess(busy, slowest)
+        ratio, _ = _excess_over_median(busy, slowest)
         if ratio < UNEVEN:
             return
-    ratio, extra = _excess(used, slowest)
+    ratio, extra = _excess_over_median(used, slowest)
     if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:
         yield Flag(
             f"rank {slowest} used {seconds(used[slowest], 2)} of processor time in the window, {fixed(ratio, 2)} "
@@ -189,14 +191,14 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-def _excess(values: list[Any], place: int) -> tuple[float, float]:
+def _excess_over_median(values: list[Any], place: int) -> tuple[float, float]:
     """Return (ratio, difference) of the value at index `place` and the median of the others; a median of 0: ratio 0."""
     others = median(value for index, value in enumerate(values) if index != place)
     ratio = values[place] / others if others else 0.0
     return ratio, values[place] - others
 
 
-def _in_both_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
+def _least_of_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
     """Return the smaller value of a rank's census field `name` in its two probed steps; None unless both are known."""
     census = (run.metrics.census or [])[rank]
     values = [getattr(step, name) for step in (census.before, census.after) if step]
@@ -205,10 +207,10 @@ def _in_both_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
 
 def cores_used(run: MeasuredRun) -> float | None:
     """Return the part of its cores that a rank used in the window, the least of all ranks; None where not counted."""
-    ranks = _on_cores(run)
-    if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available(rank) for rank in ranks):
+    ranks = _bound_ranks(run)
+    if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available_s(rank) for rank in ranks):
         return None
-    return min(float(rank["cpu_s"]) / _available(rank) for rank in ranks)
+    return min(float(rank["cpu_s"]) / _available_s(rank) for rank in ranks)
 
 
 def computing_s(run: MeasuredRun) -> float | None:
@@ -217,38 +219,38 @@ def computing_s(run: MeasuredRun) -> float | None:
     return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
-def _on_cores(run: MeasuredRun) -> list[Rank]:
+def _bound_ranks(run: MeasuredRun) -> list[Rank]:
     """Return the ranks that are bound to cores of a CPU and whose cores were watched."""
     ranks = [rank for rank in run.metrics.ranks if rank["device_name"] == "cpu" and rank["cores"]]
     return [rank for rank in ranks if rank.get("cores_busy_s") is not None]
 
 
-def _taken(rank: Rank) -> float:
+def _taken_s(rank: Rank) -> float:
     """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
     taken = rank["cores_busy_s"] - rank["cpu_s"]
     # Threads of a rank also wait for each other: neither count alone is time that others took from it.
     waited = rank.get("run_delay_s")
     if waited is not None:
         taken = min(taken, waited)
-    return float(max(0.0, taken) + _stolen(rank))
+    return float(max(0.0, taken) + _stolen_s(rank))
 
 
-def _stolen(rank: Rank) -> float:
+def _stolen_s(rank: Rank) -> float:
     """Seconds that the host of a virtual machine took from a rank's cores, if it took as much from each."""
     return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
 
 
-def _shared(ranks: list[Rank]) -> bool:
+def _share_a_core(ranks: list[Rank]) -> bool:
     """Return whether two of the ranks are bound to one core."""
     cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
     return len(set(cores)) < len(cores)
 
 
-def _length(rank: Rank) -> float:
+def _window_s(rank: Rank) -> float:
     """Return the seconds of a rank's window; 0 where they are not recorded."""
     return window_length(rank) or 0.0
 
 
-def _available(rank: Rank) -> float:
+def _available_s(rank: Rank) -> float:
     """Processor seconds of the rank's cores in the window."""
-    return len(rank["cores"]) * _length(rank)
+    return len(rank["cores"]) * _window_s(rank)

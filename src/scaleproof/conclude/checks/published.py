@@ -33,14 +33,14 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Quote none of the figures of this run until it is known which of them is right.
     """
     wrong = [
-        f"{name} is {_printed(recorded)}, computed again {_printed(computed)}"
+        f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(computed)}"
         for name, recorded, computed in figures(run)
         if not same(recorded, computed)
     ]
-    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _settings(run)]
+    wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _setting_pairs(run)]
     whole, window = run.metrics.total_wall_time_s, run.metrics.window.wall_time_s
     if whole is not None and not whole >= window:
-        wrong.insert(0, f"the whole run took {_printed(whole)} s, less than its window of {_printed(window)} s")
+        wrong.insert(0, f"the whole run took {_nine_digits(whole)} s, less than its window of {_nine_digits(window)} s")
     if wrong:
         evidence = "; ".join(wrong[:MOST_QUOTED])
         if len(wrong) > MOST_QUOTED:
@@ -48,7 +48,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(evidence)
 
 
-def _printed(figure: float | None) -> str:
+def _nine_digits(figure: float | None) -> str:
     """Return a figure with 9 digits, and what is missing as it stands in the record, as null."""
     return "null" if figure is None else significant(figure, 9)
 
@@ -63,20 +63,20 @@ def same(recorded: float | None, computed: float | None) -> bool:
 def figures(run: MeasuredRun) -> Figures:
     """Yield (name, recorded value, value computed again) of every figure of a run that can be computed again."""
     sections = (
-        _of_window,
-        _of_work,
-        _of_configuration,
-        _of_validation,
-        _of_model,
-        _of_devices,
-        _of_ranks,
-        _of_census,
-        _of_startup,
+        _window_figures,
+        _work_figures,
+        _configuration_figures,
+        _validation_figures,
+        _model_figures,
+        _device_figures,
+        _rank_figures,
+        _census_figures,
+        _startup_figures,
     )
     return chain.from_iterable(figures_of(run) for figures_of in sections)
 
 
-def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
+def _setting_pairs(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     """Yield (name, value, other place, value there) of each setting that a record states differently in two places.
 
     The other place is the configuration, or the census of rank 0: what this rank did and was set to.
@@ -115,7 +115,7 @@ def _settings(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
             yield name, stated, source, actual
 
 
-def _of_window(run: MeasuredRun) -> Figures:
+def _window_figures(run: MeasuredRun) -> Figures:
     """Yield the window's rates and step statistics, computed again from steps.csv."""
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
     for name, computed in vars(run.recomputed).items():
@@ -126,7 +126,7 @@ def _of_window(run: MeasuredRun) -> Figures:
     yield "window.micro_steps", window.micro_steps, steps * accumulation
 
 
-def _of_work(run: MeasuredRun) -> Figures:
+def _work_figures(run: MeasuredRun) -> Figures:
     """Yield the ledger's samples and tokens, computed again from steps.csv and the configuration."""
     rows = run.steps[run.steps["phase"] == "window"]
     ledger = run.metrics.ledger
@@ -142,7 +142,7 @@ def _of_work(run: MeasuredRun) -> Figures:
         yield f"ledger.samples_by_rank[{rank}]", samples, int(by_rank[rank])
 
 
-def _of_configuration(run: MeasuredRun) -> Figures:
+def _configuration_figures(run: MeasuredRun) -> Figures:
     """Yield what the record's `training_config` says of the run, computed again from the configuration."""
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
@@ -161,7 +161,7 @@ def _of_configuration(run: MeasuredRun) -> Figures:
         yield "validation.samples", validation.samples, min(sizes["val"], work["validation_samples"])
 
 
-def _of_validation(run: MeasuredRun) -> Figures:
+def _validation_figures(run: MeasuredRun) -> Figures:
     """Yield the validation's perplexity, accuracy, loss and targets, computed again from loss and sums over ranks."""
     validation = run.metrics.validation
     if validation is None:
@@ -169,7 +169,7 @@ def _of_validation(run: MeasuredRun) -> Figures:
     if validation.perplexity is not None:
         yield "validation.perplexity", validation.perplexity, math.exp(validation.loss)
     if validation.accuracy is not None:  # how many were correct is not recorded, but it is a whole number
-        yield "validation.accuracy", validation.accuracy, _whole(validation.accuracy, validation.targets)
+        yield ("validation.accuracy", validation.accuracy, _whole_share(validation.accuracy, validation.targets))
     if validation.rank_losses is not None:
         yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
     workload = run.metrics.config["workload"]
@@ -177,12 +177,12 @@ def _of_validation(run: MeasuredRun) -> Figures:
     yield "validation.targets", validation.targets, validation.samples * per_sample
 
 
-def _whole(share: float, total: float) -> float:
+def _whole_share(share: float, total: float) -> float:
     """Return the fraction of `total` that is nearest to `share` and has a whole numerator."""
     return round(share * total) / total
 
 
-def _of_model(run: MeasuredRun) -> Figures:
+def _model_figures(run: MeasuredRun) -> Figures:
     """Yield the model's parameters and FLOPs, computed again by the formulas."""
     model, counts = run.metrics.model, counts_of_run(run)
     yield "model.matmul_parameters", model.matmul_parameters, counts.matmul_parameters
@@ -190,7 +190,7 @@ def _of_model(run: MeasuredRun) -> Figures:
     yield "model.flops_per_token_causal", model.flops_per_token_causal, counts.flops_per_token_causal
 
 
-def _of_devices(run: MeasuredRun) -> Figures:
+def _device_figures(run: MeasuredRun) -> Figures:
     """Yield memory by its formula, utilization from rate and FLOPs, and energy from the ranks' own records."""
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
@@ -216,7 +216,7 @@ def _of_devices(run: MeasuredRun) -> Figures:
         yield "energy.joules_per_token", metrics.energy.joules_per_token, metrics.energy.joules / metrics.window.tokens
 
 
-def _of_ranks(run: MeasuredRun) -> Figures:
+def _rank_figures(run: MeasuredRun) -> Figures:
     """Yield load, memory and devices in the summary, computed again from the ranks' own records."""
     memory, ranks = run.metrics.memory, run.metrics.ranks
     for number, rank in enumerate(ranks):
@@ -227,7 +227,7 @@ def _of_ranks(run: MeasuredRun) -> Figures:
         for gpu in rank.get("gpus") or []:
             load = gpu.get("utilization_mean")
             if load is not None:  # a mean of whole parts of a hundred, as NVML gives them
-                yield f"ranks.{number}.gpus.utilization_mean", load, _whole(load, 100 * gpu["samples"])
+                yield f"ranks.{number}.gpus.utilization_mean", load, _whole_share(load, 100 * gpu["samples"])
             if gpu.get("energy_j") is not None:
                 yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]
         yield f"ranks.{number}.rank", rank["rank"], number
@@ -244,7 +244,7 @@ def _of_ranks(run: MeasuredRun) -> Figures:
         yield f"memory: {name}", recorded, max(of_rank[name] for of_rank in cuda) if cuda else None
 
 
-def _of_census(run: MeasuredRun) -> Figures:
+def _census_figures(run: MeasuredRun) -> Figures:
     """Yield the numbers of the probed steps, threads, and the collectives of a step.
 
     Steps are numbered by the configuration; threads of each rank and collectives of rank 0 are in its census as well.
@@ -264,7 +264,7 @@ def _of_census(run: MeasuredRun) -> Figures:
         yield f"collectives.{name}.bytes", entry["bytes"], counted.get("bytes")
 
 
-def _of_startup(run: MeasuredRun) -> Figures:
+def _startup_figures(run: MeasuredRun) -> Figures:
     """Yield the times outside the window, computed again from the times of day at which they began and ended."""
     startup, ranks = run.metrics.startup, run.metrics.ranks
     began, program = startup.launcher_epoch_s, startup.program_epoch_s

@@ -39,7 +39,7 @@ def lag_one(values: np.ndarray) -> float:
     return float((residual[1:] * residual[:-1]).sum()) / total if total > 0 else 0.0
 
 
-def _deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
+def _rate_deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     """Return repeat -> logarithms of its rates, each relative to the mean of its cell, of cells with enough repeats."""
     cells: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
@@ -65,7 +65,7 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     Repair: Compare cells by ratios, or run the campaign again when the machine has settled.
     """
     # A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
-    deviations = _deviations(runs)
+    deviations = _rate_deviations(runs)
     # The points of the line: numbers of repeats, and the deviations of their cells' rates.
     repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)
     values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
@@ -130,7 +130,7 @@ def repeats_do_not_resemble_the_one_before(runs: list[TimedRun]) -> Iterator[Fla
     Seen: Simulated: with a correlation of 0.7, intervals of 95 % hold the truth in 60 to 88 %.
     Repair: Compare cells by ratios; for rates run the campaign again at another time.
     """
-    deviations = _deviations(runs)
+    deviations = _rate_deviations(runs)
     if len(deviations) < FEWEST_ROUNDS:
         return
     correlation = lag_one(np.array([np.mean(deviations[repeat]) for repeat in sorted(deviations)]))

@@ -57,16 +57,16 @@ def amplification(reference: Reference | None) -> Amplification:
         return Amplification(np.ones(0))
     replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
     # Relative spreads, by step: each factor is a spread over that of replays in which nothing is amplified.
-    losses = _apart([replay.losses for replay in replays], SMALL_LOSS)
-    norms = _apart([replay.gradient_norms for replay in replays], 0.0)
+    losses = _divergence([replay.losses for replay in replays], SMALL_LOSS)
+    norms = _divergence([replay.gradient_norms for replay in replays], 0.0)
     scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
-    validation = float(_apart(scored, SMALL_LOSS)[0]) if scored else 0.0
+    validation = float(_divergence(scored, SMALL_LOSS)[0]) if scored else 0.0
     later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
     replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
     return Amplification(replayed, later, max(later, validation / QUIET))
 
 
-def _apart(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
+def _divergence(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
     """Return for each step how far the `series` have come apart up to it, relative to the first of them.
 
     Values of the first series that are below `least` count as `least`.
@@ -113,7 +113,7 @@ def reference_for(run: MeasuredRun) -> Reference | None:
         return None
 
 
-def _overflowed(run: MeasuredRun) -> bool:
+def _scale_overflowed(run: MeasuredRun) -> bool:
     """Return whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
     metrics = run.metrics
     return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
@@ -152,7 +152,7 @@ def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
 def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run that has other losses than its replay in some step, warm-up included, or on average."""
     reference = reference_for(run)
-    if reference is None or _overflowed(run):
+    if reference is None or _scale_overflowed(run):
         return
     precision = run.metrics.training_config.precision
     classifies = run.metrics.config["workload"]["task"] == "classification"
@@ -171,10 +171,10 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         )
     elif precision != "fp32" and not classifies and steps >= STEPS:
         of_last_step = float(amplification(reference).of(steps)[-1])  # the largest: it never falls
-        yield from _bias(apart, BIAS * of_last_step, precision)
+        yield from _flag_bias(apart, BIAS * of_last_step, precision)
 
 
-def _bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
+def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
     """Flag losses of a low precision whose differences from the replay are not zero on average, as those of rounding.
 
     `apart`: the relative difference in each step; `allowed`: what their mean may be.
@@ -218,7 +218,7 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank whose norm of all gradients in a probed step is not that of the replay."""
     reference = reference_for(run)
-    if reference is None or _overflowed(run):
+    if reference is None or _scale_overflowed(run):
         return
     classifies = run.metrics.config["workload"]["task"] == "classification"
     of_rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classifies else 1)
@@ -280,12 +280,12 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         if not steps or any(step is None or step.tokens_checksum is None for step in steps):
             continue
         expected = reference.step_checksums.get(steps[0].step)  # the same step on all ranks
-        if expected is not None and _sum([step.tokens_checksum for step in steps]) != expected:
+        if expected is not None and _sum_of_checksums([step.tokens_checksum for step in steps]) != expected:
             yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
     of_ranks = [census.tokens_in_window for census in run.metrics.census or []]
     known = [checksum for checksum in of_ranks if checksum is not None]
     are_all_known = bool(known) and len(known) == len(of_ranks)
-    if reference.window_chain and are_all_known and _sum(known) != reference.window_chain:
+    if reference.window_chain and are_all_known and _sum_of_checksums(known) != reference.window_chain:
         yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
     validation = run.metrics.validation
     scored = validation.tokens_checksum if validation else None
@@ -293,7 +293,7 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag("the validation scored other tokens than those of its samples")
 
 
-def _sum(checksums: list[str]) -> str:
+def _sum_of_checksums(checksums: list[str]) -> str:
     """Return the sum of checksums, modulo MODULUS, in their own form: 16 hexadecimal digits."""
     total = sum(int(checksum, 16) for checksum in checksums) % MODULUS
     return f"{total:016x}"
@@ -309,11 +309,11 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Validation on the training split.
     Repair: Do not quote the validation loss of this run.
     """
-    yield from _scored_as_trained(run)
+    yield from _flag_other_scores(run)
     reference, validation = reference_for(run), run.metrics.validation
     if reference is None or validation is None or reference.validation_loss is None:
         return
-    if _overflowed(run):
+    if _scale_overflowed(run):
         return
     expected = reference.validation_loss
     difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
@@ -326,7 +326,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-def _scored_as_trained(run: MeasuredRun) -> Iterator[Flag]:
+def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which a rank scores samples otherwise than it trains on them, with the same weights."""
     of_rounding = OF_CLASSES if run.metrics.config["workload"]["task"] == "classification" else OF_VALIDATION
     tolerance = 2 * of_rounding[run.metrics.training_config.precision]
@@ -352,13 +352,13 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     runs_with: dict[str, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
-        for reason in _not_compared(run):
+        for reason in _steps_not_compared(run):
             runs_with[reason].append(run)
     for reason, concerned in runs_with.items():
         yield Flag(reason, about=concerned)
 
 
-def _not_compared(run: MeasuredRun) -> Iterator[str]:
+def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which steps of a run are not compared with its replay, and why."""
     try:
         reference = reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])

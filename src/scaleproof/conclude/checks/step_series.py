@@ -95,11 +95,11 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
         before, after = median(times[:place]), median(times[place:])
         yield Flag(
             f"the median step took {significant(1e3 * before)} ms before step {int(run.window['step'][place])} and "
-            f"{significant(1e3 * after)} ms from it on ({fixed(after / before, 2)} times){_cause(run)}"
+            f"{significant(1e3 * after)} ms from it on ({fixed(after / before, 2)} times){_likely_cause(run)}"
         )
 
 
-def _cause(run: MeasuredRun) -> str:
+def _likely_cause(run: MeasuredRun) -> str:
     """Return the end of the evidence that names the likely cause; "" where the use of the cores does not tell.
 
     A program that never waits for its cores and takes another time runs on a machine of another speed.

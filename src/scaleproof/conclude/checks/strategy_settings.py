@@ -51,14 +51,14 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
         yield "the engine times its steps (wall_clock_breakdown)"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
-    offloaded = _offloaded(zero)
+    offloaded = _offloaded_kinds(zero)
     expected = {"offload_optimizer"} if is_offloaded(strategy) else set()
     if zero and offloaded != expected:
         actual = ", ".join(sorted(offloaded)) or "nothing"
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
     if zero_stage(strategy) == 0:  # has neither buckets nor overlap of its own
         return
-    configured = _bucket(run, DEEPSPEED_BUCKET)
+    configured = _bucket_elements(run, DEEPSPEED_BUCKET)
     elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
     buckets = {elements, elements + elements % 2}  # some stages round up to an even number
     if configured == execution.get("bucket_elements"):
@@ -76,13 +76,13 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
             yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
 
 
-def _bucket(run: MeasuredRun, default: int) -> int:
+def _bucket_elements(run: MeasuredRun, default: int) -> int:
     """Return the number of elements in a bucket of gradients: as configured, or the library's `default`."""
     elements = run.metrics.config["execution"].get("bucket_elements", "auto")
     return default if elements == "auto" else elements
 
 
-def _offloaded(zero: dict[str, Any]) -> set[str]:
+def _offloaded_kinds(zero: dict[str, Any]) -> set[str]:
     """Return the keys of what ZeRO's settings `zero` keep on the host: optimizer state, parameters or none."""
     names = ("offload_optimizer", "offload_param")
     return {name for name in names if (zero.get(name) or {}).get("device", "none") not in (None, "none")}
@@ -127,7 +127,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
-    size = _bucket(run, DDP_BUCKET)
+    size = _bucket_elements(run, DDP_BUCKET)
     parameters = parameters_of(run)
     collectives = censuses[0].before.collectives  # of rank 0, as of every rank
     calls = sum(entry["calls"] for name, entry in collectives.items() if name.startswith("allreduce"))
@@ -215,15 +215,15 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for key, trace in TRACES.items():
         groups: dict[str, list[MeasuredRun]] = defaultdict(list)
         for run in first_runs.values():
-            groups[_without(run, key)].append(run)
+            groups[_text_without_key(run, key)].append(run)
         varied = [group for group in groups.values() if len({_value(run, key) for run in group}) > 1]
         # In a product of keys some cells have a key that says nothing to them; it is tried in the others.
-        concerned = [group for group in varied if _matters(key, group[0])]
+        concerned = [group for group in varied if _key_matters(key, group[0])]
         for group in concerned or varied:
-            yield from _silent(key, trace, group)
+            yield from _flag_silent_values(key, trace, group)
 
 
-def _without(run: MeasuredRun, key: str) -> str:
+def _text_without_key(run: MeasuredRun, key: str) -> str:
     """Return a run's configuration but for one key of `execution`, as a text that can be compared."""
     config = run.metrics.config
     execution = {name: value for name, value in config["execution"].items() if name != key}
@@ -234,7 +234,7 @@ def _value(run: MeasuredRun, key: str) -> Any:
     return run.metrics.config["execution"].get(key, Execution.model_fields[key].default)
 
 
-def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
+def _flag_silent_values(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag each run of `group` that has another value of `key` than the first one, but the same `trace`.
 
     `group`: runs whose configurations differ in `key` alone; `trace`: returns what the census saw of the key in a run.
@@ -250,7 +250,7 @@ def _silent(key: str, trace: Callable[[MeasuredRun], Any], group: list[MeasuredR
             )
 
 
-def _matters(key: str, run: MeasuredRun) -> bool:
+def _key_matters(key: str, run: MeasuredRun) -> bool:
     """Return whether a key of `execution` can change anything with a run's strategy on as many devices."""
     strategies = MATTERS_TO.get(key)
     strategy = without_offload(run.metrics.training_config.strategy)

@@ -139,13 +139,13 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
                 if set(slowed) == {"power_cap"}:
                     capped[run.name] = run
                 elif slowed:
-                    yield Flag(_slowed_down(rank["rank"], slowed, gpu["sm_clock_mhz_mean"]), [run])
+                    yield Flag(_slowdown_evidence(rank["rank"], slowed, gpu["sm_clock_mhz_mean"]), [run])
     if capped:
         evidence = f"devices of {len(capped)} of {len(runs)} runs were at their power cap in the window"
         yield Flag(evidence, list(capped.values()), severity="note")
 
 
-def _slowed_down(rank: int, slowed: dict[str, float], clock_mhz: float | None) -> str:
+def _slowdown_evidence(rank: int, slowed: dict[str, float], clock_mhz: float | None) -> str:
     """Return the evidence: what slowed a device of `rank` down, each in what share of its samples, and its mean clock.
 
     `slowed`: name of the reason -> share; `clock_mhz`: None where it is unknown.

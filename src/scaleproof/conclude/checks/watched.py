@@ -260,7 +260,7 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
 
 def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
     """Return why the rates of two watched runs do not compare, a text for each reason; empty where work is the same."""
-    work_a, work_b = _work(a), _work(b)
+    work_a, work_b = _comparable_work(a), _comparable_work(b)
     return [
         f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}"
         for name in work_a
@@ -268,7 +268,7 @@ def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
     ]
 
 
-def _work(run: WatchedRun) -> dict[str, Any]:
+def _comparable_work(run: WatchedRun) -> dict[str, Any]:
     """Return what a run must have in common with another for their rates to compare, by name; None: not known.
 
     The model and the steps are those of rank 0, as every rank has them; a step is the last one, of all ranks together.

@@ -69,7 +69,7 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """
     work, precision = run.metrics.config["work"], run.metrics.training_config.precision
     warmup = work["warmup_steps"]
-    if run.metrics.window.skipped_optimizer_steps or _machine(run) != _machine(witnessed):
+    if run.metrics.window.skipped_optimizer_steps or _rounding_identity(run) != _rounding_identity(witnessed):
         return None
     for rank, (census, witness) in enumerate(zip(run.metrics.census or [], witnesses_of(witnessed), strict=False)):
         updates, steps = census.updates_in_window, len(witness.losses)
@@ -127,7 +127,7 @@ def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     )
 
 
-def _machine(run: MeasuredRun) -> tuple[str, ...]:
+def _rounding_identity(run: MeasuredRun) -> tuple[str, ...]:
     """Return what decides how a run rounds, and which moments it noted: code, the launcher's CPU, ranks' devices."""
     return (
         run.metrics.code_sha256,

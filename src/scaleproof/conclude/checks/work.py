@@ -47,7 +47,7 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
     return digest([plan.step(step) for step in range(first, first + steps)])
 
 
-def _classifies(run: MeasuredRun) -> bool:
+def _is_classifier(run: MeasuredRun) -> bool:
     """Return whether the run trains a classifier of documents rather than a model of language."""
     return run.metrics.config["workload"].get("task") == "classification"
 
@@ -58,7 +58,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
 
     Not of documents, whose lengths differ: `padding_is_no_work` looks at them.
     """
-    if _classifies(run):
+    if _is_classifier(run):
         return
     config = run.metrics.training_config
     window = run.metrics.window
@@ -83,7 +83,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
 @of_run.check(TOKENS_DIFFER_FROM_BATCHES)
 def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a classifier's run unless samples = global batch x steps, and tokens are those of the planned documents."""
-    if not _classifies(run):
+    if not _is_classifier(run):
         return
     ledger = run.metrics.ledger
     samples = run.metrics.training_config.global_batch * run.metrics.window.step_time_n
@@ -126,7 +126,7 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
     The replay reads the same token files and sees none of that.
     Repair: Remove the folder of the tokenizer below results/corpora, and run the workflow again.
     """
-    for reading, readers in _readings(runs):
+    for reading, readers in _second_readings(runs):
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
             more = f"; {others} more such differences" if others else ""
@@ -143,7 +143,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
     Seen: Files gathered twice; a validation set drawn from the training text.
     Repair: Remove what is there twice from the source. Do not quote validation losses.
     """
-    for reading, readers in _readings(runs):
+    for reading, readers in _second_readings(runs):
         shared = reading.validation_in_training or 0.0
         if shared > MOST_SHARED:
             yield Flag(f"{percent(shared)} of the validation documents are training documents as well", about=readers)
@@ -158,7 +158,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
             )
 
 
-def _readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
+def _second_readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
     """Yield each second reading of a corpus once, with the runs that trained on this corpus."""
     readers: dict[str, list[MeasuredRun]] = {}
     readings: dict[str, CorpusReading] = {}

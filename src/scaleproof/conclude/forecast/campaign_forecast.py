@@ -118,7 +118,7 @@ class Calibration:
             largest_measured=max((step.group.size for step in steps), default=None),
         )
         try:
-            interval = self._interval(cell, steps)
+            interval = self._step_interval(cell, steps)
         except law.Unsupported as refusal:
             why = {"refusal": refusal.code, "reason": refusal.reason, "measure": refusal.measure}
             return entry.model_copy(update=why)
@@ -126,10 +126,10 @@ class Calibration:
         likely_low, likely_high = interval.likely or (None, None)
         return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
 
-    def _interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
+    def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
         """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""
         if cell.is_open:
-            raise _open_batch(cell)
+            raise _open_batch_refusal(cell)
         _check_cores(cell, self.evidence.backend)
         if reason := self.unusable.get(law.series_key(cell)):
             raise reason
@@ -235,7 +235,7 @@ def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
     return float(np.log([law.step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
 
 
-def _open_batch(cell: Cell) -> law.Unsupported:
+def _open_batch_refusal(cell: Cell) -> law.Unsupported:
     """The refusal of a cell whose micro-batch no trial has found yet."""
     return law.Unsupported(
         "micro-batch-open",

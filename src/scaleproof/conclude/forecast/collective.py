@@ -118,9 +118,9 @@ def judge(rows: Sequence[NodePair]) -> PairVerdict:
     # Both must hold, so the lower bound counts.
     bound = math.exp(min(middle + math.log(SLOW), middle - deviations * sigma))
     slow = [row for row in rows if row.best_bus_bytes_per_s < bound]
-    slow_nodes = tuple(node for node in nodes if _slow_pairs_of(node, slow) == len(nodes) - 1)
+    slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow) == len(nodes) - 1)
     rest = [row for row in slow if row.first not in slow_nodes and row.second not in slow_nodes]
-    alone = [row for row in rest if _slow_pairs_of(row.first, rest) == _slow_pairs_of(row.second, rest) == 1]
+    alone = [row for row in rest if _count_pairs_with(row.first, rest) == _count_pairs_with(row.second, rest) == 1]
     return PairVerdict(
         median=math.exp(middle),
         bound=bound,
@@ -130,7 +130,7 @@ def judge(rows: Sequence[NodePair]) -> PairVerdict:
     )
 
 
-def _slow_pairs_of(node: str, slow: Iterable[NodePair]) -> int:
+def _count_pairs_with(node: str, slow: Iterable[NodePair]) -> int:
     """How many of the pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in slow)
 

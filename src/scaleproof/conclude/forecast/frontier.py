@@ -85,11 +85,11 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
-    size: int | None = _at_most(sizes, max(start, 2))
+    size: int | None = _largest_up_to(sizes, max(start, 2))
     while size is not None and len(trials) < MOST_TRIALS:
         trials[size] = run(size)
-        size = _next(sizes, trials, limit)
-    return _result(trials, sizes, limit)
+        size = _next_trial(sizes, trials, limit)
+    return _search_result(trials, sizes, limit)
 
 
 def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
@@ -101,19 +101,19 @@ def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[i
     if answer.largest is None:
         return answer
     sizes = sorted(allowed)
-    sizes_compared = sorted({_at_most(sizes, answer.largest / part) for part in (4, 2, 1)})
+    sizes_compared = sorted({_largest_up_to(sizes, answer.largest / part) for part in (4, 2, 1)})
     timed = [run(size) for size in sizes_compared]
     rates = {trial.micro_batch: trial.tokens_per_s for trial in timed if trial.fits and trial.tokens_per_s is not None}
     best = max(rates, key=lambda micro_batch: rates[micro_batch], default=None)
     return replace(answer, trials=(*answer.trials, *timed), fastest=best)
 
 
-def _at_most(sizes: list[int], limit: float) -> int:
+def _largest_up_to(sizes: list[int], limit: float) -> int:
     """The largest size up to `limit`; the smallest of all where none is so small."""
     return max((size for size in sizes if size <= limit), default=sizes[0])
 
 
-def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
+def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
     """The micro-batch of the next trial; None where the largest is certain.
 
     `sizes`: all that are allowed, ascending; `trials`: those made, by micro-batch; `limit`: bytes of a device.
@@ -125,19 +125,19 @@ def _next(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | Non
     if not between:
         return None
     if not fitting:
-        return _at_most(between, min(failed) / 4)
+        return _largest_up_to(between, min(failed) / 4)
     if len(fitting) == 1:
-        end = NEAR_END * _meets((0, trials[largest].base), fitting[0], limit)
+        end = NEAR_END * _crossing((0, trials[largest].base), fitting[0], limit)
         if failed:  # a line that has already promised too much is not believed again: half of the way
             end = (largest + min(failed)) / 2
-        return _at_most(between, end)
-    end = _meets(fitting[-2], fitting[-1], limit)  # by the two largest
+        return _largest_up_to(between, end)
+    end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
     if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
         return between[-1]
-    return _at_most(between, end)
+    return _largest_up_to(between, end)
 
 
-def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
+def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
     """The micro-batch at which the line through two trials meets `limit`; twice the larger where it does not rise.
 
     `one`, `other`: (micro-batch, bytes), the smaller first.
@@ -147,7 +147,7 @@ def _meets(one: tuple[int, float], other: tuple[int, float], limit: float) -> fl
     return large + (limit - high) / slope if slope > 0 else 2.0 * large
 
 
-def _result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
+def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
     """The result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
     best = max((trial for trial in trials.values() if trial.fits), key=lambda trial: trial.micro_batch, default=None)
     failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
@@ -271,7 +271,7 @@ def find_frontier(
     def run(micro_batch: int, steps: int) -> Trial:
         cell_of_trial = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
-        result = _trial(cell_of_trial, campaign, tokens, out, settings, time_limit)
+        result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
         # On a GPU that is shared it may have run, but not within the limit that was given.
         if result is None or result["nbytes"] > nbytes:
             return Trial(micro_batch, None)
@@ -295,7 +295,7 @@ def find_frontier(
             raise
 
 
-def _trial(
+def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
     """What rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where it ran out of memory.

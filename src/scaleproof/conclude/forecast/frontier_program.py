@@ -32,14 +32,14 @@ def tried(request: Request) -> Any:
     if settings["limit_bytes"]:
         resource.setrlimit(resource.RLIMIT_DATA, (settings["limit_bytes"], resource.RLIM_INFINITY))
     try:
-        return _tried(request, settings["steps"])
+        return _try_steps(request, settings["steps"])
     except RuntimeError as error:  # C++ raises it where it gets no memory
         if "bad_alloc" in str(error) or "can't allocate memory" in str(error):
             raise MemoryError(str(error)) from error
         raise
 
 
-def _tried(request: Request, steps: int) -> Any:
+def _try_steps(request: Request, steps: int) -> Any:
     """Make `steps` steps and write the largest figures over ranks: bytes, retries, seconds. Returns the session."""
     import torch
 

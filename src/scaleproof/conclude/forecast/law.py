@@ -89,7 +89,7 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
     """Samples per second of each of so many `devices`; `sizes` as `sizes_for` has them, one at least.
 
     Between measured sizes it is linear in the logarithms, below the smallest it is that of the smallest, and above the
-    largest it falls with each doubling (`_loss`).
+    largest it falls with each doubling (`_loss_per_doubling`).
     """
     smallest, largest = sizes[0], sizes[-1]
     for smaller, larger in pairwise(sizes):
@@ -98,10 +98,10 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
             return smaller.rate * (larger.rate / smaller.rate) ** part
     if devices <= largest.group.size:
         return smallest.rate
-    return largest.rate * math.exp(-_loss(sizes) * math.log2(devices / largest.group.size))
+    return largest.rate * math.exp(-_loss_per_doubling(sizes) * math.log2(devices / largest.group.size))
 
 
-def _loss(sizes: Sequence[MeasuredStep]) -> float:
+def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
     """What each further doubling of devices takes from the logarithm of a device's rate; never less than nothing.
 
     `sizes`: as `sizes_for` has them, whose last two are the last measured doubling.

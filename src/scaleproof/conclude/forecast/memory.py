@@ -248,10 +248,10 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
         *_, last_line = ["no message", *done.stderr.strip().splitlines()]
         raise UserError(f"torch's trackers could not be started: {last_line}")
     answers = json.loads(done.stdout[done.stdout.index("[{") :])  # libraries may print before the list of answers
-    return [_of_cell(cell, answer) for cell, answer in zip(cells, answers, strict=True)]
+    return [_cell_memory(cell, answer) for cell, answer in zip(cells, answers, strict=True)]
 
 
-def _of_cell(cell: Cell, answer: dict[str, Any]) -> Tracked:
+def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     """The memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
 
     Buckets of ZeRO, which no tracker sees, are those of the formula at the peak. Before the update stages 1 and 2 have

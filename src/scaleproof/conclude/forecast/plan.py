@@ -97,7 +97,7 @@ def make_plan(
     rows, estimated = [], []
     for cell in loaded.cells:
         runs = evidence.runs.get(cell.slug, [])
-        step, basis, reason, measure = _step(cell, runs, calibration)
+        step, basis, reason, measure = _step_figures(cell, runs, calibration)
         seconds = _run_seconds(cell, runs, evidence, step) if step else None
         if seconds is None and times:
             seconds = times.seconds(cell)
@@ -106,7 +106,7 @@ def make_plan(
         plan = None
         if seconds is not None:
             plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds)
-        memory_bytes, fits, no_memory = _memory(cell, evidence)
+        memory_bytes, fits, no_memory = _memory_figures(cell, evidence)
         row = PlanRow(
             cell=cell.slug,
             devices=group_of(cell).size,
@@ -119,22 +119,22 @@ def make_plan(
             fits=fits,
             plan=plan,
             repeats_done=len(runs),
-            power=_power(cell, evidence, watts),
+            power=_device_power(cell, evidence, watts),
             no_memory=no_memory,
         )
         rows.append(row)
     if count_memory:
-        rows = _counted(evidence, rows)
+        rows = _with_counted_memory(evidence, rows)
     estimate = times.basis(estimated) if times and estimated else None
     return replace(_with_totals(evidence, rows, price, budget), estimate=estimate)
 
 
-def _counted(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
+def _with_counted_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
     """The rows, with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
     answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
-    capacity = _capacity(evidence)
+    capacity = _smallest_gpu_bytes(evidence)
     counted = []
     for row in rows:
         nbytes = answers[row.cell].peak if row.cell in answers else None
@@ -169,14 +169,14 @@ def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price |
         price=price,
         leave_out=leave_out,
         measure_next=next_measurement(candidates),
-        resolve=_resolve(evidence),
+        resolve=_resolution(evidence),
         budget=budget,
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=_kwh(rows),
     )
 
 
-def _resolve(evidence: ForecastEvidence) -> Resolution | None:
+def _resolution(evidence: ForecastEvidence) -> Resolution | None:
     """What further repeats would show, by the report's formula and for its comparison; None where it has none."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
@@ -223,18 +223,18 @@ def _kwh(rows: list[PlanRow]) -> float | None:
     return sum(kwhs) if kwhs and len(kwhs) == len(planned) else None
 
 
-def _power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
+def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
     """Power of a device: as given in watts, else by counters of the cell's runs, else of others; None if unknown."""
     if given is not None:
         return Power(given, "given")
-    own = _watts(evidence.runs.get(cell.slug, []))
+    own = _counter_watts(evidence.runs.get(cell.slug, []))
     if own:
         return Power(float(np.mean(own)), "measured")
-    others = [watts for runs in evidence.runs.values() for watts in _watts(runs)]
+    others = [watts for runs in evidence.runs.values() for watts in _counter_watts(runs)]
     return Power(float(np.mean(others)), "measured in other cells") if others else None
 
 
-def _watts(runs: Sequence[MeasuredRun]) -> list[float]:
+def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
     """Mean watts of a device in the window (the timed steps), of each run that has an energy counter."""
     return [
         run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
@@ -257,7 +257,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
     return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
 
 
-def _step(
+def _step_figures(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
     """Seconds of a step and their basis; where there are none, also why, and which measurement would lift that."""
@@ -298,7 +298,7 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     return max(around, 0.0) + further_steps * step.value
 
 
-def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
+def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
     """Peak bytes of a device, whether they fit ("unknown" but for GPUs of known memory), and why there are none."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
@@ -315,13 +315,13 @@ def _memory(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, 
         used = model.at(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason
-    capacity = _capacity(evidence)
+    capacity = _smallest_gpu_bytes(evidence)
     if not capacity:
         return used, "unknown", ""
     return used, verdict(used, capacity, far=cell.batch.micro > FAR * model.largest), ""
 
 
-def _capacity(evidence: ForecastEvidence) -> float | None:
+def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
     """Bytes of the smallest GPU that ran; None where none did, or none states its memory."""
     gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
     stated_bytes = [device_bytes(gpu.get("memory", "")) for gpu in gpus]

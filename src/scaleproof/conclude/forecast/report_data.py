@@ -14,7 +14,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastR
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
     measured, _ = outcomes(evidence)  # cell -> seconds of a step, time of its first run
-    newest = _newest(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
+    newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     by_cell = {score.cell: score for score in scores}
     rows = []
@@ -40,14 +40,14 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
         campaign=evidence.loaded.name,
         machine=evidence.machine,
         forecasts=rows,
-        sweeps=[_sweep(sweep) for sweep in evidence.sweeps],
+        sweeps=[_sweep_row_groups(sweep) for sweep in evidence.sweeps],
         checks=[check.name for check in CHECKS],
         findings=findings_of(evidence, scores),
         coverage=LedgerCoverage(**coverage(evidence.ledger).model_dump(), here=coverage(scores)),
     )
 
 
-def _sweep(sweep: Sweep) -> SweepReport:
+def _sweep_row_groups(sweep: Sweep) -> SweepReport:
     """A sweep (collectives timed over message sizes) as plain rows."""
     return SweepReport(
         group=str(sweep.group),
@@ -67,7 +67,7 @@ def _tokens_per_step(cell: Cell) -> int | None:
     return cell.batch.global_ * cell.workload.seq_len if cell.workload.task == "language-modelling" else None
 
 
-def _newest(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
+def _newest_forecasts(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
     """Cell -> its newest forecast from before its first run, else its newest one, and when that was made.
 
     `made`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.

@@ -77,7 +77,7 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 def corpora(loaded: LoadedCampaign) -> str:
     """A list with a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
-    lines = [_corpus(name, corpus) for name, corpus in loaded.corpora.items()]
+    lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
     return "\n\nCorpora:" + "".join(lines)
@@ -85,10 +85,10 @@ def corpora(loaded: LoadedCampaign) -> str:
 
 def corpora_text(rows: dict[str, Corpus]) -> str:
     """A line for each corpus of the table: its source, what would be downloaded, its licence."""
-    return "\n".join(f"{_corpus(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
+    return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
-def _corpus(name: str, corpus: Corpus) -> str:
+def _corpus_line(name: str, corpus: Corpus) -> str:
     """A line about a corpus, indented: its revision, what would be downloaded, its licence, what stands in the way."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
@@ -172,13 +172,13 @@ class RunTimes:
         if counts is None:
             return 0.0
         tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
-        return counts.flops_per_token * tokens / (self._flops(cell) * cell.execution.geometry.n_devices)
+        return counts.flops_per_token * tokens / (self._device_flops(cell) * cell.execution.geometry.n_devices)
 
     def step_s(self, cell: Cell) -> float:
         """Seconds of a step by its FLOPs; unknown shapes count as nothing."""
         return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
 
-    def _flops(self, cell: Cell) -> float:
+    def _device_flops(self, cell: Cell) -> float:
         """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else probed."""
         device, execution = self.device(cell), cell.execution
         same = [run for run in self.past if run.device == device and run.precision == execution.precision]
@@ -233,7 +233,7 @@ def run_times(results: Path, campaign: str) -> RunTimes:
     """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere."""
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
-    runs = [run for path in newest if (run := _read(path, socket.gethostname(), campaign))]
+    runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
     gpus, _ = usable(cuda_devices)
     return RunTimes(tuple(runs), tuple(gpus), this_machine())
 
@@ -242,7 +242,7 @@ def _changed(path: Path) -> float:
     return path.stat().st_mtime
 
 
-def _read(path: Path, host: str, campaign: str) -> PastRun | None:
+def _read_past_run(path: Path, host: str, campaign: str) -> PastRun | None:
     """A measured run of this machine or campaign; None otherwise: damaged files are for others to name."""
     try:
         return _past_run(json.loads(path.read_bytes()), host, campaign)

@@ -73,20 +73,21 @@ def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
     for path in sorted(folder.glob("*.json")):  # their names are their times
         record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
         followed = {  # as many runs as were planned
-            cell: _after(runs.get(cell, ()), record.made_utc)[: planned.runs] for cell, planned in record.cells.items()
+            cell: _runs_after(runs.get(cell, ()), record.made_utc)[: planned.runs]
+            for cell, planned in record.cells.items()
         }
         if any(followed.values()):
-            return _against(record, followed)
+            return _planned_and_spent(record, followed)
     return None
 
 
-def _after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
+def _runs_after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
     """The runs that began after a time (ISO 8601), in their order."""
     later = [run for run in runs if run.metrics.timestamp_utc > when]
     return sorted(later, key=lambda run: run.metrics.timestamp_utc)
 
 
-def _against(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
+def _planned_and_spent(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
     """The plan's seconds and device hours beside those of the runs that `followed` it."""
     planned = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in followed.items()}
     took = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in followed.items()}

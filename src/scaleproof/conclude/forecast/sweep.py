@@ -122,13 +122,13 @@ def launch(
             nodes=nodes,
             provenance={},
         )
-        result = _ranks(request, attempt, out / LOG, nodes)
+        result = _run_ranks(request, attempt, out / LOG, nodes)
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
     return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", **result)
 
 
-def _ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:
+def _run_ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:
     """Run the ranks; returns what rank 0 wrote. Raises UserError where it wrote nothing."""
     outcome = run_ranks(request, log, PROGRAM, nodes, steps=0)
     if not (attempt / RESULT).exists():

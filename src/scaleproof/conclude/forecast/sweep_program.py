@@ -110,18 +110,18 @@ def seconds_of_calls(
     import torch
     import torch.distributed as dist
 
-    first_s = _call(operation, device, group)
+    first_s = _call_seconds(operation, device, group)
     fitting = int(limit_s / max(first_s, 1e-9))
     number = torch.tensor([max(3, min(calls, fitting))], device=device)
     dist.broadcast(number, group=group, group_src=0)  # all ranks must make as many calls: the first rank's number
     own_s = torch.tensor(
-        [_call(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
+        [_call_seconds(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
     )
     dist.all_reduce(own_s, op=dist.ReduceOp.MAX, group=group)
     return [float(seconds) for seconds in own_s.tolist()]
 
 
-def _call(operation: Callable[[], None], device: Any, group: Any) -> float:
+def _call_seconds(operation: Callable[[], None], device: Any, group: Any) -> float:
     """Seconds of one call on this rank, after a barrier; by CUDA events on a GPU."""
     import torch.distributed as dist
 

@@ -32,9 +32,9 @@ def forecast_rates(
     """
     forecasts = []
     for name, rates in series.items():
-        steps = [_step(of_size, group_of_size(size, devices_per_node)) for size, of_size in rates.items()]
+        steps = [_one_sample_step(of_size, group_of_size(size, devices_per_node)) for size, of_size in rates.items()]
         for size in devices or (2 * max(rates), 4 * max(rates)):
-            forecasts.append(_forecast(name, steps, group_of_size(size, devices_per_node)))
+            forecasts.append(_rate_forecast(name, steps, group_of_size(size, devices_per_node)))
     return forecasts
 
 
@@ -45,14 +45,14 @@ def group_of_size(devices: int, devices_per_node: int) -> Group:
     return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
-def _step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
+def _one_sample_step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
     """A step in which each device has one sample, from the `rates` of one device."""
     logs = np.log(rates)
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
     return law.MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)
 
 
-def _forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -> RateForecast:
+def _rate_forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -> RateForecast:
     """The rate of all devices of `group` from the `steps` of the series `name`."""
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")

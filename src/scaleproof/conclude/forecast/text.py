@@ -81,9 +81,9 @@ def forecasts_text(forecasts: Forecasts) -> str:
             refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
             continue
         value = "" if interval.wide else fixed(1e3 * interval.value, 1, grouped=True)
-        likely = _range(interval.likely, 1e3) if interval.likely else ""
-        nearly_all = _range((interval.low, interval.high), 1e3)
-        rows.append([entry.cell, value, likely, nearly_all, _basis(interval)])
+        likely = _range_text(interval.likely, 1e3) if interval.likely else ""
+        nearly_all = _range_text((interval.low, interval.high), 1e3)
+        rows.append([entry.cell, value, likely, nearly_all, _basis_text(interval)])
     parts = []
     if rows:
         parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
@@ -96,7 +96,8 @@ def pilots_text(pilots: Sequence[CellPlan]) -> str:
     """A line for each pilot, a short run of one cell, with what it takes."""
     return "\n".join(
         f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
-        f"{_duration(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a forecast"
+        f"{_duration_text(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a "
+        "forecast"
         for pilot in pilots
     )
 
@@ -109,28 +110,28 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         headers.insert(7, plan.price.currency)
         for row, cells in zip(plan.rows, rows, strict=True):
             cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
-    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_right(len(headers)))]
+    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_align(len(headers)))]
     total = f"{significant(plan.device_hours)} device hours in all"
     if plan.price and plan.cost is not None:
         total += (
             f", {significant(plan.cost)} {plan.price.currency} at "
             f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         )
-    left = f"timed runs that are left take {_duration(plan.remaining_s)}, one after the other, without queues"
-    lines += ["", f"{total}; {left}", _energy(plan)]
+    left = f"timed runs that are left take {_duration_text(plan.remaining_s)}, one after the other, without queues"
+    lines += ["", f"{total}; {left}", _energy_text(plan)]
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
         lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
     if plan.estimate:
         names = [row.cell for row in plan.rows if row.basis == "estimated"]
-        lines.append(f"time of {_cells(names, plan)}: {plan.estimate}")
+        lines.append(f"time of {_cells_text(names, plan)}: {plan.estimate}")
     # One line for all cells with the same reason.
-    refused = _by((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
+    refused = _group_by_statement((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
     for (refusal, measure), names in refused:
-        lines.append(f"no step time of {_cells(names, plan)}: {refusal}. To lift it: {measure}")
-    without_memory = _by((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
+        lines.append(f"no step time of {_cells_text(names, plan)}: {refusal}. To lift it: {measure}")
+    without_memory = _group_by_statement((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
     for reason, names in without_memory:
-        lines.append(f"no memory of {_cells(names, plan)}: {reason}")
+        lines.append(f"no memory of {_cells_text(names, plan)}: {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
         lines.append("memory without a verdict: that of the devices is not known before a run on them")
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
@@ -141,7 +142,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     if plan.measure_next:
         lines.append(f"the measurement that narrows the answer most per device hour: {plan.measure_next}")
     if plan.resolve:
-        lines.append(_resolve(plan.resolve))
+        lines.append(_resolution_text(plan.resolve))
     if plan.budget:
         beyond = ", ".join(plan.beyond_budget)
         reach = f"leaves these cells undecided: {beyond}" if beyond else "is enough for all cells that need runs"
@@ -149,17 +150,17 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _resolve(resolve: Resolution) -> str:
+def _resolution_text(resolve: Resolution) -> str:
     """A sentence with the numbers of the report's "Next": what further repeats would show."""
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
     return (
-        f"{number} differences of {_percent(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
-        f"the runs so far); the {resolve.n} so far show {_percent(resolve.detectable)}"
+        f"{number} differences of {_percent_text(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
+        f"the runs so far); the {resolve.n} so far show {_percent_text(resolve.detectable)}"
     )
 
 
-def _percent(share: float) -> str:
+def _percent_text(share: float) -> str:
     """Return a difference in percent with two significant digits, and all of its digits from 100 % on."""
     return f"{significant(100 * share, 2) if share < 0.995 else integer(100 * share)} %"
 
@@ -168,12 +169,12 @@ def split_text(what: str, now: Split, better: Split) -> str:
     """A sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
     return (
         f"in the same time {better.repeats} {what} of {better.steps} steps would show "
-        f"{_percent(better.difference)}, the {now.repeats} of {now.steps} steps show "
-        f"{_percent(now.difference)} (by how much whole runs and single steps scatter)"
+        f"{_percent_text(better.difference)}, the {now.repeats} of {now.steps} steps show "
+        f"{_percent_text(now.difference)} (by how much whole runs and single steps scatter)"
     )
 
 
-def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
+def _group_by_statement(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
     """Group rows by the statement each is paired with: (statement, names of its cells)."""
     cells: dict[Any, list[str]] = {}
     for row, statement in pairs:
@@ -181,7 +182,7 @@ def _by(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
     return list(cells.items())
 
 
-def _cells(names: list[str], plan: Plan) -> str:
+def _cells_text(names: list[str], plan: Plan) -> str:
     """The names of cells as text; "all cells" where the plan has no other."""
     return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
 
@@ -224,17 +225,17 @@ def _plan_row(row: PlanRow) -> list[str]:
     memory += f", {row.fits}" if row.memory_bytes is not None and row.fits != "unknown" else ""
     return [
         row.cell,
-        _range((step.low, step.high), 1e3) if step else "",
+        _range_text((step.low, step.high), 1e3) if step else "",
         integer(tokens.value) if tokens and not tokens.wide else "",
         memory,
-        _duration(plan.run_seconds) if plan else "",
+        _duration_text(plan.run_seconds) if plan else "",
         f"{row.repeats_done} of {plan.repeats}" if plan else str(row.repeats_done),
         significant(plan.device_hours) if plan else "",
         row.basis,
     ]
 
 
-def _energy(plan: Plan) -> str:
+def _energy_text(plan: Plan) -> str:
     """The line about energy: kWh, watts of a device and where they are from, or why it is unknown."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
@@ -248,25 +249,25 @@ def _energy(plan: Plan) -> str:
 def spent_text(result: Spent) -> str:
     """How the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
     return (
-        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration(result.planned_s)}, "
-        f"{significant(result.planned_device_hours)} device hours; they took {_duration(result.spent_s)}, "
+        f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration_text(result.planned_s)}, "
+        f"{significant(result.planned_device_hours)} device hours; they took {_duration_text(result.spent_s)}, "
         f"{significant(result.spent_device_hours)} device hours (the plan was off by "
         f"{fixed(100 * result.error, 1, signed=True)} %)"
     )
 
 
-def _right(columns: int) -> tuple[str, ...]:
+def _align(columns: int) -> tuple[str, ...]:
     """Alignments of so many columns for tabulate: right, but for the first and the last."""
     return ("left", *["right"] * (columns - 2), "left")
 
 
-def _range(bounds: tuple[float, float], scale: float) -> str:
+def _range_text(bounds: tuple[float, float], scale: float) -> str:
     """As "12.3 to 14.5". `scale`: 1e3 prints seconds as milliseconds."""
     low, high = (significant(bound * scale, 4, grouped=True) for bound in bounds)
     return f"{low} to {high}"
 
 
-def _basis(interval: Interval) -> str:
+def _basis_text(interval: Interval) -> str:
     """What an interval comes from, and of how many, as "conformal, 21 campaigns"."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
@@ -275,7 +276,7 @@ def _basis(interval: Interval) -> str:
     return f"{interval.construction}, {plural(interval.n, 'series', 'series')}"
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Seconds up to two minutes, minutes up to two hours, then hours."""
     if seconds < 120:
         return f"{fixed(seconds, 0)} s"

@@ -86,8 +86,8 @@ def tracked(request: Request) -> dict[str, Any]:
             with tracker:
                 _micro_steps(strategy, inputs, tracker)
                 # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
-                current = _bytes(tracker, "current", device)
-                return {"peak": _bytes(tracker, "peak", device), "state": current, "small": small_bytes}
+                current = _bytes_by_content(tracker, "current", device)
+                return {"peak": _bytes_by_content(tracker, "peak", device), "state": current, "small": small_bytes}
     finally:
         dist.destroy_process_group()
 
@@ -100,7 +100,7 @@ def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
         strategy.micro_step(tokens, place == len(inputs))
 
 
-def _bytes(tracker: Any, kind: str, device: Any) -> dict[str, int]:
+def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
     """Bytes by what they hold (parameters, gradients, ...). `kind`: "peak", or "current" for now."""
     snapshot = tracker.get_tracker_snapshot(kind)[device]
     return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}

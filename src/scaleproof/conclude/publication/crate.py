@@ -48,10 +48,10 @@ def crate_metadata(
     root = crate.root_dataset
     crate.name = title
     crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
-    crate.datePublished = _start(runs[0])
+    crate.datePublished = _run_start(runs[0])
     crate.license = crate.add(ContextEntity(crate, LICENCES[licence], {"@type": "CreativeWork", "name": licence}))
     root["author"] = [
-        crate.add(ContextEntity(crate, f"#author{i}", _author(name))) for i, name in enumerate(authors, 1)
+        crate.add(ContextEntity(crate, f"#author{i}", _author_entity(name))) for i, name in enumerate(authors, 1)
     ]
     software = {
         "@type": "SoftwareApplication",
@@ -64,35 +64,35 @@ def crate_metadata(
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             name = path.relative_to(folder).as_posix()
-            files[name] = _add(crate, path, name)
+            files[name] = _add_file(crate, path, name)
     profiles = WORKFLOW_RUN if WORKFLOW in files else (PROCESS_RUN,)
-    root["conformsTo"] = [crate.add(_profile(crate, *profile)) for profile in profiles]
-    actions = [crate.add(ContextEntity(crate, f"#{run.name}", _run(run, instrument, files))) for run in runs]
+    root["conformsTo"] = [crate.add(_profile_entity(crate, *profile)) for profile in profiles]
+    actions = [crate.add(ContextEntity(crate, f"#{run.name}", _run_action(run, instrument, files))) for run in runs]
     if WORKFLOW in files:
-        actions.append(crate.add(ContextEntity(crate, "#campaign", _campaign(title, runs, files))))
+        actions.append(crate.add(ContextEntity(crate, "#campaign", _workflow_action(title, runs, files))))
     root["mentions"] = actions
     return dict(crate.metadata.generate())
 
 
-def _add(crate: ROCrate, path: Path, name: str) -> Any:
+def _add_file(crate: ROCrate, path: Path, name: str) -> Any:
     """Add the file at `path` to a crate as `name` and return its entity; the workflow is the crate's main entity."""
     if name != WORKFLOW:
-        return crate.add_file(str(path), name, properties=_properties(path))
-    properties = _properties(path) | {"name": "scaleproof"}
+        return crate.add_file(str(path), name, properties=_file_properties(path))
+    properties = _file_properties(path) | {"name": "scaleproof"}
     return crate.add_workflow(str(path), name, main=True, lang="snakemake", properties=properties)
 
 
-def _profile(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
+def _profile_entity(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
     """Return the entity of a profile of RO-Crate that the crate conforms to."""
     return ContextEntity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": version})
 
 
-def _author(name: str) -> dict[str, str]:
+def _author_entity(name: str) -> dict[str, str]:
     """Return what a crate says of an author, a person or not."""
     return {"@type": "Organization", "name": name}
 
 
-def _properties(path: Path) -> dict[str, str]:
+def _file_properties(path: Path) -> dict[str, str]:
     """Return what a crate says of a file: its name, media type and size in bytes."""
     return {
         "name": path.name,
@@ -101,7 +101,7 @@ def _properties(path: Path) -> dict[str, str]:
     }
 
 
-def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
+def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
     """Return the action that made a run's files, with `instrument`, the entity of the software.
 
     `files`: entity of each published file by its name.
@@ -112,15 +112,15 @@ def _run(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
         "name": f"Run {run.name}",
         "description": f"Trains and measures the cell {run.cell} once.",
         "instrument": instrument,
-        "startTime": _start(run),
-        "endTime": _end(run),
+        "startTime": _run_start(run),
+        "endTime": _run_end(run),
         "actionStatus": DONE,
         "agent": {"@id": "#author1"},
         "result": [entity for name, entity in files.items() if name.startswith(f"{run_folder}/")],
     }
 
 
-def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
+def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
     """Return the action of the whole workflow, from the first run's start to the last one's end.
 
     `files`: entity of each published file by its name.
@@ -131,20 +131,20 @@ def _campaign(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str
         "description": f"All runs, tables, charts and the report of: {title}",
         "instrument": files[WORKFLOW],
         "object": [files[CAMPAIGN]] if CAMPAIGN in files else [],
-        "startTime": min(map(_start, runs)),
-        "endTime": max(map(_end, runs)),
+        "startTime": min(map(_run_start, runs)),
+        "endTime": max(map(_run_end, runs)),
         "actionStatus": DONE,
         "agent": {"@id": "#author1"},
         "result": [entity for name, entity in files.items() if "/" not in name and name != CAMPAIGN],
     }
 
 
-def _start(run: RawRun) -> str:
+def _run_start(run: RawRun) -> str:
     """Return when a run began, ISO 8601."""
     return datetime.fromisoformat(run.metrics["timestamp_utc"]).isoformat()
 
 
-def _end(run: RawRun) -> str:
+def _run_end(run: RawRun) -> str:
     """Return when a run ended, ISO 8601."""
     seconds = run.metrics["total_wall_time_sec"]
     return (datetime.fromisoformat(run.metrics["timestamp_utc"]) + timedelta(seconds=seconds)).isoformat()

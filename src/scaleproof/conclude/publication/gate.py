@@ -48,11 +48,11 @@ def left_out(folder: Path) -> list[Difference]:
     stated = read_findings(folder / FINDINGS)
     raw_runs, _ = read_runs(folder)
     again = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
-    known = {_name(finding): finding for finding in stated.findings}
+    known = {_finding_key(finding): finding for finding in stated.findings}
     differences = []
     for finding in again.findings:
         about = ", ".join(finding.runs or finding.cells)
-        other = known.get(_name(finding))
+        other = known.get(_finding_key(finding))
         if finding.concerns not in OF_RUNS:
             continue
         if other is None and finding.severity != "note":
@@ -72,7 +72,7 @@ def other_rules(folder: Path) -> str:
     return "" if stated == RULES_VERSION else f"{FINDINGS} is of rules {stated}, this version has {RULES_VERSION}"
 
 
-def _name(finding: Finding) -> tuple[str, ...]:
+def _finding_key(finding: Finding) -> tuple[str, ...]:
     """Return what a finding is known by: its code and the runs, or cells, that it is about."""
     return (finding.code, *(finding.runs or finding.cells))
 
@@ -118,16 +118,16 @@ def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChang
     cells = sorted(new)
     together = [statistics.fmean(math.log(session[cell]) for cell in cells) for session in sessions]
     new_together = statistics.fmean(math.log(new[cell]) for cell in cells)
-    verdicts = [_verdict(f"{len(cells)} cells together", new_together, together, ALPHA / 2)]
+    verdicts = [_rate_change(f"{len(cells)} cells together", new_together, together, ALPHA / 2)]
     if len(cells) == 1:  # it would be the same verdict
         return verdicts
     for cell in cells:
         logs = [math.log(session[cell]) for session in sessions]
-        verdicts.append(_verdict(cell, math.log(new[cell]), logs, ALPHA / 2 / len(cells)))
+        verdicts.append(_rate_change(cell, math.log(new[cell]), logs, ALPHA / 2 / len(cells)))
     return verdicts
 
 
-def _verdict(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
+def _rate_change(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
     """Return the change of a rate against earlier sessions, with the lower prediction bound of Student's t.
 
     `new`: logarithm of the rate; `logs`: those of the earlier sessions; `alpha`: probability of a false alarm.
@@ -181,7 +181,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
     known = dict.fromkeys(cell for session in earlier for cell in session)
-    faults += [_gone(cell, runs) for cell in known if cell not in new]
+    faults += [_why_gone(cell, runs) for cell in known if cell not in new]
     left_out, common = [], []
     for cell, (run, *_) in new.items():  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
@@ -223,7 +223,7 @@ def faults_of(folder: Path) -> list[str]:
     return [f"{', '.join(dict.fromkeys(cells))}: invalid: {code}; {where}" for code, cells in cells_of_code.items()]
 
 
-def _gone(cell: str, runs: list[RawRun]) -> str:
+def _why_gone(cell: str, runs: list[RawRun]) -> str:
     """Return what became of a cell that has no numbers in the new result: it is gone, or all of its runs failed."""
     failures = [run.metrics["failure"] for run in runs if run.cell == cell]
     if not failures:

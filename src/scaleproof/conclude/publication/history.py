@@ -81,7 +81,7 @@ def history(folders: Sequence[Path], cell: str | None = None) -> History:
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     _check_given_once(folders)
-    in_order = sorted((_session(path) for path in folders), key=lambda pair: pair[0].date)
+    in_order = sorted((_read_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
     *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
     if cell and cell not in newest:
@@ -135,15 +135,15 @@ def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
     for cell in cells:
         places = [place for place, session in enumerate(sessions) if cell in session]
         alpha = gate.ALPHA / 2 / len(cells) if len(cells) > 1 else gate.ALPHA
-        shifts += _search(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
+        shifts += _find_shifts(cell, np.log([sessions[place][cell] for place in places]), places, alpha)
     everywhere = [cell for cell in cells if all(cell in session for session in sessions)]
     if len(everywhere) > 1:
         means = np.array([np.mean([math.log(session[cell]) for cell in everywhere]) for session in sessions])
-        shifts += _search(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
+        shifts += _find_shifts(f"{len(everywhere)} cells together", means, list(range(len(sessions))), gate.ALPHA / 2)
     return sorted(shifts, key=lambda shift: (shift.session, shift.series))
 
 
-def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateShift]:
+def _find_shifts(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateShift]:
     """Return the clearest shift of a series, or both around a time that differs; then the shifts of its parts.
 
     `logs`: logarithms of the rates; `places`: the session of each; `alpha`: probability of a false alarm. Circular
@@ -153,7 +153,7 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
     n = len(logs)
     if n < SHORTEST:
         return []
-    first, last = _parts(n)
+    first, last = _part_bounds(n)
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
     n_inside, n_outside = last - first, n - (last - first)  # of each split, as all arrays from here on
@@ -169,15 +169,15 @@ def _search(series: str, logs: np.ndarray, places: list[int], alpha: float) -> l
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
     begin, end = int(first[best]), int(last[best])
-    shifts = [_shift(series, places[begin], change, half)]
+    shifts = [_shift_as_ratios(series, places[begin], change, half)]
     if end < n:  # the rate comes back
-        shifts.append(_shift(series, places[end], -change, half))
+        shifts.append(_shift_as_ratios(series, places[end], -change, half))
     for part in (slice(0, begin), slice(begin, end), slice(end, n)):
-        shifts += _search(series, logs[part], places[part], alpha)
+        shifts += _find_shifts(series, logs[part], places[part], alpha)
     return shifts
 
 
-def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return begin and end (the place after the last) of each part of a series of `n` values; none begins at place 0.
 
     A part and the rest of the series are one split, and of the two one does not begin there.
@@ -187,12 +187,12 @@ def _parts(n: int) -> tuple[np.ndarray, np.ndarray]:
     return first[ordered], last[ordered]
 
 
-def _shift(series: str, session: int, change: float, half: float) -> RateShift:
+def _shift_as_ratios(series: str, session: int, change: float, half: float) -> RateShift:
     """Return a shift as ratios; `change`, and `half` the width of its interval, are logarithms."""
     return RateShift(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
-def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
+def _read_session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     """Return the result in the folder `path`, and the first run of each of its cells. Raises UserError without runs."""
     folder = folder_of(path)
     measured = gate.measured_cells(folder)
@@ -200,12 +200,12 @@ def _session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
         raise UserError(f"{folder} has no run with numbers")
     all_runs = [run for runs in measured.values() for run in runs]
     first = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"]))
-    rates = {cell: _rate(runs) for cell, runs in measured.items()}
+    rates = {cell: _session_rate(runs) for cell, runs in measured.items()}
     session = DatedResult(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
     return session, {cell: runs[0] for cell, runs in measured.items()}
 
 
-def _rate(runs: list[RawRun]) -> Rate:
+def _session_rate(runs: list[RawRun]) -> Rate:
     """Return the rate of a cell in a session, with its interval over runs; None, None of a single run."""
     value = gate.rate_of(runs)
     windows = [run.metrics["window"] for run in runs]

@@ -70,14 +70,14 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     runs = [run for run in all_runs if run.ok]
     if not runs:
         raise UserError(f"{folder} has no run with numbers; there is nothing to publish")
-    out = root / f"{folder.name}_{_device(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
+    out = root / f"{folder.name}_{_device_name(runs)}_{runs[0].metrics['timestamp_utc'][:10]}"
     if out.exists():
         raise UserError(f"{out} exists; remove it to publish again")
     _check_campaign(folder, all_runs)
     part = root / f".{out.name}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        _copy(folder, part)
+        _copy_files(folder, part)
         _copy_workflow(folder.resolve(), part)
         if request.anonymous:
             _anonymise(part, runs)
@@ -86,7 +86,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         write_manifest(part, version)
         if request.key:
             sign(part, request.key)
-        _describe(part, folder.name, request, version)
+        _write_descriptions(part, folder.name, request, version)
         _check_copy(part)
         part.rename(out)
     finally:
@@ -126,7 +126,7 @@ def _check_copy(part: Path) -> None:
         )
 
 
-def _copy(folder: Path, out: Path) -> None:
+def _copy_files(folder: Path, out: Path) -> None:
     """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
     for name in [*listed, "report.pdf"]:
@@ -155,7 +155,7 @@ def _copy_workflow(folder: Path, out: Path) -> None:
             shutil.copyfile(origin, out / name)
 
 
-def _device(runs: list[RawRun]) -> str:
+def _device_name(runs: list[RawRun]) -> str:
     """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's."""
     name = runs[0].metrics["ranks"][0]["device_name"]
     if name == "cpu":
@@ -173,7 +173,7 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
         hosts |= read_forecast(out / "forecast.json").hosts
     pseudonyms = Pseudonyms(hosts)
     hashes: dict[str, str] = {}
-    for path in _texts(out):
+    for path in _text_files(out):
         before = path.read_text(encoding="utf-8")
         after = pseudonyms.in_text(before)
         if after != before:
@@ -190,7 +190,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
     known = re.compile("|".join(both))  # whole ones first: they begin with their own twelve digits
-    for path in _texts(out):
+    for path in _text_files(out):
         before = path.read_text(encoding="utf-8")
         after = known.sub(lambda match: both[match[0]], before)
         if after != before:
@@ -206,7 +206,7 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
             yield data["sha256"], seal
 
 
-def _texts(out: Path) -> list[Path]:
+def _text_files(out: Path) -> list[Path]:
     """Return the files in `out` in which names and hashes may stand: all that are text."""
     return [path for path in sorted(out.rglob("*")) if path.suffix in TEXT]
 
@@ -216,7 +216,7 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _describe(out: Path, campaign: str, request: Publication, version: str) -> None:
+def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> None:
     """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
     runs = [run for run in read_runs(out)[0] if run.ok]
     title = read_scaling_report(out / "scaling_report.json").title

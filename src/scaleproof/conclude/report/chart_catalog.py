@@ -28,54 +28,54 @@ class Chart:
     banded: bool = False  # forecasts stand beside what was measured
 
 
-def _values(loaded: "LoadedCampaign", *keys: str) -> int:
+def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
     """How many different combinations of the values of `keys` the cells have."""
-    return len({tuple(_of(cell, key) for key in keys) for cell in loaded.cells})
+    return len({tuple(_cell_value(cell, key) for key in keys) for cell in loaded.cells})
 
 
-def _of(cell: Any, key: str) -> Any:
+def _cell_value(cell: Any, key: str) -> Any:
     """A cell's value of `key`: "devices", the "global" or "micro" batch, or a key of the workload."""
     values = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
     return values[key] if key in values else getattr(cell.workload, key)
 
 
-def _trained(loaded: "LoadedCampaign") -> bool:
+def _is_trained(loaded: "LoadedCampaign") -> bool:
     """Whether the cells are of the trainer: of a command nothing is known but what it prints."""
     return loaded.campaign.workload.command is None
 
 
-def _sizes(loaded: "LoadedCampaign") -> bool:
+def _has_sizes(loaded: "LoadedCampaign") -> bool:
     """Whether the cells have several numbers of devices."""
-    return _values(loaded, "devices") > 1
+    return _count_values(loaded, "devices") > 1
 
 
-def _batches(loaded: "LoadedCampaign") -> bool:
+def _has_batches(loaded: "LoadedCampaign") -> bool:
     """Whether cells of the trainer differ in a batch on as many devices: beside sizes, the batch is varied."""
-    sizes = _values(loaded, "devices")
-    return _trained(loaded) and any(_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
+    sizes = _count_values(loaded, "devices")
+    return _is_trained(loaded) and any(_count_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
 
 
-def _scaled(_: Any, report: "ScalingReport") -> bool:
+def _is_scaled(_: Any, report: "ScalingReport") -> bool:
     """Whether a series has strong or weak scaling."""
     return any(series.kind for series in report.series)
 
 
-def _curved(_: Any, report: "ScalingReport") -> bool:
+def _has_three_sizes(_: Any, report: "ScalingReport") -> bool:
     """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
     return any(series.kind and len(series.runs) > 2 for series in report.series)
 
 
-def _measured(cells: Any, _: "ScalingReport") -> bool:
+def _has_runs(cells: Any, _: "ScalingReport") -> bool:
     """Whether a cell has runs with numbers."""
     return bool(cells["n"].any())
 
 
-def _several(cells: Any, _: "ScalingReport") -> bool:
+def _several_cells(cells: Any, _: "ScalingReport") -> bool:
     """Whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
 
 
-def _has(column: str) -> Callable[[Any, "ScalingReport"], bool]:
+def _has_column(column: str) -> Callable[[Any, "ScalingReport"], bool]:
     """The condition that a cell has a value in `column`."""
     return lambda cells, _: bool(cells[column].notna().any())
 
@@ -85,7 +85,7 @@ CATALOG = {
         "Throughput of all cells",
         "Dots: runs; thin lines: 95 % intervals over runs; an arrow: the interval goes on, see the table. Of one "
         "size, cells that share a letter cannot be told apart.",
-        has_content=_measured,
+        has_content=_has_runs,
         row=0.3,
     ),
     "throughput": Chart(
@@ -93,29 +93,29 @@ CATALOG = {
         "Dots: runs; marks: cells with 95 % intervals over runs, series side by side; dashed, for a series of several "
         "sizes: the best baseline times the number of devices. A red ring: the number has a finding; an arrow: the "
         "interval goes on, see the table.",
-        _sizes,
-        _scaled,
+        _has_sizes,
+        _is_scaled,
         banded=True,
     ),
     "speedup": Chart(
         "Speed-up",
         "Of each series relative to itself at its smallest number of devices, with 95 % intervals; dashed: ideal.",
-        _sizes,
-        _curved,
+        _has_sizes,
+        _has_three_sizes,
         banded=True,
     ),
     "efficiency": Chart(
         "Scaling efficiency",
         "Speed-up over the ideal one, with 95 % intervals. 1: N devices do N times the work of one in the same time.",
-        _sizes,
-        _curved,
+        _has_sizes,
+        _has_three_sizes,
     ),
     "waterfall": Chart(
         "Where scaling is lost",
         "Ideal: the baseline's step, divided among the devices in strong scaling. What nothing measured is unknown "
         "and stays in the unexplained part; traced shares are applied to the timed step.",
-        _sizes,
-        _scaled,
+        _has_sizes,
+        _is_scaled,
         rule="waterfall",
     ),
     "forecast": Chart(
@@ -129,61 +129,61 @@ CATALOG = {
         "Step times",
         "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
         "box: 25-75 %; line: 5-95 %, from 20 steps on.",
-        has_content=_measured,
+        has_content=_has_runs,
         row=0.4,
     ),
     "job_time": Chart(
-        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_measured, row=0.3
+        "Time of a whole run", "Median over runs. Rates are of the timed window alone.", has_content=_has_runs, row=0.3
     ),
     "loss_step": Chart(
         "Loss and steps",
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
         "loss after the last step.",
-        has_content=_has("loss_last"),  # programs may show none
+        has_content=_has_column("loss_last"),  # programs may show none
         rule="loss_charts",
     ),
     "loss_seconds": Chart(
         "Loss and time",
         "The same losses against the seconds of the window. Dashed: the target of “time to "
         "loss”. Steps of the warm-up train as well, but are not timed.",
-        has_content=_has("loss_last"),  # programs may show none
+        has_content=_has_column("loss_last"),  # programs may show none
         rule="loss_charts",
     ),
     "memory": Chart(
         "Memory",
         "Weights, gradients and optimizer state on the fullest device just before an update, beside the ZeRO paper's "
         "model. The difference is buffers, and weights that a strategy gathers and keeps.",
-        _trained,
-        has_content=_measured,
+        _is_trained,
+        has_content=_has_runs,
         row=0.3,
     ),
     "utilization": Chart(
         "Utilization",
         "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
-        _trained,
-        has_content=_has("max_cuda_mem_allocated_bytes"),  # a process on a CPU is busy whenever it runs
+        _is_trained,
+        has_content=_has_column("max_cuda_mem_allocated_bytes"),  # a process on a CPU is busy whenever it runs
         row=0.3,
     ),
     "energy": Chart(
         "Energy per token",
         "Of the devices, by their counters. Dots: runs.",
-        lambda loaded: _trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells),
-        _has("joules_per_token"),
+        lambda loaded: _is_trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells),
+        _has_column("joules_per_token"),
         row=0.3,
     ),
     "batch_size": Chart(
         "Batch size",
         "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",
-        _batches,
-        _several,
+        _has_batches,
+        _several_cells,
         panels=2,
     ),
     "seq_len": Chart(
         "Sequence length",
         "Step time and throughput against the sequence length. Band: 5 to 95 % of the steps; bars: 95 % interval over "
         "runs.",
-        lambda loaded: _values(loaded, "seq_len") > 1,
-        _several,
+        lambda loaded: _count_values(loaded, "seq_len") > 1,
+        _several_cells,
         panels=2,
     ),
 }
@@ -206,4 +206,4 @@ def charts_of(loaded: "LoadedCampaign") -> list[str]:
 
 def tables_of(loaded: "LoadedCampaign") -> list[str]:
     """The tables of a campaign's report; those of scaling where it has more than one size."""
-    return ["scaling", "strong", "weak"] if _sizes(loaded) else ["scaling"]
+    return ["scaling", "strong", "weak"] if _has_sizes(loaded) else ["scaling"]

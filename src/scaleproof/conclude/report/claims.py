@@ -43,11 +43,11 @@ def claims_of(
 ) -> dict[str, Claim]:
     """Return every claim of a campaign by its id, such as "ratio/zero2-n1x2"."""
     claims = [
-        *(claim for series in report.series for point in series.points for claim in _of_point(series, point)),
-        *(claim for place, ranking in enumerate(report.ranking) for claim in _of_ranking(place, ranking)),
-        *_of_question(report),
+        *(claim for series in report.series for point in series.points for claim in _claims_on_point(series, point)),
+        *(claim for place, ranking in enumerate(report.ranking) for claim in _claims_on_ranking(place, ranking)),
+        *_claim_on_question(report),
         *(claim for comparison in comparisons for claim in claims_of_pairs(comparison)),
-        *(claim for cell in waterfall for claim in _of_losses(cell)),
+        *(claim for cell in waterfall for claim in _claims_on_losses(cell)),
     ]
     return {claim.id: claim for claim in claims}
 
@@ -79,7 +79,7 @@ def _claim(
     )
 
 
-def _of_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
+def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
     """Yield the claims on a size of a series."""
     yield _claim("rate", point.cell, point.tokens_per_sec_global)
     if point.speedup_in_answer:
@@ -91,7 +91,7 @@ def _of_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
         yield _claim("one-device", point.cell, point.speedup_vs_best_single, point.best_single)
 
 
-def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
+def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
     """Yield the claims on the cells of one size; `place`: of the ranking among those of all sizes."""
     if len(ranking.comparable) < 2:
         return
@@ -107,21 +107,21 @@ def _of_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
     advice = ranking.recommendation
     if advice:
         subject = advice.cell or advice.candidate or first
-        worst = None if advice.worst is None else _plain(advice.worst, ranking)
+        worst = None if advice.worst is None else _figure_without_interval(advice.worst, ranking)
         outcome = "recommended" if advice.cell else advice.why
         yield _claim("recommended", subject, worst, word=outcome).model_copy(update={"id": f"recommended/{place}"})
     if ranking.resolve:
-        shown_difference = _plain(ranking.resolve.detectable, ranking)
+        shown_difference = _figure_without_interval(ranking.resolve.detectable, ranking)
         yield _claim("detectable", first, shown_difference).model_copy(update={"id": f"detectable/{place}"})
 
 
-def _plain(value: float, ranking: SizeRanking) -> Estimated:
+def _figure_without_interval(value: float, ranking: SizeRanking) -> Estimated:
     """Return a figure of all cells of a size, without an interval."""
     n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
     return Estimated(value=value, low=None, high=None, n=n)
 
 
-def _of_question(report: ScalingReport) -> Iterator[Claim]:
+def _claim_on_question(report: ScalingReport) -> Iterator[Claim]:
     """Yield the claim on the campaign's own question, where it has a ratio."""
     question = report.question
     if question and question.ratio:
@@ -130,10 +130,10 @@ def _of_question(report: ScalingReport) -> Iterator[Claim]:
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
     """Return the claims on an A/B comparison, ratio, noise and what it would show; none without an estimate."""
-    return tuple(_of_pairs(comparison, comparison.estimate)) if comparison.estimate else ()
+    return tuple(_claims_on_pairs(comparison, comparison.estimate)) if comparison.estimate else ()
 
 
-def _of_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
+def _claims_on_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
     """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
     name, n = comparison.name, estimate.n
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
@@ -145,7 +145,7 @@ def _of_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
     yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))
 
 
-def _of_losses(cell: WaterfallCell) -> Iterator[Claim]:
+def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:
     """Yield the claims on where a cell loses time, in milliseconds of a step."""
     parts = {"measured": cell.measured_ms, "ideal": cell.ideal_ms, "unexplained": cell.unexplained_ms}
     parts |= {part.name: part.ms for part in cell.parts if part.ms is not None}

@@ -60,7 +60,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
 
     `compared`: cells that both have. `alone`: cells that one side has. `command`: the command that makes the page.
     """
-    named = [(_cell(cell, a, b), cell) for cell in compared]
+    named = [(_compared_cell(cell, a, b), cell) for cell in compared]
     comparable = [(name, cell) for name, cell in named if cell.ratio is not None]
     refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
     name_a, name_b = (Path(side.path).name for side in (a, b))
@@ -72,19 +72,19 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
             a=a,
             b=b,
             verdict=compared_verdict(compared) or compared_sentence(compared[0]),
-            rows=[_row(cell, name) for name, cell in comparable],
+            rows=[_comparison_row(cell, name) for name, cell in comparable],
             intervals=intervals_note(compared),
             unstated=sorted({name for cell in compared for name in cell.unstated}),
             refused=refused,
             alone=alone,
-            chart=_chart(comparable),
-            facts=_facts(a, b),
+            chart=_ratio_chart(comparable),
+            facts=_side_facts(a, b),
             command=command,
         )
     )
 
 
-def _cell(compared: Compared, a: Side, b: Side) -> str:
+def _compared_cell(compared: Compared, a: Side, b: Side) -> str:
     """Return the name of a compared cell; "B against A" where its names on the two sides differ."""
     name_in_a = _cell_of(compared.a, a)
     name_in_b = _cell_of(compared.b, b)
@@ -96,7 +96,7 @@ def _cell_of(text: str, side: Side) -> str:
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
-def _row(cell: Compared, name: str) -> dict[str, str]:
+def _comparison_row(cell: Compared, name: str) -> dict[str, str]:
     """Return a row of the table of compared results, as text by heading. `name`: of the cell."""
     interval = cell.ratio and Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs))
     rate_a, rate_b = cell.rates
@@ -113,7 +113,7 @@ def _row(cell: Compared, name: str) -> dict[str, str]:
     }
 
 
-def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
+def _ratio_chart(comparable: Sequence[tuple[str, Compared]]) -> str:
     """Return the chart of ratios as SVG; "" where there are fewer than two. `comparable`: names with results."""
     if len(comparable) < 2:
         return ""
@@ -123,7 +123,7 @@ def _chart(comparable: Sequence[tuple[str, Compared]]) -> str:
         return inline_svg(Path(folder) / "ratios.svg", "ratios", "B over A of every cell")
 
 
-def _facts(a: Side, b: Side) -> list[Fact]:
+def _side_facts(a: Side, b: Side) -> list[Fact]:
     """Return date, protocol and environment of both sides; nothing where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
@@ -156,22 +156,22 @@ class IndexedCampaign:
 def write_index(results: Path) -> list[IndexedCampaign]:
     """Write index.html into `results` from the reports below it, the latest first, and return its entries."""
     folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
-    entries = [_entry(folder, results) for folder in sorted(folders)]
+    entries = [_index_entry(folder, results) for folder in sorted(folders)]
     entries.sort(key=lambda entry: entry.date, reverse=True)
     page = environment(HOUSE).get_template("index.html.j2").render(entries=entries)
     write_atomic(results / "index.html", page)
     return entries
 
 
-def _entry(folder: Path, results: Path) -> IndexedCampaign:
+def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     """Return what a campaign's own files say; a file that is missing or damaged leaves its part unknown.
 
     `folder`: of the campaign, in `results`, to which its link is relative.
     """
-    report = _known(lambda: read_scaling_report(folder / "scaling_report.json"))
-    findings = _known(lambda: read_findings(folder / "findings.json"))
+    report = _read_or_none(lambda: read_scaling_report(folder / "scaling_report.json"))
+    findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
     first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # of none, a file that is missing
-    metrics = _known(lambda: parse_metrics(read_regular(first_run)))
+    metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
@@ -192,7 +192,7 @@ def _machine_of(metrics: Measured | Printed | Failed) -> str:
     return ", ".join(sorted(devices)) or f"{hardware['cpu_model']}, {hardware['cpu_allowed']} logical CPUs"
 
 
-def _known(read: Callable[[], Content]) -> Content | None:
+def _read_or_none(read: Callable[[], Content]) -> Content | None:
     """Return what `read` gives; None where its file is missing or damaged."""
     try:
         return read()

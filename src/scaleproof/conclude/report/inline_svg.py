@@ -68,7 +68,7 @@ class _Chart:
             return
         if self.depth == 1:  # its size and its look are the page's
             given = {name: value for name, value in given.items() if name in ("viewBox", "version")}
-        attributes = [pair for name, value in given.items() for pair in self._attribute(local, name, value)]
+        attributes = [pair for name, value in given.items() for pair in self._page_attribute(local, name, value)]
         if self.depth == 1:
             attributes += [("role", "img"), ("aria-label", self.title)]
         self.parts.append("".join([f"<{local}", *(f' {key}="{escape(value)}"' for key, value in attributes), ">"]))
@@ -86,7 +86,7 @@ class _Chart:
             self.left_out_at = 0
         self.depth -= 1
 
-    def _attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
+    def _page_attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
         """Return an attribute as it stands on the page: a list of one (name, value), or none."""
         if name in ("href", LINK):
             if value.startswith("#"):
@@ -96,11 +96,11 @@ class _Chart:
             return [(name, f"{self.name}-{value}")]
         if name == "style":
             pairs = [pair.partition(":") for pair in value.split(";")]
-            return [(name, ";".join(f"{key}:{self._own(text)}" for key, _, text in pairs if _draws(key, text)))]
+            return [(name, ";".join(f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _draws(key, text)))]
         is_tip = (name, value) == ("class", "tip")  # marks what has a text on hover
-        return [(name, self._own(value))] if _draws(name, value) or is_tip else []
+        return [(name, self._with_prefix(value))] if _draws(name, value) or is_tip else []
 
-    def _own(self, value: str) -> str:
+    def _with_prefix(self, value: str) -> str:
         """Return a value whose url(#...), a reference to this file, has the prefix of this chart's ids."""
         return OWN.sub(f"url(#{self.name}-", value)
 

@@ -100,7 +100,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, but for the rows of runs: name in the template -> value."""
     report, facts = inputs.report, inputs.facts
     slugs = set(inputs.cells["cell"])
-    tables = _tables(inputs)
+    tables = _page_tables(inputs)
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
@@ -118,14 +118,14 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "columns": page_tables.columns(tables.values()),
         "terms": page_tables.terms(inputs),
         "definition_of": lambda name: COLUMNS[name].definition,
-        "forecast": _forecast(inputs.forecast) if inputs.forecast else None,
+        "forecast": _forecast_section(inputs.forecast) if inputs.forecast else None,
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
         "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
         "trace_rows": page_tables.trace_rows(inputs.traces) if inputs.traces else [],
     }
-    return context | _answer(inputs, slugs) | _scaling(inputs) | _drawings(inputs) | _found(inputs, slugs)
+    return context | _answer(inputs, slugs) | _scaling_context(inputs) | _drawings(inputs) | _findings(inputs, slugs)
 
 
 def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     return None
 
 
-def _scaling(inputs: PageInputs) -> dict[str, Any]:
+def _scaling_context(inputs: PageInputs) -> dict[str, Any]:
     """Return what stands around the tables of cells and series, and where scaling is lost."""
     report = inputs.report
     return {
@@ -178,7 +178,7 @@ def _scaling(inputs: PageInputs) -> dict[str, Any]:
 
 def _drawings(inputs: PageInputs) -> dict[str, Any]:
     """Return the charts: those in sections of their own, by name, and the others."""
-    charts = _charts(inputs)
+    charts = _charts_with_content(inputs)
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],
         "placed": dict.fromkeys(PLACED) | {chart.name: chart for chart in charts if chart.name in PLACED},
@@ -187,13 +187,13 @@ def _drawings(inputs: PageInputs) -> dict[str, Any]:
     }
 
 
-def _found(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
+def _findings(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the findings: under the table of cells, in their section, and as chips wherever a code stands.
 
     `slugs`: the cells that have a row to link to.
     """
     findings = inputs.findings.findings
-    groups = _grouped(findings, slugs)
+    groups = _group_findings(findings, slugs)
     return {
         "footnotes": [group for group in groups if group.severity != "note"],
         "checks": len(inputs.findings.checks),
@@ -227,7 +227,7 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
 
 
-def _tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
+def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     """Return the tables of the page by their names: all cells, then each kind of scaling that there is."""
     kinds = [kind for kind in KINDS if any(s.kind == kind for s in inputs.report.series)]
     series = {kind: page_tables.series_view(inputs.report, kind) for kind in kinds}
@@ -235,7 +235,7 @@ def _tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
 
 
-def _forecast(forecast: ForecastReport) -> dict[str, Any]:
+def _forecast_section(forecast: ForecastReport) -> dict[str, Any]:
     """Return the section about forecasts: sentences, which say what would have to change, and the table."""
     rows = forecast.forecasts
     return {"sentences": forecast_sentences(forecast), "rows": forecast_human(rows).to_dict("records") if rows else []}
@@ -269,7 +269,7 @@ def _single_devices(report: ScalingReport) -> list[str]:
     return cells if len(cells) <= MOST_JOBS else []
 
 
-def _charts(inputs: PageInputs) -> list[Drawing]:
+def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
     if not any(is_known(entry) for entry in inputs.waterfall):
@@ -294,7 +294,7 @@ def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing
     return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
 
 
-def _grouped(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
+def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
     """Group findings by code and severity, in the order in which they come: the most severe first.
 
     `slugs`: the cells of the table.
@@ -306,16 +306,16 @@ def _grouped(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
         FindingGroup(
             code=code,
             severity=severity,
-            where=_where(group),
+            where=_group_location(group),
             advice=list(dict.fromkeys(finding.advice for finding in group)),
-            occurrences=_occurrences(group),
+            occurrences=_group_occurrences(group),
             in_rows=any(slugs & set(finding.cells) for finding in group),
         )
         for (code, severity), group in groups.items()
     ]
 
 
-def _where(group: list[Finding]) -> str:
+def _group_location(group: list[Finding]) -> str:
     """Return where a group of findings is: "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
     cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
     named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
@@ -323,7 +323,7 @@ def _where(group: list[Finding]) -> str:
     return f"{named} ({plural(len(runs), 'run')})" if len(runs) > 1 and named else named
 
 
-def _occurrences(group: list[Finding]) -> list[Occurrence]:
+def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
     """Group findings that say the same of several runs, so that it stands once."""
     same: dict[tuple[str, str], list[Finding]] = {}
     for finding in group:

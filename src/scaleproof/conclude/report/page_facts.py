@@ -56,7 +56,7 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
         machine=machine(recorded),
         protocol=protocol(recorded),
         environment=environment_facts(recorded),
-        failed=_failed(runs),
+        failed=_failures_by_cause(runs),
         lost=_lost_files(recorded),
         hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
         machine_check=machine_check(doctor, recorded),
@@ -93,12 +93,12 @@ def protocol(runs: list[Run]) -> Facts:
     work: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
     rows = [
-        ("Model", [_model(m) for m in metrics]),
-        ("Parameters", [_parameters(m) for m in metrics if isinstance(m, Measured)]),
-        ("Corpus", [_corpus(m) for m in metrics]),
-        ("Samples", [_samples(m) for m in metrics]),
+        ("Model", [_model_facts(m) for m in metrics]),
+        ("Parameters", [_parameters_text(m) for m in metrics if isinstance(m, Measured)]),
+        ("Corpus", [_corpus_facts(m) for m in metrics]),
+        ("Samples", [_samples_text(m) for m in metrics]),
         ("Steps", steps),
-        ("Optimizer", [_optimizer(w) for w in work]),
+        ("Optimizer", [_optimizer_text(w) for w in work]),
     ]
     return [(name, _join(values)) for name, values in rows if values]
 
@@ -110,24 +110,24 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
     rows: list[tuple[str, list[Any]]] = [
         ("Command", [m.config["workload"].get("command") for m in metrics]),
         ("As started", [m.program.command for m in printed][:MOST_COMMANDS]),
-        ("Figures read by", [_reading(m) for m in printed]),
+        ("Figures read by", [_reading_text(m) for m in printed]),
         ("Warm-up", warmup if any(m.window.clock == "printed" for m in printed) else []),
         ("Work of a step", [f"{significant(m.reading.per_step, 6)} {m.unit}" for m in printed if m.reading.per_step]),
         ("Program's files", [f"{file} sha256 {sha[:12]}" for m in printed for file, sha in m.program.files.items()]),
-        ("Program's commit", [_commit(m.program.git_commit, m.program.git_dirty) for m in printed]),
+        ("Program's commit", [_commit_text(m.program.git_commit, m.program.git_dirty) for m in printed]),
         ("Program's versions", [", ".join(f"{k} {v}" for k, v in m.program.versions.items()) for m in printed]),
     ]
     return [(name, _join(values)) for name, values in rows if values]
 
 
-def _reading(metrics: Printed) -> str:
+def _reading_text(metrics: Printed) -> str:
     """How the figures of a command came about."""
     reading = metrics.reading
     guessed = " (guessed: no known program prints such lines)" if reading.guessed else ""
     return f"{reading.reader}{guessed}, clock: {metrics.window.clock}"
 
 
-def _commit(commit: str, dirty: bool | None) -> str:
+def _commit_text(commit: str, dirty: bool | None) -> str:
     return f"{commit[:12]}{' with uncommitted changes' if dirty else ''}"
 
 
@@ -136,7 +136,7 @@ def environment_facts(runs: list[Run]) -> Facts:
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
-    commits = [_commit(m.git_commit, m.git_dirty) for m in metrics]
+    commits = [_commit_text(m.git_commit, m.git_dirty) for m in metrics]
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
         ("Machine", _join([m.host["hostname"] for m in metrics])),
@@ -186,7 +186,7 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
     )
 
 
-def _failed(runs: list[Run]) -> list[tuple[str, Failure]]:
+def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
     """Return runs without numbers as (names, failure); those that failed in the same way stand together."""
     same: dict[str, tuple[Failure, list[str]]] = {}  # failure as JSON -> failure, names of runs
     for run in runs:
@@ -219,7 +219,7 @@ def _join(values: list[Any]) -> str:
     return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
 
 
-def _model(metrics: Recorded) -> str:
+def _model_facts(metrics: Recorded) -> str:
     """Return name and size of the model, and the rows of its embedding. `metrics`: of our trainer."""
     config = metrics.training_config
     assert config  # of the trainer
@@ -231,12 +231,12 @@ def _model(metrics: Recorded) -> str:
     return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
-def _parameters(metrics: Measured) -> str:
+def _parameters_text(metrics: Measured) -> str:
     model = metrics.model
     return f"{integer(model.parameters)} ({integer(model.flops_per_token)} FLOPs per token, forward and backward)"
 
 
-def _corpus(metrics: Recorded) -> str:
+def _corpus_facts(metrics: Recorded) -> str:
     """Return name, revision, tokenizer and licence of a corpus of our trainer, and its classes where
     they are learnt.
     """
@@ -249,13 +249,13 @@ def _corpus(metrics: Recorded) -> str:
     return text + (f", {len(classes)} classes" if classes else "")
 
 
-def _samples(metrics: Recorded) -> str:
+def _samples_text(metrics: Recorded) -> str:
     config = metrics.training_config
     assert config  # of the trainer
     return f"seq_len {config.seq_len}, global batch {config.global_batch}"
 
 
-def _optimizer(work: Mapping[str, Any]) -> str:
+def _optimizer_text(work: Mapping[str, Any]) -> str:
     """Return the optimizer of a configuration's section `work`, in words."""
     optimizer, schedule = work["optimizer"], work["schedule"]["name"]
     norm = optimizer["max_grad_norm"]

@@ -85,18 +85,18 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
     columns = [PageColumn(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
     rows = []
     for row, text in zip(records(plain), human.to_dict("records"), strict=True):
-        figures = [_figure(row, column.key, text[column.label]) for column in columns]
+        figures = [_cell_entry(row, column.key, text[column.label]) for column in columns]
         rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
     return PageTable("cells", columns, rows, constant)
 
 
-def _figure(row: dict[str, Any], key: str, text: str) -> PageFigure:
+def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     """Return one entry of the table of cells. `row`: of cells.csv. `key`: its column. `text`: as it is printed."""
     value = row.get(key)
     column = COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
     if not is_measured or not isinstance(value, float | int) or text == "–":
-        return PageFigure(text, order=_order(value))
+        return PageFigure(text, order=_sort_key(value))
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
     is_compared = column.group == "ratio" and key != "scaling_efficiency"
@@ -119,7 +119,7 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
     return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], n={fixed(n, 0)}"
 
 
-def _order(value: Any) -> float | None:
+def _sort_key(value: Any) -> float | None:
     """What a column is sorted by; None of words."""
     return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
@@ -133,12 +133,12 @@ def series_view(report: ScalingReport, kind: str) -> PageTable:
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
     for point, text in zip(points, human.to_dict("records"), strict=True):
-        figures = [_series_figure(point, HEADINGS[label], text[label]) for label in labels]
+        figures = [_series_entry(point, HEADINGS[label], text[label]) for label in labels]
         rows.append(PageRow(point.cell, list(dict.fromkeys(point.findings)), figures))
     return PageTable(kind, columns, rows, [])
 
 
-def _series_figure(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
+def _series_entry(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
     """Return one entry of a table of scaling, whose column is `quantity`. `text`: as it is printed."""
     figure = point.figure(quantity) if quantity in SERIES_FIGURES else None
     if not figure:

@@ -37,7 +37,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
             str(source),
             root=str(inputs.charts.parent),
             font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
-            sys_inputs={"data": in_unit(inputs.without_hosts(json.dumps(_data(inputs, charts))), inputs.report.unit)},
+            sys_inputs={"data": in_unit(inputs.without_hosts(json.dumps(_texts(inputs, charts))), inputs.report.unit)},
             timestamp=0,
         )
     finally:
@@ -47,7 +47,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
     part.replace(out)
 
 
-def _data(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
+def _texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts

@@ -45,20 +45,20 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
             if measured:
                 unit = f" ({column.unit})" if column.unit else ""
                 text = f"{what}{column.definition or column.heading or column.name}{unit}"
-                lines += [f"# HELP scaleproof_{name} {_escaped_help(text)}", f"# TYPE scaleproof_{name} gauge"]
+                lines += [f"# HELP scaleproof_{name} {_escape_help(text)}", f"# TYPE scaleproof_{name} gauge"]
                 lines += [
-                    f'scaleproof_{name}{{campaign="{_escaped(campaign)}",cell="{_escaped(cell)}"}} {float(value)!r}'
+                    f'scaleproof_{name}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'
                     for cell, value in measured.items()
                 ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _escaped(label: str) -> str:
+def _escape(label: str) -> str:
     """The value of a label with backslashes, quotes and line breaks as the format wants them."""
     return label.translate(ESCAPES)
 
 
-def _escaped_help(text: str) -> str:
+def _escape_help(text: str) -> str:
     """A line of help, in which quotes stay as they are, on one line."""
     return text.replace("\\", r"\\").replace("\n", " ")
 
@@ -113,13 +113,13 @@ def tracked(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
                 seconds=run.metrics.total_wall_time_s or 0.0,
                 settings={name: value for name, value in known.items() if not is_measured(name)},
                 figures={f"run/{name}": float(value) for name, value in known.items() if is_measured(name)},
-                points=list(_points(run)) if "steps" in known else [],
+                points=list(_run_points(run)) if "steps" in known else [],
             )
         )
     return tracked_runs
 
 
-def _points(run: Run) -> Iterator[Point]:
+def _run_points(run: Run) -> Iterator[Point]:
     """Yield the steps of a run; those of warm-up have a loss alone, since only the window is timed."""
     window, losses = run.window, run.losses.tolist()
     n_warmup = len(losses) - len(run.elapsed)

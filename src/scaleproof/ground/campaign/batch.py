@@ -30,7 +30,7 @@ def resolve(work: Work, n_devices: int) -> Batch:
     numbers disagree or do not divide.
     """
     if work.micro_batch in SEARCHED:
-        return _before_the_search(work, n_devices)
+        return _batch_before_search(work, n_devices)
     given = (work.global_batch, work.micro_batch, work.accumulation)
     total, micro, accumulation = (value if isinstance(value, int) else None for value in given)  # None: `derive`
     if total is None and micro is None:
@@ -51,7 +51,7 @@ def resolve(work: Work, n_devices: int) -> Batch:
     return Batch(micro, accumulation, n_devices, total)
 
 
-def _before_the_search(work: Work, n_devices: int) -> Batch:
+def _batch_before_search(work: Work, n_devices: int) -> Batch:
     """The batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
     if work.global_batch == "derive" or work.accumulation != "derive":
         raise UserError(

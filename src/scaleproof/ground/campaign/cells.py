@@ -223,18 +223,18 @@ def expand(campaign: Campaign) -> list[Cell]:
     for name, values in axes.items():
         called: dict[str, str] = {}  # part of a cell's name -> the value that has it
         for value in values:
-            part, text = _token("", value), str(value)
+            part, text = _slug_part("", value), str(value)
             if part in called:
                 alike = f': "{called[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
                 fault = f" lists {text} twice" if called[part] == text else alike
                 raise UserError(f"vary.{name}{fault}", ("vary", name))
             called[part] = text
-    choices = _not_excluded(campaign, axes) + [_given(extra) for extra in campaign.cells]
+    choices = _not_excluded(campaign, axes) + [_values_given(extra) for extra in campaign.cells]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
     for choice in choices:
-        cell = _cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
+        cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
             raise UserError(
                 f"cells: {cell.slug} is there already; `vary` makes it, or without `vary` the sections do",
@@ -266,7 +266,7 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
 
     Raises UserError where an `exclude` matches none.
     """
-    excluded = [_given(entry) for entry in campaign.exclude]
+    excluded = [_values_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # places in `exclude`
     remaining = []
     for values in itertools.product(*axes.values()):
@@ -274,7 +274,7 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
         matches = {
             place
             for place, entry in enumerate(excluded)
-            if all(str(_value(campaign, choice, name)) == str(value) for name, value in entry.items())
+            if all(str(_axis_value(campaign, choice, name)) == str(value) for name, value in entry.items())
         }
         unmatched -= matches
         if not matches:
@@ -282,7 +282,9 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
     if unmatched:
         entry = excluded[min(unmatched)]
         listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
-        present = {name: [str(value) for value in axes.get(name) or [_value(campaign, {}, name)]] for name in entry}
+        present = {
+            name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry
+        }
         absent = [name for name, value in entry.items() if str(value) not in present[name]]
         there = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
         raise UserError(
@@ -297,9 +299,9 @@ def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
 
     Raises UserError where they are one, or not the same work on the same devices.
     """
-    choices = [_given(comparison.a), _given(comparison.b)]
+    choices = [_values_given(comparison.a), _values_given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
-    a, b = (_cell(campaign, choice, named) for choice in choices)
+    a, b = (_make_cell(campaign, choice, named) for choice in choices)
     place, who = ("compare", campaign.compare.index(comparison)), f"compare: the arms of {comparison.name}"
     if a.searched or b.searched:
         raise UserError(
@@ -335,7 +337,7 @@ def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Se
     return [Setting.of(name, value) for value in values]
 
 
-def _given(choice: Choice) -> dict[str, Any]:
+def _values_given(choice: Choice) -> dict[str, Any]:
     """The values that a choice gives: name of an axis or of a placeholder of the command -> value."""
     declared = {
         name: getattr(choice, name)
@@ -345,14 +347,14 @@ def _given(choice: Choice) -> dict[str, Any]:
     return declared | {name: Setting.of(name, value) for name, value in choice.settings.items()}
 
 
-def _value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
+def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
     """The value of an axis: that of the choice, else that of the campaign's section; None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
-def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
+def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     """The cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
 
     Raises UserError where the values do not go together.
@@ -365,10 +367,10 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     if campaign.workload.command is not None:
         check_axes(campaign.workload.command, settings, choice)
         named = [axis for axis in named if axis != "strategy"]
-    tokens = [_token("", setting).strip("-") for setting in settings.values()]
+    tokens = [_slug_part("", setting).strip("-") for setting in settings.values()]
     for axis, (section, declared) in AXES.items():
         if axis in named:
-            tokens.append(_token(axis_prefix(declared) or "", getattr(sections[section], axis)))
+            tokens.append(_slug_part(axis_prefix(declared) or "", getattr(sections[section], axis)))
     slug = "-".join(tokens)
     if len(slug) > LONGEST_SLUG:
         raise UserError(
@@ -386,7 +388,7 @@ def _cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
     return cell
 
 
-def _token(prefix: str, value: Any) -> str:
+def _slug_part(prefix: str, value: Any) -> str:
     """The part of a slug that says one value: "gb16", "nocompile", "v1m" for 1,000,000."""
     if isinstance(value, bool):
         return prefix if value else f"no{prefix}"

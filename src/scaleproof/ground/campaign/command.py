@@ -77,7 +77,7 @@ class Patterns(Section):
     )
 
     @model_validator(mode="after")
-    def _usable(self) -> "Patterns":
+    def _check_patterns(self) -> "Patterns":
         """Check that each pattern has one group, and that one finds a rate, a time or a step. Raises ValueError."""
         given = self.model_dump(exclude_none=True)
         for name, pattern in given.items():
@@ -102,7 +102,7 @@ class PerStep(Section):
     steps: Literal[1] | None = key(None, "1: steps are compared, whatever they are.", "steps")
 
     @model_validator(mode="after")
-    def _one(self) -> "PerStep":
+    def _check_one_key(self) -> "PerStep":
         """Check that there is one key, and no more. Raises ValueError."""
         if len(self.model_dump(exclude_none=True)) != 1:
             raise ValueError("give one of tokens, samples and steps")

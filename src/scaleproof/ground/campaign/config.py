@@ -155,7 +155,7 @@ class Work(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _two_lengths(cls, data: Any) -> Any:
+    def _read_two_lengths(cls, data: Any) -> Any:
         """Read `steps: [50, 150]`, the lengths of two runs, as `fewer_steps` and `steps`."""
         steps = data.get("steps") if isinstance(data, dict) else None
         if not isinstance(steps, list):
@@ -228,12 +228,12 @@ def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         fields[axis] = (wrap(annotation) | None, key(None, f"{section}.{axis}: {field.description}", unit_of(field)))
     # Of a command, its placeholders too: `Campaign` puts them into `settings`.
-    scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _listed else Scalar
+    scalar: Any = list[Scalar] | dict[str, Scalar] if wrap is _list_type else Scalar
     fields["settings"] = (dict[str, scalar], key({}, "Placeholders of workload.command, by name.", "none"))
     return create_model(name, __base__=Section, __doc__=doc, **fields)
 
 
-def _listed(annotation: Any) -> Any:
+def _list_type(annotation: Any) -> Any:
     """The type of several values of an axis."""
     return Annotated[list[annotation], Field(min_length=1)]
 
@@ -251,7 +251,7 @@ if TYPE_CHECKING:  # built below: a type checker cannot see their keys
         settings: Mapping[str, list[Scalar] | dict[str, Scalar]] = key({}, None, "none")
 
 else:
-    Vary = _axis_model("Vary", "Axes of the campaign: every combination of their values is a cell.", _listed)
+    Vary = _axis_model("Vary", "Axes of the campaign: every combination of their values is a cell.", _list_type)
     Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
 
 
@@ -284,7 +284,7 @@ class Comparison(Section):
 
     @field_validator("pairs")
     @classmethod
-    def _balanced(cls, pairs: int) -> int:
+    def _check_even_pairs(cls, pairs: int) -> int:
         """Check that the number of pairs is even."""
         if pairs % 2:
             raise ValueError(
@@ -350,7 +350,7 @@ class Campaign(Section):
 
     @field_validator("title")
     @classmethod
-    def _one_line(cls, title: str) -> str:
+    def _read_title(cls, title: str) -> str:
         """The title without the line end of a block (`title: |`); ValueError for characters that a terminal obeys."""
         title = title.rstrip("\n")
         for place, character in enumerate(title, start=1):
@@ -361,7 +361,7 @@ class Campaign(Section):
         return title
 
     @model_validator(mode="after")
-    def _ends_before_the_limit(self) -> "Campaign":
+    def _check_end_before_limit(self) -> "Campaign":
         """Check that a command that is to be ended is not stopped before. Raises ValueError."""
         seconds, limit = self.work.seconds, self.resources.time_limit
         if seconds is not None and seconds >= 60 * limit:
@@ -372,7 +372,7 @@ class Campaign(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_empty_sections(cls, data: Any) -> Any:
+    def _without_empty_sections(cls, data: Any) -> Any:
         """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
         is_mapping = isinstance(data, dict)
         return settings_apart({key: value for key, value in data.items() if value is not None}) if is_mapping else data

@@ -171,7 +171,7 @@ class Corpus(Section):
                 yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
         if not self.remote:
             return
-        amount = sum(_count(pattern) for pattern in self.files)
+        amount = sum(_count_expanded(pattern) for pattern in self.files)
         if amount > MOST_FILES:
             limit = f"at most {integer(MOST_FILES)} are allowed"
             yield f"files: these are {integer(amount)} files with their ranges written out; {limit}"
@@ -205,7 +205,7 @@ class Corpus(Section):
     @property
     def remote_files(self) -> list[str]:
         """The files' names with ranges written out."""
-        return [name for pattern in self.files for name in _expanded(pattern)]
+        return [name for pattern in self.files for name in _expand_ranges(pattern)]
 
     @property
     def pinned(self) -> bool:
@@ -255,13 +255,13 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
     files: dict[str, None] = {}
     for pattern in corpus.files:
         where = f'config/corpora.yaml: {name}.files: "{shortened(pattern)}"'
-        files |= dict.fromkeys(str(match) for match in _matches(pattern, where))
+        files |= dict.fromkeys(str(match) for match in _matching_files(pattern, where))
         if len(files) > MOST_FILES:
             raise UserError(f"{where} matches more than {integer(MOST_FILES)} files, the limit")
     return list(files)
 
 
-def _matches(pattern: str, where: str) -> list[Path]:
+def _matching_files(pattern: str, where: str) -> list[Path]:
     """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
@@ -307,11 +307,11 @@ def check_local(name: str, corpus: Corpus) -> None:
     """Check by their first bytes that local files are what the table says of the corpus. Raises UserError."""
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
-        raise UserError(f"config/corpora.yaml: {name}.files: {_listed(paths)} is empty (0 bytes)")
+        raise UserError(f"config/corpora.yaml: {name}.files: {_list_paths(paths)} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        reason = _other_kind(path, start) or _fault(path, start, corpus)
+        reason = _other_kind(path, start) or _file_fault(path, start, corpus)
         if reason:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
 
@@ -326,7 +326,7 @@ def _other_kind(path: Path, start: bytes) -> str | None:
     return next((description for magic, description in OTHERS.items() if start.startswith(magic)), None)
 
 
-def _fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
+def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
     """What is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
@@ -369,25 +369,25 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
     return None
 
 
-def _listed(paths: list[Path]) -> str:
+def _list_paths(paths: list[Path]) -> str:
     """The first three paths, and how many more there are."""
     return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
-def _count(pattern: str) -> int:
-    """How many names `_expanded` gives."""
+def _count_expanded(pattern: str) -> int:
+    """How many names `_expand_ranges` gives."""
     amount = 1
     for first, last in RANGE.findall(pattern):
         amount *= max(0, int(last) - int(first) + 1)
     return amount
 
 
-def _expanded(pattern: str) -> list[str]:
+def _expand_ranges(pattern: str) -> list[str]:
     """A name with its ranges of numbers, `part-{00..79}`, written out."""
     match = RANGE.search(pattern)
     if not match:
         return [pattern]
     first, last = match.groups()
     numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    rest = _expanded(pattern[match.end() :])
+    rest = _expand_ranges(pattern[match.end() :])
     return [pattern[: match.start()] + number + end for number in numbers for end in rest]

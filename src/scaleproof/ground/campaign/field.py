@@ -27,15 +27,15 @@ def key(default: Any, description: str | None, unit: str, *, axis: str | None = 
 
 def unit_of(field: FieldInfo) -> str:
     """The unit of a declared key."""
-    return str(_extra(field)["unit"])
+    return str(_declared_extra(field)["unit"])
 
 
 def axis_prefix(field: FieldInfo) -> str | None:
     """The slug prefix of a declared key, or None where the key is not an axis."""
-    axis = _extra(field).get("axis")
+    axis = _declared_extra(field).get("axis")
     return None if axis is None else str(axis)
 
 
-def _extra(field: FieldInfo) -> JsonDict:
+def _declared_extra(field: FieldInfo) -> JsonDict:
     """What `key` has declared beside pydantic's own: unit and axis."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

@@ -47,14 +47,14 @@ class LoadedCampaign:
         if is_misnamed:
             raise UserError(
                 f"{path} cannot be the name of a campaign, which is a folder of results/ as well; allowed: lower-case "
-                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename(path)}"
+                f"letters, digits, - and _, ending with .yaml, but not {' or '.join(RESERVED)}.{_rename_advice(path)}"
             )
         self.campaign, lines = load_campaign(path)
         try:
-            self.cells: list[Cell] = [self._resolved(cell, results) for cell in expand(self.campaign)]
+            self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand(self.campaign)]
             _check_unique([comparison.name for comparison in self.campaign.compare])
             self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
-            self.traced: list[Cell] = self._traced()
+            self.traced: list[Cell] = self._cells_to_trace()
             self._check_forecast()
             self._check_search()
             if self.campaign.repeat_until and len(self.cells) == 1:
@@ -81,7 +81,7 @@ class LoadedCampaign:
         """Seconds that a run may take."""
         return 60 * self.campaign.resources.time_limit
 
-    def _traced(self) -> list[Cell]:
+    def _cells_to_trace(self) -> list[Cell]:
         """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""
         selection = self.campaign.trace.cells
         if selection == "all":
@@ -98,7 +98,7 @@ class LoadedCampaign:
                 )
         return [cell for cell in self.cells if cell.slug in selection]
 
-    def _resolved(self, cell: Cell, results: Path) -> Cell:
+    def _with_found_batch(self, cell: Cell, results: Path) -> Cell:
         """The cell with the micro-batch that trials have found; as it is without trials, or where they are to come."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
@@ -164,7 +164,7 @@ class LoadedCampaign:
         """The jobs that hold several runs, by name; none where each run is a job. Raises UserError."""
         if not shares_jobs(self.campaign):
             return {}
-        return {job.name: job for job in shared_jobs(self.campaign, self._in_order)}
+        return {job.name: job for job in shared_jobs(self.campaign, self._cells_in_order)}
 
     def shared_job(self, name: str) -> SharedJob:
         """The job called `name`. Raises UserError where the campaign has no such job, or not any more."""
@@ -181,7 +181,7 @@ class LoadedCampaign:
         folder = results / self.name / TOGETHER
         return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
 
-    def _in_order(self, repeat: int) -> list[Cell]:
+    def _cells_in_order(self, repeat: int) -> list[Cell]:
         """The cells as they run in a repeat."""
         if repeat not in self._ordered:
             self._ordered[repeat] = sorted(self.cells, key=lambda cell: -self.priority(cell.slug, repeat))
@@ -189,7 +189,7 @@ class LoadedCampaign:
 
     @cached_property
     def _ordered(self) -> dict[int, list[Cell]]:
-        """Repeat -> what `_in_order` has returned for it: sorting the cells for each of a thousand jobs takes long."""
+        """Repeat -> what `_cells_in_order` has returned for it: sorting the cells for each of a thousand jobs takes long."""
         return {}
 
     @property
@@ -325,7 +325,7 @@ def _check_unique(names: list[str]) -> None:
             raise UserError(f'compare: "{name}" is the name of two comparisons; rename one', ("compare", place, "name"))
 
 
-def _rename(path: Path) -> str:
+def _rename_advice(path: Path) -> str:
     """Advice for a campaign file: ` Rename it to "my-question.yaml".`; empty if there is no such name."""
     name = valid_name(path.stem).replace(".", "-")
     meant = f"{name}.yaml"

@@ -62,7 +62,7 @@ class Question(Section):
     )
 
     @model_validator(mode="after")
-    def _one_comparison(self) -> "Question":
+    def _check_one_comparison(self) -> "Question":
         """Check that the cell is compared with one other. Raises ValueError."""
         if self.better_than is not None and self.not_slower_than is not None:
             raise ValueError("give better_than or not_slower_than, not both")

@@ -41,7 +41,7 @@ class RepeatUntil(Section):
     )
 
     @model_validator(mode="after")
-    def _in_order(self) -> "RepeatUntil":
+    def _check_bounds(self) -> "RepeatUntil":
         """Check that the rule can end: at_least < at_most, and a difference above 0. Raises ValueError."""
         if self.resolve == 0:
             raise ValueError("resolve: 0 % is never resolved; give the difference that matters, e.g. 3 %")

@@ -77,12 +77,12 @@ def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -
                 "minutes_per_job",
                 KEY,
             )
-        for first, last in _between_looks(campaign):
-            jobs += _jobs(prefix, set(slugs), range(first, last + 1), room, in_order, resources.same_allocation)
+        for first, last in _repeats_between_decisions(campaign):
+            jobs += _group_jobs(prefix, set(slugs), range(first, last + 1), room, in_order, resources.same_allocation)
     return jobs
 
 
-def _between_looks(campaign: Campaign) -> Iterator[tuple[int, int]]:
+def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
     """First and last repeat of those that run without a look at the results between them."""
     until = campaign.repeat_until
     first = 1
@@ -91,7 +91,7 @@ def _between_looks(campaign: Campaign) -> Iterator[tuple[int, int]]:
         first = last + 1
 
 
-def _jobs(
+def _group_jobs(
     prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
 ) -> Iterator[SharedJob]:
     """The jobs for these repeats of a group of cells, of which `room` runs fit into one job.

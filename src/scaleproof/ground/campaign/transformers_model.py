@@ -45,7 +45,7 @@ class TransformersModel(Section):
     )
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> "TransformersModel":
+    def _check_one_source(self) -> "TransformersModel":
         """Check that one of hub, config and module names the model. Raises ValueError."""
         named = [name for name in ("hub", "config", "module") if getattr(self, name) is not None]
         if len(named) != 1:
@@ -78,13 +78,13 @@ class TransformersModel(Section):
         Raises UserError where the file is missing or describes a model that cannot be measured exactly.
         """
         if not self.file.is_file():
-            raise UserError(self._missing(), ("workload", "model"))
+            raise UserError(self._missing_text(), ("workload", "model"))
         data = self.file.read_bytes()
         if self.module:
             return {"function": self.module.partition(":")[2], "sha256": hashlib.sha256(data).hexdigest()}
         return {"transformers": _architecture(str(self.file), data)}
 
-    def _missing(self) -> str:
+    def _missing_text(self) -> str:
         """What to say where the file is missing: how to fetch it, or the nearest one."""
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"

@@ -29,7 +29,7 @@ class Tracing(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _former_names(cls, data: Any) -> Any:
+    def _read_former_names(cls, data: Any) -> Any:
         """Read `proof`, the former name of `interconnect`."""
         if isinstance(data, dict) and "proof" in data and "interconnect" not in data:
             return {"interconnect" if name == "proof" else name: value for name, value in data.items()}

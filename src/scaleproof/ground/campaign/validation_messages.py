@@ -75,26 +75,26 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     """
     # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
     errors = sorted(
-        _of_the_alternative_meant(error.errors(), data),
+        _errors_of_meant_alternative(error.errors(), data),
         key=lambda fault: fault["type"] not in ("missing", "value_error"),
     )
-    faults = {_place(fault["loc"], data): fault for fault in reversed(errors)}  # of one place the first of `errors`
+    faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first at each place
     # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
     around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
     deepest = [place for place in faults if place not in around]
-    reported = [_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
+    reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
     # By line; on one line what is wrong with the whole file last, then as they were reported.
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
     return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
 
 
-def _of_the_alternative_meant(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
+def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
     """The errors without those of a union's alternatives that do not know a key, where another one knows all."""
     strange: set[Place] = set()  # alternatives: each is a step of the locations below it that is not in the file
     for error in errors:
         around = error["loc"][:-1]
-        if error["type"] == "extra_forbidden" and _place(around, data) != around:
+        if error["type"] == "extra_forbidden" and _file_place(around, data) != around:
             strange.add(around)
     meant = {
         error["loc"][: len(other)]
@@ -117,7 +117,7 @@ def dotted(place: Place) -> str:
     return shortened("".join(parts).removeprefix("."), 200)
 
 
-def _place(loc: Place, data: Any) -> Place:
+def _file_place(loc: Place, data: Any) -> Place:
     """The part of a pydantic location that exists in the file (unions add steps of their own)."""
     place: Place = ()
     for step in loc:
@@ -137,11 +137,11 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
     """What is said of pydantic's `error` at `place` of a file with the content `data`, beginning with path and line."""
     at = lines.at(path, place)
     if error["type"] == "missing":
-        return f"{at}{_missing(place, error['loc'][-1], schema)}"
+        return f"{at}{_missing_text(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
         known = list(properties_at(schema, place[:-1]))
         if known:
-            hint = _hint(place, known, schema)
+            hint = _key_hint(place, known, schema)
             return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
@@ -152,7 +152,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
         value = value[step]
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
-    fault = "has no value" if value is None else f"cannot be {_shown(value)}"
+    fault = "has no value" if value is None else f"cannot be {_as_json(value)}"
     return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
 
 
@@ -168,7 +168,7 @@ def nearest_valid_name(text: str) -> str:
     return f' Write "{name}".' if name and name != text else ""
 
 
-def _missing(place: Place, name: Any, schema: Schema) -> str:
+def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     """What to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
         items = alternatives(node_at(schema, place), schema)
@@ -177,17 +177,17 @@ def _missing(place: Place, name: Any, schema: Schema) -> str:
     whole = place if place[-1:] == (name,) else (*place, name)
     node = node_at(schema, whole)
     if choices_at(node, schema):
-        return f"{dotted(whole)} is missing; allowed: {_allowed(node, schema)}"
+        return f"{dotted(whole)} is missing; allowed: {_allowed_text(node, schema)}"
     about = node.get("description")
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
 
-def _shown(value: object) -> str:
+def _as_json(value: object) -> str:
     """A value in a message, as JSON writes it."""
     return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
-def _hint(place: Place, known: list[str], schema: Schema) -> str:
+def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     """A hint for the unknown key at `place`, with a leading space. `known`: the keys that are allowed there.
 
     The key meant is one of this section by another word, one of another section, or one that resembles it.
@@ -200,10 +200,10 @@ def _hint(place: Place, known: list[str], schema: Schema) -> str:
     here = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     if here is not None:
         return f' Did you mean "{here}"?'
-    return _elsewhere(name, schema, of_cell=place[0] in OF_CELLS[1:]) or did_you_mean(name, known)
+    return _other_section_hint(name, schema, of_cell=place[0] in OF_CELLS[1:]) or did_you_mean(name, known)
 
 
-def _elsewhere(name: str, schema: Schema, of_cell: bool) -> str:
+def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
     """A hint where the key `name` belongs, with a leading space; empty where no section has it.
 
     `of_cell`: it stands among the keys of a cell, which are those of the sections at the top.
@@ -229,23 +229,23 @@ def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     node = node_at(schema, place)
     options = alternatives(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
-    hint = _one_of_list(value, array, schema) if array else _one_value(place, value, options, schema)
-    allowed = _allowed(node, schema)
+    hint = _list_hint(value, array, schema) if array else _one_value_hint(place, value, options, schema)
+    allowed = _allowed_text(node, schema)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
 
 
-def _one_value(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
+def _one_value_hint(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
     """A hint where one value is allowed: the word that a wrong one resembles, or what to write in place of a list."""
     choices = [word for option in options for word in choices_at(option, schema)]
     if not isinstance(value, list):
         return (
-            _number_meant(value, options, node_at(schema, place).get("unit", ""))
-            or _truth_meant(value, options)
-            or _own_text(place, value)
+            _number_hint(value, options, node_at(schema, place).get("unit", ""))
+            or _truth_hint(value, options)
+            or _own_text_hint(place, value)
             or section_named(value, options, schema)
-            or _nearest_word(value, options, choices)
+            or _word_hint(value, options, choices)
         )
     if not value or not all(_fits(entry, options, choices) for entry in value):
         return ""
@@ -257,7 +257,7 @@ def _one_value(place: Place, value: object, options: list[Schema], schema: Schem
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
-def _number_meant(value: object, options: list[Schema], unit: str) -> str:
+def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
     text = str(value)
     minutes = _minutes(text) if unit == "minutes" else None
@@ -287,14 +287,14 @@ def _minutes(text: str) -> float | None:
     return None
 
 
-def _truth_meant(value: object, options: list[Schema]) -> str:
+def _truth_hint(value: object, options: list[Schema]) -> str:
     """A hint for yes, on and the like, which YAML 1.2 takes for words, with a leading space; else empty."""
     word = str(value).casefold()
     takes = any(option.get("type") == "boolean" for option in options)
     return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""
 
 
-def _own_text(place: Place, value: object) -> str:
+def _own_text_hint(place: Place, value: object) -> str:
     """A hint for the path of a file as the corpus, with a leading space; else empty."""
     if place[-1:] != ("corpus",) or not FILE.search(str(value)):
         return ""
@@ -303,7 +303,7 @@ def _own_text(place: Place, value: object) -> str:
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
 
 
-def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> str:
+def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
     """A hint with the allowed word, example or name that `value` resembles, with a leading space; else empty."""
     if isinstance(value, bool | dict | None):
         return ""
@@ -322,7 +322,7 @@ def _nearest_word(value: object, options: list[Schema], choices: list[str]) -> s
     return hint or (nearest_valid_name(str(value)) if is_name else "")
 
 
-def _one_of_list(value: object, array: Schema, schema: Schema) -> str:
+def _list_hint(value: object, array: Schema, schema: Schema) -> str:
     """A hint where a list is expected: ` Write [ddp].` for a value without brackets; else empty."""
     if isinstance(value, list | None) or array.get("minItems", 0) > 1:
         return ""
@@ -348,15 +348,15 @@ def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
     return any(all(holds(value, option[name]) for name, _, holds in LIMITS if name in option) for option in numbers)
 
 
-def _allowed(node: Schema, schema: Schema) -> str:
+def _allowed_text(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
     for option in alternatives(node, schema):
-        words += _words(option, node, schema)
+        words += _alternative_text(option, node, schema)
     return "; ".join(dict.fromkeys(words)) or node.get("description", "text, a number, true or false")
 
 
-def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
+def _alternative_text(option: Schema, node: Schema, schema: Schema) -> list[str]:
     """What one alternative of a node takes: its choices, or a few words such as "a whole number >= 1 (steps)"."""
     kind = option.get("type")
     if "enum" in option or "const" in option:
@@ -367,21 +367,21 @@ def _words(option: Schema, node: Schema, schema: Schema) -> list[str]:
         unit = node.get("unit", "none")
         return [f"{noun} {' and '.join(limits)}".strip() + (f" ({unit})" if unit != "none" else "")]
     if kind == "array":
-        return [_array(option, schema)]
+        return [_list_text(option, schema)]
     if kind == "object":
         entry = option.get("additionalProperties")
-        of_names = "names" + (f", each {_allowed(entry, schema)}" if isinstance(entry, dict) else "")
+        of_names = "names" + (f", each {_allowed_text(entry, schema)}" if isinstance(entry, dict) else "")
         return [f"a mapping of {', '.join(option.get('properties', {})) or of_names}"]
     if kind == "string":
-        return [_text(option, node)]
+        return [_text_text(option, node)]
     return ["true or false"] if kind == "boolean" else []
 
 
-def _array(option: Schema, schema: Schema) -> str:
+def _list_text(option: Schema, schema: Schema) -> str:
     """A few words for the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    each = f", each {_allowed(inner, schema)}" if inner else ""
+    each = f", each {_allowed_text(inner, schema)}" if inner else ""
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"
     if not least and not most:
@@ -390,7 +390,7 @@ def _array(option: Schema, schema: Schema) -> str:
     return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{each}"
 
 
-def _text(option: Schema, node: Schema) -> str:
+def _text_text(option: Schema, node: Schema) -> str:
     """A few words for the texts that an alternative takes: what its pattern means, its length and examples."""
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")

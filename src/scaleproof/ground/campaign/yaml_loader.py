@@ -58,7 +58,7 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
     """Read and check a campaign file. Raises UserError with every fault, one per line."""
     if not path.is_file():
         raise no_campaign_error(path)
-    return _read(path, Campaign)
+    return _read_model(path, Campaign)
 
 
 def load_corpora(path: Path) -> CorpusTable:
@@ -68,7 +68,7 @@ def load_corpora(path: Path) -> CorpusTable:
     if not path.is_file():
         hint = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
         raise UserError(f"{path}: no such file{hint}")
-    return _read(path, CorpusTable)[0]
+    return _read_model(path, CorpusTable)[0]
 
 
 def schema_text(model: type[BaseModel]) -> str:
@@ -137,7 +137,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     return _Reader(path, lines).plain(_document(path), ()), lines
 
 
-def _read(path: Path, model: type[Model]) -> tuple[Model, Lines]:
+def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
@@ -178,7 +178,7 @@ def _document(path: Path) -> Any:
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
         raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
     except MarkedYAMLError as error:
-        raise UserError(f"{path}{_problem(error, text.split(LINE_END))}") from None
+        raise UserError(f"{path}{_parser_fault(error, text.split(LINE_END))}") from None
     except YAMLError as error:
         raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
@@ -187,7 +187,7 @@ def _document(path: Path) -> Any:
         raise UserError(f"{path}: not valid YAML: {error}") from None
 
 
-def _problem(error: MarkedYAMLError, lines: list[str]) -> str:
+def _parser_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     """Where the document in `lines` is no YAML, in the words of the parser, and what its author may have meant.
 
     Begins with `, line 3, column 5: `, to stand after the path.
@@ -262,22 +262,22 @@ class _Reader:
         if len(place) > MOST_DEPTH:
             raise UserError(f"{self.path}: nested too deeply")
         if isinstance(node, CommentedMap | CommentedSeq) and node.tag.value is not None:
-            raise self._tagged(node.tag.value, place)
+            raise self._tag_error(node.tag.value, place)
         if isinstance(node, CommentedMap):
-            self._at(place, node.lc.line)
-            return {self._key(node, key): self._entry(node, key, place) for key in node}
+            self._note_line(place, node.lc.line)
+            return {self._key_text(node, key): self._entry_value(node, key, place) for key in node}
         if isinstance(node, CommentedSeq | list):
             if isinstance(node, CommentedSeq):
-                self._at(place, node.lc.line)
-            return [self._item(node, index, place) for index in range(len(node))]
-        return self._scalar(node, place)
+                self._note_line(place, node.lc.line)
+            return [self._item_value(node, index, place) for index in range(len(node))]
+        return self._plain_scalar(node, place)
 
-    def _at(self, place: Place, line: int | None) -> None:
+    def _note_line(self, place: Place, line: int | None) -> None:
         """Note the line of a place, counted from 0; the first one that is noted stands."""
         if line is not None:
             self.lines.setdefault(place, line + 1)
 
-    def _key(self, node: CommentedMap, key: Any) -> str:
+    def _key_text(self, node: CommentedMap, key: Any) -> str:
         """A key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
             line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
@@ -287,31 +287,31 @@ class _Reader:
         words = {None: "null", True: "true", False: "false"}
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
-    def _entry(self, node: CommentedMap, key: Any, place: Place) -> Any:
+    def _entry_value(self, node: CommentedMap, key: Any, place: Place) -> Any:
         """The plain value of a key of the mapping at `place`."""
-        inside = (*place, self._key(node, key))
+        inside = (*place, self._key_text(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
-            self._at(inside, node.lc.key(key)[0])
+            self._note_line(inside, node.lc.key(key)[0])
         return self.plain(node[key], inside)
 
-    def _item(self, node: Any, index: int, place: Place) -> Any:
+    def _item_value(self, node: Any, index: int, place: Place) -> Any:
         """The plain value of an entry of the list at `place`."""
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
-            self._at(inside, node.lc.item(index)[0])
+            self._note_line(inside, node.lc.item(index)[0])
         return self.plain(node[index], inside)
 
-    def _tagged(self, tag: object, place: Place) -> UserError:
+    def _tag_error(self, tag: object, place: Place) -> UserError:
         """The error for a tag such as !!python/object."""
         where = self.lines.at(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )
 
-    def _scalar(self, value: Any, place: Place) -> Any:
+    def _plain_scalar(self, value: Any, place: Place) -> Any:
         """A scalar as None, bool, int, float or str, without ruamel's own types; dates as text of ISO 8601."""
         if isinstance(value, TaggedScalar):
-            raise self._tagged(value.tag.value, place)
+            raise self._tag_error(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, HexInt) and "geometry" in place:  # 0x2 is no number there

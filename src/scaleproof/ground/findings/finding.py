@@ -83,11 +83,11 @@ class Findings(BaseModel):
 
     def of(self, cell: str) -> list[Finding]:
         """Findings about the figures of a cell: its runs and its place in a scaling series."""
-        return [*self._by_place.get(("runs", cell), ()), *self._by_place.get(("scaling", cell), ())]
+        return [*self._findings_by_place.get(("runs", cell), ()), *self._findings_by_place.get(("scaling", cell), ())]
 
     def of_comparison(self, name: str) -> list[Finding]:
         """Findings about an A/B comparison."""
-        return self._by_place.get(("comparison", name), [])
+        return self._findings_by_place.get(("comparison", name), [])
 
     @property
     def hosts_left_out(self) -> set[str]:
@@ -99,7 +99,7 @@ class Findings(BaseModel):
         return [finding for finding in self.findings if finding.concerns == concern]
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str], list[Finding]]:
+    def _findings_by_place(self) -> dict[tuple[str, str], list[Finding]]:
         """(what is concerned, cell or name) -> the findings there."""
         by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:

@@ -125,7 +125,7 @@ class Check(Generic[Subject]):
 
     def __call__(self, subject: Subject) -> list[Finding]:
         """The findings of this check on one subject; empty where nothing is wrong."""
-        return [self._finding(flag, subject) for flag in self.function(subject)]
+        return [self._make_finding(flag, subject) for flag in self.function(subject)]
 
     def noting(self, subject: Subject) -> list[Finding]:
         """The findings on a subject, or a note where the check breaks.
@@ -139,9 +139,9 @@ class Check(Generic[Subject]):
         except Exception as error:
             return [check_failed(self.name, error)]
 
-    def _finding(self, flag: Flag, subject: Subject) -> Finding:
+    def _make_finding(self, flag: Flag, subject: Subject) -> Finding:
         """The finding of a flag on `subject`; what the flag leaves out comes from its code and from the register."""
-        code = self._code(flag.code)
+        code = self._named_code(flag.code)
         about = flag.about or self.register.default_about(subject)
         cells_of_runs = {item.metrics.cell for item in about if isinstance(item, Run)}
         return Finding(
@@ -155,7 +155,7 @@ class Check(Generic[Subject]):
             concerns=self.register.concerns,
         )
 
-    def _code(self, name: str) -> Code:
+    def _named_code(self, name: str) -> Code:
         """The code of that name; "" stands for the only one. Raises ValueError where the check has no such code."""
         if not name and len(self.codes) == 1:
             return self.codes[0]

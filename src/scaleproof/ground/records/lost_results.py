@@ -42,7 +42,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
             return match[1] in drawn
         return name in DERIVED
 
-    names = dict.fromkeys([*_of_report(folder), *_behind(folder)])
+    names = dict.fromkeys([*_report_inputs(folder), *_table_inputs(folder)])
     return [folder / name for name in names if belongs(name) and not os.path.isfile(folder / name)]
 
 
@@ -66,25 +66,25 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     return incomplete
 
 
-def _of_report(folder: Path) -> list[str]:
+def _report_inputs(folder: Path) -> list[str]:
     """The files that the report was made from; empty without a report: Snakemake removes it before its job."""
-    return _entries(folder / MANIFEST, "files")
+    return _listed_names(folder / MANIFEST, "files")
 
 
-def _behind(folder: Path) -> Iterator[str]:
+def _table_inputs(folder: Path) -> Iterator[str]:
     """The files that the tables which are there were made from.
 
-    A report that failed leaves tables without the list that `_of_report` reads.
+    A report that failed leaves tables without the list that `_report_inputs` reads.
     """
     for cell, repeat in _runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
-    for comparison in _entries(folder / "comparison.json", "comparisons", "name"):
+    for comparison in _listed_names(folder / "comparison.json", "comparisons", "name"):
         yield f"compare/{comparison}/{PAIRS}"
-    for cell in _entries(folder / "traces.json", "traces", "cell"):
+    for cell in _listed_names(folder / "traces.json", "traces", "cell"):
         yield from (f"traces/{cell}/{name}" for name in TRACE_FILES)
 
 
-def _entries(path: Path, key: str, part: str | None = None) -> list[str]:
+def _listed_names(path: Path, key: str, part: str | None = None) -> list[str]:
     """The names that a file of ours lists under `key`, as they are or as `part` of each entry.
 
     Empty where it is damaged or missing: the stage that needs the file says so.

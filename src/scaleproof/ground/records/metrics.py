@@ -82,7 +82,7 @@ class Recorded(RecordSection):
 
     @field_validator("env", mode="before")
     @classmethod
-    def _renamed(cls, env: Any) -> Any:
+    def _rename_variables(cls, env: Any) -> Any:
         """The recorded environment with the variables' names of today; what is no mapping, as it is."""
         return current_names(env) if isinstance(env, dict) else env
 

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict  # pydantic's, before Python 3.12
 YEARS = range(1971, 3000)  # beyond them a time cannot be reckoned with
 
 
-def _moment(text: str) -> str:
+def _check_moment(text: str) -> str:
     """`text` as it is. Raises ValueError where it is no date and time with a time zone."""
     try:
         moment = datetime.fromisoformat(text)
@@ -37,7 +37,7 @@ def _moment(text: str) -> str:
     return text
 
 
-Moment = Annotated[str, AfterValidator(_moment)]  # a date and time of ISO 8601, kept as it was written
+Moment = Annotated[str, AfterValidator(_check_moment)]  # a date and time of ISO 8601, kept as it was written
 
 OPEN = ConfigDict(extra="allow", allow_inf_nan=False)
 Positive = Annotated[int, Field(gt=0)]
@@ -285,12 +285,13 @@ class RecordedCommand(TypedDict):
     settings: dict[str, str]
 
 
-def _is_of(config: object) -> str:
+def _configuration_tag(config: object) -> str:
     """The tag of a recorded configuration: "command" where the cell runs a command, else "model"."""
     workload = config.get("workload") if isinstance(config, dict) else None
     return "command" if isinstance(workload, dict) and workload.get("task") == "command" else "model"
 
 
 AnyConfiguration = Annotated[
-    Annotated[RecordedConfiguration, Tag("model")] | Annotated[RecordedCommand, Tag("command")], Discriminator(_is_of)
+    Annotated[RecordedConfiguration, Tag("model")] | Annotated[RecordedCommand, Tag("command")],
+    Discriminator(_configuration_tag),
 ]

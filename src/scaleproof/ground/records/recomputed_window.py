@@ -24,10 +24,10 @@ def merged_steps(rows: Iterable[Row]) -> list[Step]:
     by_step: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_step[row[0]].append(row)  # the number of the step
-    return [_merged(by_step[number]) for number in sorted(by_step)]
+    return [_merge_ranks(by_step[number]) for number in sorted(by_step)]
 
 
-def _merged(ranks: list[Row]) -> Step:
+def _merge_ranks(ranks: list[Row]) -> Step:
     """One step of the rows of all of its ranks."""
     _, seconds, waits, losses, samples, tokens = zip(*ranks, strict=True)
     total = sum(samples)

@@ -21,8 +21,8 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
     """
     made_runs = [folder for folder in runs if (folder / METRICS).exists()]
     made_traces = [folder for folder in traces if (folder / CAPTURE).exists()]
-    removed = [folder for folder in made_runs if anyway or not _sound(folder)]
-    removed += [folder for folder in made_traces if anyway or not _traced(folder)]
+    removed = [folder for folder in made_runs if anyway or not _has_sound_run(folder)]
+    removed += [folder for folder in made_traces if anyway or not _has_sound_trace(folder)]
     if not removed:
         return []
     for folder in removed:
@@ -30,7 +30,7 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
     # Without its record, a job of several runs is sent once more for those that are missing.
     names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
     for record in campaign.glob("together/*.json"):
-        if _names_one_of(record, names):
+        if _has_made_one_of(record, names):
             record.unlink()
     for path in campaign.iterdir():
         if path.name in MEASURED:
@@ -42,7 +42,7 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
     return removed
 
 
-def _names_one_of(record: Path, runs: set[str]) -> bool:
+def _has_made_one_of(record: Path, runs: set[str]) -> bool:
     """Whether one of `runs` was made by the job of this record; True where it is damaged."""
     try:
         return not runs.isdisjoint(json.loads(record.read_text())["runs"])
@@ -50,7 +50,7 @@ def _names_one_of(record: Path, runs: set[str]) -> bool:
         return True
 
 
-def _traced(folder: Path) -> bool:
+def _has_sound_trace(folder: Path) -> bool:
     """Whether the folder holds a trace that was taken without a fault."""
     try:
         return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
@@ -58,7 +58,7 @@ def _traced(folder: Path) -> bool:
         return False
 
 
-def _sound(folder: Path) -> bool:
+def _has_sound_run(folder: Path) -> bool:
     """Whether the folder holds a measured run, with the series that belongs to it."""
     try:
         run = read_run(folder)

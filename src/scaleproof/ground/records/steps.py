@@ -52,8 +52,8 @@ def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
     """As `window_steps`, for each of several runs. `rows`: of one run after the other; `ends`: where each run ends."""
-    timed = _timed(rows)
-    by_step = _ByStep(rows[timed], _run_of(ends)[timed], len(ends))
+    timed = _in_window(rows)
+    by_step = _ByStep(rows[timed], _run_numbers(ends)[timed], len(ends))
     samples = by_step.sum("samples")
     return by_step.split(
         {
@@ -74,7 +74,7 @@ def loss_series(rows: np.ndarray) -> np.ndarray:
 
 def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
     """As `loss_series`, for each of several runs, whose rows are given as to `windows_of`."""
-    by_step = _ByStep(rows, _run_of(ends), len(ends))
+    by_step = _ByStep(rows, _run_numbers(ends), len(ends))
     losses = by_step.sum("loss", "samples") / by_step.sum("samples")
     return [run["loss"] for run in by_step.split({"loss": losses})]
 
@@ -84,11 +84,11 @@ def elapsed(rows: np.ndarray) -> np.ndarray:
 
     Each rank's step times are added up by themselves. `rows`: of one run, warm-up included.
     """
-    window = rows[_timed(rows)]
+    window = rows[_in_window(rows)]
     steps, ranks = window["step"], window["rank"]
     n_ranks = int(ranks.max(initial=-1)) + 1
     # `times`: steps x ranks. Rows in the usual order are such a table already.
-    if n_ranks and len(ranks) % n_ranks == 0 and _in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
+    if n_ranks and len(ranks) % n_ranks == 0 and _is_in_turn(steps.reshape(-1, n_ranks), ranks.reshape(-1, n_ranks)):
         times = window["step_time_s"].reshape(-1, n_ranks)
     else:
         distinct, place = np.unique(steps, return_inverse=True)
@@ -98,7 +98,7 @@ def elapsed(rows: np.ndarray) -> np.ndarray:
     return last
 
 
-def _in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
+def _is_in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
     """Whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on.
 
     `steps`, `ranks`: columns of the rows as tables, steps x ranks.
@@ -110,7 +110,7 @@ def _in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
 
 def rank_totals(rows: np.ndarray, column: str = "step_time_s") -> np.ndarray:
     """Seconds of all steps of the window, of each rank; or those of another column."""
-    window = _timed(rows)
+    window = _in_window(rows)
     return np.bincount(rows["rank"][window], rows[column][window])
 
 
@@ -121,13 +121,13 @@ def median(values: np.ndarray) -> float:
     return float("nan") if np.isnan(ordered[-1]) else float(middle)
 
 
-def _timed(rows: np.ndarray) -> np.ndarray:
+def _in_window(rows: np.ndarray) -> np.ndarray:
     """Which rows are of the window."""
     timed: np.ndarray = rows["phase"] == "window"
     return timed
 
 
-def _run_of(ends: Sequence[int]) -> np.ndarray:
+def _run_numbers(ends: Sequence[int]) -> np.ndarray:
     """The number of the run of each row, from 0. `ends`: where the rows of each run end."""
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 

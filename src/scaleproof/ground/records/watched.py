@@ -82,10 +82,10 @@ def read_watched(folder: Path) -> list[WatchedRank]:
     files = sorted(folder.glob(PATTERN))
     if not files:
         raise UserError(f"{folder}: no {PATTERN}; scaleproof.watch writes one for each rank")
-    return sorted((_read(file) for file in files), key=lambda rank: rank.rank)
+    return sorted((_read_rank(file) for file in files), key=lambda rank: rank.rank)
 
 
-def _read(file: Path) -> WatchedRank:
+def _read_rank(file: Path) -> WatchedRank:
     """The record of one rank. Raises UserError where the file is damaged."""
     try:
         return WatchedRank.model_validate_json(read_regular(file))

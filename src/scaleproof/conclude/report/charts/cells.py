@@ -31,7 +31,7 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
     most = max(HEADROOM * cells["tokens_per_s"].max(), 1.03 * runs["tokens_per_s"].max())
     rates = of_each_cell(runs, "tokens_per_s")
     for i, row in enumerate(cells.to_dict("records")):
-        _ranked(axes, i, row, rates.get(row["cell"], []), most)
+        _draw_ranked_cell(axes, i, row, rates.get(row["cell"], []), most)
     letters = {entry.cell: entry.letters for group in report.ranking for entry in group.cells}
     labels = [f"{cell}  {letters[cell]}" if letters.get(cell) else cell for cell in cells["cell"]]
     rows(axes, cells, labels, report)
@@ -40,7 +40,7 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
     axes.set_title(f"Throughput of all cells ({title})")
 
 
-def _ranked(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
+def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
     """Draw the bar of one cell in row `i` with its interval and its runs.
 
     `row`: of cells.csv. `values`: tokens/s of the runs. `most`: where the chart ends; an interval that leaves it ends
@@ -69,7 +69,7 @@ REST_LOOK: dict[str, Any] = {"color": "white", "edgecolor": "0.35", "lw": 1.2, "
 
 def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw step times of `cells` (cells.csv): 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
-    cells, title = _measured(axes, cells)
+    cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
         axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
@@ -82,7 +82,7 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
         labels, title = list(cells["cell"]), f"{title}, {counts[0]} steps per cell"
     else:
         labels = [f"{cell}\n{steps} steps" for cell, steps in zip(cells["cell"], counts, strict=True)]
-    _finish(axes, cells, labels, report, "step time (ms), maximum over ranks")
+    _label_rows(axes, cells, labels, report, "step time (ms), maximum over ranks")
     axes.set_title(f"Step times ({title})")
 
 
@@ -91,7 +91,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
 
     A bar ends at the median wall time of the whole run, which a speed-up by wall time is made of. `cells`: cells.csv.
     """
-    cells, title = _measured(axes, cells)
+    cells, title = _measured_cells(axes, cells)
     parts = {name: look for name, look in PARTS.items() if cells[name].notna().any()}
     rest_label = REST if len(parts) == len(PARTS) else OUTSIDE
     for i, row in enumerate(cells.to_dict("records")):
@@ -115,13 +115,13 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
             fill = 0.25 if label == "start-up" else 0.6
             axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **bar(grey or "black", fill if grey else 0))
         axes.barh(0, 0, label=rest_label, **REST_LOOK)
-    _finish(axes, cells, cells["cell"], report, "wall time of a run (s), median")
+    _label_rows(axes, cells, cells["cell"], report, "wall time of a run (s), median")
     axes.set_title(f"Time of a whole run ({title})")
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs also peaks."""
-    cells, title = _measured(axes, cells)
+    cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         shade = colour(row["strategy"])
         if pd.notna(row["max_cuda_mem_allocated_bytes"]):
@@ -134,27 +134,27 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
         label = "ZeRO model" if i == 0 else None
         axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
     peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
-    _finish(axes, cells, cells["cell"], report, f"state{peaks} on the fullest device (MB)")
+    _label_rows(axes, cells, cells["cell"], report, f"state{peaks} on the fullest device (MB)")
     axes.set_title(f"Memory: measured and by the ZeRO model ({title})")
 
 
 def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw how busy devices of `cells` (cells.csv) were in the window, and the MFU on a known GPU."""
-    cells, title = _measured(axes, cells)
+    cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar(colour(row["strategy"])))
         tip(load, f"{row['cell']}: {significant(100 * row['device_load'])} % busy")
     known = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(known) else None
     axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)
-    _finish(axes, cells, cells["cell"], report, "busy (%): GPU by NVML, CPU by cores")
+    _label_rows(axes, cells, cells["cell"], report, "busy (%): GPU by NVML, CPU by cores")
     axes.set_title(f"Utilization in the window ({title})")
 
 
 def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw the energy of devices per token in the window: of `cells` (cells.csv) as bars, of `runs` as dots."""
     counted = cells[cells["joules_per_token"].notna()]
-    cells, title = _measured(axes, counted, "no device with an energy counter that can be trusted")
+    cells, title = _measured_cells(axes, counted, "no device with an energy counter that can be trusted")
     spent = of_each_cell(runs, "joules_per_token")
     for i, row in enumerate(cells.to_dict("records")):
         millijoules = 1e3 * row["joules_per_token"]
@@ -162,11 +162,11 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
         tip(used, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
         values = [1e3 * joules for joules in spent.get(row["cell"], [])]
         axes.plot(values, [i] * len(values), **DOT)
-    _finish(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")
+    _label_rows(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")
     axes.set_title(f"Energy per token ({title})")
 
 
-def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
+def _measured_cells(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
     """Return the measured cells that are drawn, and what the title says of them; of none the axes say `why`."""
     drawn, title = fastest_cells(cells)
     if drawn.empty:
@@ -174,7 +174,7 @@ def _measured(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") ->
     return drawn, title
 
 
-def _finish(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport, unit: str) -> None:
+def _label_rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport, unit: str) -> None:
     """Label the rows of `cells`, from 0 on, and the axis below them, which is in `unit`. Nothing without cells."""
     if cells.empty:
         return

@@ -20,10 +20,10 @@ def draw_history(
     `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `shifts`: series -> sessions before which
     its rate changed.
     """
-    write_chart(out, 4.2, lambda axes: _fill(axes, tracks, labels, shifts))
+    write_chart(out, 4.2, lambda axes: _draw(axes, tracks, labels, shifts))
 
 
-def _fill(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts: Mapping[str, Sequence[int]]) -> None:
+def _draw(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts: Mapping[str, Sequence[int]]) -> None:
     """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
         rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}

@@ -18,14 +18,14 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
         empty(axes, "no comparison has an estimate")
         return
     for i, (name, estimate) in enumerate(drawn):
-        _ratios(axes, i, name, estimate, keyed=i == 0)
+        _draw_comparison(axes, i, name, estimate, keyed=i == 0)
     axes.axvline(1, color="0.5", lw=1, ls="--")
     label_rows(axes, [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn], above=0.5)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
     axes.set_title("A against B, in pairs")
 
 
-def _ratios(axes: Axes, i: int, name: str, estimate: Paired, keyed: bool) -> None:
+def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: bool) -> None:
     """Draw one comparison around row `i`: A/A above, pairs in the middle, mean and interval below.
 
     `keyed`: whether the marks get entries in the legend.
@@ -55,10 +55,10 @@ def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
     """Write `out`.svg and .png; of many cells those that differ most, in their order in `ratios`."""
     differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[:MOST_ROWS]  # [1]: B over A
     chosen = [ratio for ratio in ratios if ratio in differ_most]
-    write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _rows(axes, chosen, len(ratios)))
+    write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))
 
 
-def _rows(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
+def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
     """Draw the ratios with their intervals, one a row. `total`: how many there are, drawn or not."""
     for i, (cell, value, low, high) in enumerate(ratios):
         interval = " (n=1: no interval)"

@@ -50,7 +50,7 @@ def throughput(
         for (point, _), x in zip(points, at, strict=True):
             values = rates.get(point.cell, [])
             axes.plot([x * 2**DOTS_BESIDE] * len(values), values, **DOT | {"ms": 4, "mew": 0.5})
-    bands = _bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
+    bands = _draw_bands(axes, every, forecasts, "tokens/s", lambda _: 1.0)
     baselines = [series.points[0] for series in every]
     start = max(baselines, key=lambda point: point.tokens_per_sec_global.value / point.devices)
     best = start.tokens_per_sec_global.value / start.devices  # tokens/s of one device
@@ -72,7 +72,7 @@ def speedup(
     smallest = min((series.baseline_devices for series in report.series if series.kind), default=1)
     kinds = " and ".join(sorted({series.kind for series in report.series if series.kind}))
     axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    _against_baseline(
+    _draw_ratio_lines(
         axes,
         cells,
         report,
@@ -87,7 +87,7 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scal
     """Draw the speed-up as a part of the ideal one, of each series over itself at its smallest number of devices."""
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
     title = "Scaling efficiency"
-    _against_baseline(axes, cells, report, lambda point: point.scaling_efficiency, title, lambda devices: 1.0)
+    _draw_ratio_lines(axes, cells, report, lambda point: point.scaling_efficiency, title, lambda devices: 1.0)
 
 
 def _baseline_rate(series: ScalingSeries) -> float:
@@ -95,7 +95,7 @@ def _baseline_rate(series: ScalingSeries) -> float:
     return series.points[0].tokens_per_sec_global.value
 
 
-def _bands(
+def _draw_bands(
     axes: Axes, every: list[ScalingSeries], forecasts: Forecasts, unit: str, base: Callable[[ScalingSeries], float]
 ) -> list[Band]:
     """Draw the forecasts of each series of `every` as bands, and return all bands.
@@ -110,7 +110,7 @@ def _bands(
     return drawn
 
 
-def _against_baseline(
+def _draw_ratio_lines(
     axes: Axes,
     cells: pd.DataFrame,
     report: ScalingReport,
@@ -135,7 +135,7 @@ def _against_baseline(
         points = [(point, figure(point) or base) for point in series.points if not point.incomparable]
         at = line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
-    bands = _bands(axes, every, forecasts, "times the baseline", _baseline_rate)
+    bands = _draw_bands(axes, every, forecasts, "times the baseline", _baseline_rate)
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")

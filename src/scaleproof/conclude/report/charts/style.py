@@ -94,10 +94,10 @@ def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
 
 def colour(strategy: str) -> str:
     """The colour of a strategy, in every chart the same."""
-    return COLOURS[_place(strategy)]
+    return COLOURS[_palette_index(strategy)]
 
 
-def _place(strategy: str) -> int:
+def _palette_index(strategy: str) -> int:
     """Which of the colours and markers a strategy has; settings of a command, of other names, have one by letters."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
@@ -111,7 +111,7 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
     looks = []
     for line_number, strategy in enumerate(strategies):
         nth = strategies[:line_number].count(strategy)  # of the lines of its strategy, from 0 on
-        place = _place(strategy)
+        place = _palette_index(strategy)
         hollow = {"markerfacecolor": "white"} if nth else {}
         looks.append({"color": COLOURS[place], "marker": MARKERS[place], "linestyle": LINES[nth % len(LINES)]} | hollow)
     return looks
@@ -290,10 +290,10 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             legend_rows = math.ceil(len(handles) / columns)
             figure.set_figheight(height * panels + 0.25 * legend_rows)
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
-        _save(figure, path, unit)
+        _save_figure(figure, path, unit)
 
 
-def _save(figure: Figure, path: Path, unit: str) -> None:
+def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each.
 
     `unit`: of the work in its rates.
@@ -308,7 +308,7 @@ def _save(figure: Figure, path: Path, unit: str) -> None:
     for ground in grounds:  # the page's own shines through
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
-    write_atomic(path.with_suffix(".svg"), in_unit(_with_titles(drawing.getvalue()), unit))
+    write_atomic(path.with_suffix(".svg"), in_unit(_add_titles(drawing.getvalue()), unit))
     for ground in grounds:
         ground.set_visible(True)
     figure.set_dpi(DOTS_PER_INCH)  # that of SVG is 72
@@ -316,6 +316,6 @@ def _save(figure: Figure, path: Path, unit: str) -> None:
         FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})
 
 
-def _with_titles(svg: str) -> str:
+def _add_titles(svg: str) -> str:
     """What `tip` left as ids of groups becomes their titles."""
     return re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', svg)

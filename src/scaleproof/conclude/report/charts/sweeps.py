@@ -32,15 +32,15 @@ def batch_size(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, repo
     """Draw step time and rate against the global batch where it varies, else against the micro-batch."""
     measured = cells[cells["n"] > 0]
     swept = "global_batch" if measured["global_batch"].nunique() > 1 else "micro_batch"
-    _sweep(panels, measured, swept, f"{swept.replace('_', ' ')} (samples)", BATCH)
+    _draw_sweep(panels, measured, swept, f"{swept.replace('_', ' ')} (samples)", BATCH)
 
 
 def seq_len(panels: list[Axes], runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
     """Draw step time and rate against the number of tokens per sample."""
-    _sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
+    _draw_sweep(panels, cells[cells["n"] > 0], "seq_len", "sequence length (tokens)", ("seq_len",))
 
 
-def _sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
+def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: str, follows: tuple[str, ...]) -> None:
     """Draw step time and rate of the `measured` cells against the column `swept`, a line for each other setting.
 
     `panels`: the axes of time and of rate. `unit`: the label below. `follows`: columns that change with the swept one

@@ -47,14 +47,14 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
         return
     for i, trace in enumerate(traced):
         if trace.communication_ms is None or trace.exposed_ms is None:
-            _unknown(axes, i)
+            _write_unknown(axes, i)
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
         tip(bar, f"{trace.cell}: communication {significant(trace.communication_ms)} ms per step")
-        (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_look(ORANGE, "//"))
+        (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_bar_style(ORANGE, "//"))
         tip(bar, f"{trace.cell}: exposed {significant(trace.exposed_ms)} ms per step")
-    _cells(axes, traced)
+    _label_cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
 
@@ -67,12 +67,12 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
         return
     for i, trace in enumerate(traced):
         if trace.compute_ms is None:
-            _unknown(axes, i)
+            _write_unknown(axes, i)
             continue
         left = 0.0
         for name, (what, colour, hatch) in PARTS.items():
             ms = getattr(trace, name)
-            (bar,) = axes.barh(i, ms, left=left, height=0.6, **_look(colour, hatch))
+            (bar,) = axes.barh(i, ms, left=left, height=0.6, **_bar_style(colour, hatch))
             tip(bar, f"{trace.cell}: {what} {significant(ms)} ms per step")
             left += ms
         if trace.overhead:
@@ -80,8 +80,8 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
             label = "step of the timed runs" if i == 0 else None
             axes.plot([timed] * 2, [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
     for label, colour, hatch in PARTS.values():
-        _key(axes, label, colour, hatch)
-    _cells(axes, traced)
+        _legend_entry(axes, label, colour, hatch)
+    _label_cells(axes, traced)
     axes.set_xlabel("time per step and rank (ms, under the profiler)")
     axes.set_title("Where a step goes")
 
@@ -96,13 +96,13 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
     for i, kernel in enumerate(top):
         colour = CLASSES.get(kernel.kind, ORANGE)
         hatch = "//" if kernel.kind == "communication" else ""
-        (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_look(colour, hatch))
+        (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(colour, hatch))
         tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
-    label_rows(axes, [_short(kernel.name) for kernel in top], above=0.5, fontsize=SMALL)
+    label_rows(axes, [_shortened(kernel.name) for kernel in top], above=0.5, fontsize=SMALL)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
     axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
     for kind in dict.fromkeys(kernel.kind for kernel in top):
-        _key(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
+        _legend_entry(axes, kind, CLASSES.get(kind, ORANGE), "//" if kind == "communication" else "")
 
 
 def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
@@ -119,11 +119,11 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
             offset, height = lanes[lane]
             colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
             hatch = HATCHES.get(what, "//" if lane == "communication" else "")
-            axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_look(colour, hatch))
+            axes.barh(i + offset, end - start, left=start, height=height, align="edge", **_bar_style(colour, hatch))
             label = f"{what} (program)" if lane == "program" else what
             legend.setdefault(label, (colour, hatch))
     for label, (colour, hatch) in legend.items():
-        _key(axes, label, colour, hatch)
+        _legend_entry(axes, label, colour, hatch)
     label_rows(axes, [f"{cell}\nrank {rank}" for cell, rank in rows], above=0.5, fontsize=SMALL)
     axes.set_xlim(left=0)
     axes.set_xlabel("time in step (ms, under the profiler)")
@@ -160,28 +160,28 @@ def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], 
     write_chart(folder / name, 1.6 + ROW[name] * max(1, rows), lambda axes: CHARTS[name](axes, report, spans))
 
 
-def _key(axes: Axes, label: str, colour: str, hatch: str) -> None:
+def _legend_entry(axes: Axes, label: str, colour: str, hatch: str) -> None:
     """Draw an entry of the legend: a bar of no length."""
-    axes.barh(0, 0, label=label, **_look(colour, hatch))
+    axes.barh(0, 0, label=label, **_bar_style(colour, hatch))
 
 
-def _look(colour: str, hatch: str) -> dict[str, Any]:
+def _bar_style(colour: str, hatch: str) -> dict[str, Any]:
     """How a bar of a part of a step looks: `hatch` is drawn in white."""
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
-def _cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
+def _label_cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
     """Label a row for each traced cell, the first one on top; times begin at 0."""
     label_rows(axes, [trace.cell for trace in traced])
     axes.set_xlim(left=0)
 
 
-def _unknown(axes: Axes, row: int) -> None:
+def _write_unknown(axes: Axes, row: int) -> None:
     """Write words into a row that has no figure."""
     text, across = " unknown: the trace does not say", axes.get_yaxis_transform()
     axes.text(0.01, row, text, va="center", transform=across, color="0.35", fontsize=SMALL)
 
 
-def _short(name: str, most: int = 30) -> str:
+def _shortened(name: str, most: int = 30) -> str:
     """The name, cut off at `most` characters."""
     return name if len(name) <= most else f"{name[: most - 1]}…"

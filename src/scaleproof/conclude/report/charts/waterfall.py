@@ -33,7 +33,7 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     labels, row = [], 0
     for cell in cells:
         labels += [cell.cell, "ideal", *(part.name for part in cell.parts), "unexplained", "measured"]
-        row = _cell(axes, cell, row + 1)
+        row = _draw_cell(axes, cell, row + 1)
     label_rows(axes, labels)
     for label, text in zip(axes.get_yticklabels(), labels, strict=True):
         if text in {cell.cell for cell in cells}:
@@ -44,26 +44,26 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     axes.set_title(f"From the ideal to the measured step{f' ({count(numbers)})' if numbers else ''}")
 
 
-def _cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
+def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on, and return the row after it."""
     end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar("0.4"))
-    _say(axes, end, row, significant(end))
+    _write_right_of(axes, end, row, significant(end))
     look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}
     look_of_rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
     for ms, look in [*((part.ms, look_of_part) for part in cell.parts), (cell.unexplained_ms, look_of_rest)]:
         row += 1
         if ms is None:
-            _say(axes, end, row, "unknown")
+            _write_right_of(axes, end, row, "unknown")
             continue
         axes.barh(row, ms, left=end, height=0.7, **look)
-        _say(axes, max(end, end + ms), row, f"{ms:+.2g}")
+        _write_right_of(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
     axes.barh(row + 1, cell.measured_ms, height=0.7, **bar(colour(cell.strategy)))
-    _say(axes, cell.measured_ms, row + 1, significant(cell.measured_ms))
+    _write_right_of(axes, cell.measured_ms, row + 1, significant(cell.measured_ms))
     return row + 2
 
 
-def _say(axes: Axes, x: float, row: int, text: str) -> None:
+def _write_right_of(axes: Axes, x: float, row: int, text: str) -> None:
     """Write `text` to the right of `x` in a row."""
     axes.annotate(text, (x, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=SMALL, color="0.25")

@@ -81,7 +81,7 @@ def ab_verdict(
             cells_of.setdefault(reason, []).append(cell)
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
-    verdict = _on_ratio(report, question, difference, confidence)
+    verdict = _verdict(report, question, difference, confidence)
     doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN][:1]
     return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
 
@@ -103,7 +103,7 @@ def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
     return math.ceil(verdict.n * (half / max(apart, math.log1p(difference) - apart)) ** 2)
 
 
-def _on_ratio(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
+def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
     """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None

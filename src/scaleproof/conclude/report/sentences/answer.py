@@ -107,7 +107,7 @@ def conclude(
 
     `comparisons`: A/B comparisons of the campaign. `forecast`: forecast.json, where there is one.
     """
-    reservations = _reservations(report)
+    reservations = _reservations_bullet(report)
     if report.status == "invalid_comparison":
         codes = ", ".join(report.mismatches)
         return Answer(f"No answer: the numbers failed their own checks ({codes})", tuple(reservations), decided=False)
@@ -115,22 +115,22 @@ def conclude(
         return Answer("No answer: no run has numbers", decided=False)
     group = largest_group(report.ranking)
     claims = claims_of(report, comparisons)
-    bullets = [*reservations, *_question(report.question, claims)]
+    bullets = [*reservations, *_question_bullet(report.question, claims)]
     one_device: list[Bullet] = []
     if group:
         of_group = GroupClaims(group, claims, report.ranking.index(group))
-        one_device = _one_device(of_group)
-        bullets += [*_incomparable(report, group), *_fastest(of_group), *_recommended(of_group)]
-        bullets += [*_slower(of_group), *one_device]
-    bullets += [bullet for series in _leading(report) for bullet in _scaling(series, claims, one_device)]
+        one_device = _one_device_bullet(of_group)
+        bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(of_group), *_recommended_bullet(of_group)]
+        bullets += [*_slower_bullet(of_group), *one_device]
+    bullets += [bullet for series in _leading_series(report) for bullet in _scaling_bullet(series, claims, one_device)]
     if forecast:
-        bullets += _forecast(forecast)
+        bullets += _forecast_bullets(forecast)
     if not group and not any(len(series.runs) > 1 for series in report.series):  # the A/B pairs alone answer it
         bullets += [
             Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
             for pairs in comparisons
         ]
-    bullets += _repeats_taken(report.repeats)
+    bullets += _repeats_bullet(report.repeats)
     verdict, decided, claims_of_verdict = verdict_on(report, group, comparisons, claims)
     step = None if decided else next_step(report, group)
     if step:
@@ -138,7 +138,7 @@ def conclude(
     return Answer(verdict, tuple(bullets), decided, claims_of_verdict)
 
 
-def _question(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
+def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
     """Return the bullet on the question that the campaign asks; none where that has no ratio."""
     if not question or not question.ratio:
         return []
@@ -155,7 +155,7 @@ def _question(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]
     return [Bullet("question", "Measured", text, interval, (question.subject, question.base), (claim,))]
 
 
-def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
+def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
     """Return the bullet on why repeats ended, where results decided that. `look`: the last look at them."""
     if not look:
         return []
@@ -175,7 +175,7 @@ def _repeats_taken(look: LookTaken | None) -> list[Bullet]:
     return [Bullet("repeats", "Repeats", texts[look.why])]
 
 
-def _fastest(of_group: GroupClaims) -> list[Bullet]:
+def _fastest_bullet(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on the fastest cell and the next one, or on the highest rate and those that may be as fast."""
     fastest, group = of_group.fastest, of_group.group
     rate = of_group.claims[f"rate/{fastest.subject}"]
@@ -186,7 +186,7 @@ def _fastest(of_group: GroupClaims) -> list[Bullet]:
         basis = interval_text(None, None, n)
         return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
     near = of_group.near
-    ratios, basis = _to_fastest(of_group, near)
+    ratios, basis = _fastest_ratios_text(of_group, near)
     if fastest.word == "shown":
         text = f"{fastest.subject} {where}; {ratios}, the next"
     else:
@@ -195,19 +195,19 @@ def _fastest(of_group: GroupClaims) -> list[Bullet]:
     return [Bullet("fastest", "Fastest", text, basis, cells, (fastest, rate, *near))]
 
 
-def _slower(of_group: GroupClaims) -> list[Bullet]:
+def _slower_bullet(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on cells that are shown to be slower than the fastest and are not named beside it."""
     near = of_group.near
     slower = [claim for claim in of_group.others if claim not in near]
     if of_group.others[0].word == "unclaimed" or not slower:
         return []
-    ratios, basis = _to_fastest(of_group, slower)
+    ratios, basis = _fastest_ratios_text(of_group, slower)
     cells = tuple(claim.subject for claim in slower)
     label = f"Slower than {of_group.fastest.subject}"
     return [Bullet("slower", label, f"it runs at {ratios}", basis, cells, tuple(slower))]
 
 
-def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
+def _fastest_ratios_text(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
     """Return how fast the fastest cell is over others as text, and what the intervals are, "95 % CIs, n=3, ...".
 
     `ratios`: those of the others to it; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
@@ -217,9 +217,9 @@ def _to_fastest(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
     if group.claims == 1:  # two cells: the interval can stand beside its level
         ratio = ratios[0].ratio.inverse
         return f"{number(ratio.value)}x {ratios[0].subject}", interval_text(ratio.low, ratio.high, n)
-    wide = all(_too_wide(claim.ratio) for claim in ratios)
+    wide = all(_is_too_wide(claim.ratio) for claim in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
-    texts = [_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
+    texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
     return _listed_or_ends(texts), f"{level}, n={n}, corrected for {group.claims} comparisons"
 
 
@@ -239,9 +239,9 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
-def _ratios(claims: Sequence[Claim]) -> str:
+def _ratio_texts(claims: Sequence[Claim]) -> str:
     """Each cell with its ratio and the interval of that; of many, the first and the last."""
-    return _listed_or_ends([f"{claim.subject} at {_with_bounds(claim.ratio)}" for claim in claims])
+    return _listed_or_ends([f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in claims])
 
 
 def _listed_or_ends(texts: list[str]) -> str:
@@ -249,20 +249,20 @@ def _listed_or_ends(texts: list[str]) -> str:
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else listed(texts)
 
 
-def _with_bounds(ratio: Estimated, of: str = "") -> str:
+def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
     """Return a ratio with its interval: "1.17x (0.917-1.48)". `of`: text behind the x, such as " zero2-n1x2"."""
     value = f"{number(ratio.value)}x{of}"
-    if ratio.bounds is None or _too_wide(ratio):
+    if ratio.bounds is None or _is_too_wide(ratio):
         return value
     return f"{value} ({'-'.join(map(number, ratio.bounds))})"
 
 
-def _too_wide(ratio: Estimated) -> bool:
+def _is_too_wide(ratio: Estimated) -> bool:
     """Whether a ratio has an interval that says nothing, and is not printed."""
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
-def _one_device(of_group: GroupClaims) -> list[Bullet]:
+def _one_device_bullet(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on which cells beat one device; none unless several are compared with one."""
     group = of_group.group
     ratios = [of_group.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
@@ -273,7 +273,7 @@ def _one_device(of_group: GroupClaims) -> list[Bullet]:
     for word in ("faster", "undecided", "slower"):
         claims = [claim for claim in known if claim.word == word]
         if claims:
-            parts.append(f"{_ratios(claims)} {'are' if len(claims) > 1 else 'is'} {word}")
+            parts.append(f"{_ratio_texts(claims)} {'are' if len(claims) > 1 else 'is'} {word}")
     efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)
@@ -282,7 +282,7 @@ def _one_device(of_group: GroupClaims) -> list[Bullet]:
     return [Bullet("one-device", "Against one device", text, basis, cells, (*known, *claims_of_efficiency))]
 
 
-def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
+def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     """Return a bullet on each cell of `group` that may not be compared with its first, and on what repairs it."""
     bullets = []
     for entry in group.cells:
@@ -297,7 +297,7 @@ def _incomparable(report: ScalingReport, group: SizeRanking) -> list[Bullet]:
     return bullets
 
 
-def _recommended(of_group: GroupClaims) -> list[Bullet]:
+def _recommended_bullet(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on the cell to use; its claims are that one and the ratios of cells that may be as fast."""
     claim = of_group.claims[f"recommended/{of_group.place}"]
     claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
@@ -305,13 +305,13 @@ def _recommended(of_group: GroupClaims) -> list[Bullet]:
     return [Bullet("recommended", "Recommended", text, basis, cells, claims)]
 
 
-def _forecast(forecast: ForecastReport) -> list[Bullet]:
+def _forecast_bullets(forecast: ForecastReport) -> list[Bullet]:
     """What was forecast of cells that have not run, or how the forecasts of the others turned out."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
 
 
-def _leading(report: ScalingReport) -> list[ScalingSeries]:
+def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
     """Return the series whose scaling is stated: all where there are few, else that of the fastest cell.
 
     Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
@@ -323,7 +323,7 @@ def _leading(report: ScalingReport) -> list[ScalingSeries]:
     return [series for series in several if any(point.cell == fastest for point in series.points)]
 
 
-def _scaling(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
+def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:
     """Return the bullet on the speed-up of a series, unless `one_device`, the bullet on one device, has it."""
     base, last = series.points[0], series.points[-1]
     claim = claims.get(f"speed-up/{last.cell}")
@@ -333,7 +333,7 @@ def _scaling(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) ->
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     where = f"{series.name} on {devices(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    efficiency, claims_of_efficiency = _efficiency(claims.get(f"efficiency/{last.cell}"))
+    efficiency, claims_of_efficiency = _efficiency_text(claims.get(f"efficiency/{last.cell}"))
     texts = {
         "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
         "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
@@ -344,19 +344,19 @@ def _scaling(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) ->
     return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), behind)]
 
 
-def _efficiency(claim: Claim | None) -> tuple[str, list[Claim]]:
+def _efficiency_text(claim: Claim | None) -> tuple[str, list[Claim]]:
     """Scaling efficiency as text and its claim; above 100 % none is stated, and the finding `super-linear` says why."""
     if not claim or not 0 < claim.ratio.value <= 1:
         return "", []
     return f", at {number(100 * claim.ratio.value, 2)} % scaling efficiency", [claim]
 
 
-def _all_or(cells: tuple[str, ...], measured: set[str]) -> str:
+def _all_or_names(cells: tuple[str, ...], measured: set[str]) -> str:
     """Return "all 5 cells" where these are all that were `measured`, more than two; else their names."""
     return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else named(list(cells))
 
 
-def _reservations(report: ScalingReport) -> list[Bullet]:
+def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
     """Return the bullet on cells whose numbers have a finding, with their median rate where runs of a cell differ."""
     codes: dict[str, list[str]] = {}  # code -> cells
     robust: dict[str, str] = {}  # cell -> its median and mean, in words
@@ -373,7 +373,7 @@ def _reservations(report: ScalingReport) -> list[Bullet]:
     by_cells: dict[tuple[str, ...], list[str]] = {}  # cells -> the codes that all of them have
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)
-    text = "; ".join(f"{listed(names)} in {_all_or(cells, measured)}" for cells, names in by_cells.items())
+    text = "; ".join(f"{listed(names)} in {_all_or_names(cells, measured)}" for cells, names in by_cells.items())
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for cells_of_code in codes.values() for cell in cells_of_code))

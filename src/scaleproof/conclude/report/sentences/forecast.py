@@ -11,14 +11,14 @@ MOST_NAMED = 3
 def forecast_sentences(forecast: ForecastReport) -> list[str]:
     """Return the page's sentences: scored forecasts, cells that have not run, refusals, and the score of the ledger."""
     rows = forecast.forecasts
-    lines = [scored_sentence(rows)] if _scored(rows) else []
-    lines += [expected_sentence(row) for row in _ahead(rows)]
+    lines = [scored_sentence(rows)] if _scored_sentence(rows) else []
+    lines += [expected_sentence(row) for row in _cells_ahead(rows)]
     lines += [
         f"{row.cell}: no forecast ({row.refusal}): {row.reason}. To lift it: {row.measure}."
         for row in rows
         if row.forecast is None
     ]
-    return [*lines, *_coverage(forecast.coverage)]
+    return [*lines, *_coverage_sentence(forecast.coverage)]
 
 
 def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
@@ -27,12 +27,12 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     Cells that have not run come first: of the others the measurement is known.
     """
     rows = forecast.forecasts
-    ahead = _ahead(rows)
+    ahead = _cells_ahead(rows)
     if ahead:
         lines = [expected_sentence(row).rstrip(".") for row in ahead[:MOST_NAMED]]
         more = f"; and {len(ahead) - MOST_NAMED} more" if len(ahead) > MOST_NAMED else ""
         return f"Forecast: {'; '.join(lines)}{more}", tuple(row.cell for row in ahead[:MOST_NAMED])
-    scored = _scored(rows)
+    scored = _scored_sentence(rows)
     if scored:
         return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row.cell for row, _ in scored)
     return "", ()
@@ -40,12 +40,12 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
 
 def scored_sentence(rows: Sequence[ForecastRow]) -> str:
     """Return how the forecasts that were tested turned out. `rows`: one of them at least was."""
-    scored = _scored(rows)
+    scored = _scored_sentence(rows)
     row, outcome = max(scored, key=lambda row_and_outcome: abs(row_and_outcome[1].error))  # the largest error
     error = f"{100 * outcome.error:+.1f} %"
     if len(scored) == 1:
         return (
-            f"{row.cell} was forecast at {_step(row)} before it ran and took {number(1e3 * outcome.measured_s)} ms: "
+            f"{row.cell} was forecast at {_step_ms(row)} before it ran and took {number(1e3 * outcome.measured_s)} ms: "
             f"{'inside' if outcome.inside else 'outside'} the interval, {error}."
         )
     inside = sum(outcome.inside for _, outcome in scored)
@@ -57,19 +57,19 @@ def scored_sentence(rows: Sequence[ForecastRow]) -> str:
 
 def expected_sentence(row: ForecastRow) -> str:
     """A cell that has not run."""
-    return f"{row.cell} is expected to take {_step(row)}."
+    return f"{row.cell} is expected to take {_step_ms(row)}."
 
 
-def _ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
+def _cells_ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
     """Those of cells that have not run."""
     return [row for row in rows if row.forecast and row.measured_s is None]
 
 
-def _scored(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
+def _scored_sentence(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
     return [(row, row.outcome) for row in rows if row.outcome]
 
 
-def _step(row: ForecastRow) -> str:
+def _step_ms(row: ForecastRow) -> str:
     """Return the forecast of a step in ms with its intervals; "unknown" where there is none."""
     if row.forecast is None:
         return "unknown"
@@ -83,7 +83,7 @@ def _step(row: ForecastRow) -> str:
     return f"{value} ms a step ({likely}{level}: {low}-{high})"
 
 
-def _coverage(coverage: Coverage) -> list[str]:
+def _coverage_sentence(coverage: Coverage) -> list[str]:
     """Return a sentence on how many forecasts of the ledger were inside their interval, if any was scored."""
     if coverage.nominal is None:
         return []

@@ -25,25 +25,25 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
     disturbed = group.advice.disturbed if group else []
     if disturbed and not report.question:
-        return _quiet(report, disturbed)
+        return _quiet_step(report, disturbed)
     if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
         return None
     question = report.question
     if question:
-        return _further(report, question.resolve, question.ratio.n if question.ratio else 0)
+        return _further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable))
+        return _further_repeats(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable))
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
     if first_series is None:
         return None
-    return _further(report, first_series.resolve, min(point.n for point in first_series.points))
+    return _further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
 def beyond(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
-        again = f"scaleproof retry {_file(report)} {_cells(sorted(cells))}{results_option(report.results)}"
+        again = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
         return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
     if not report.series:
         again = f"scaleproof retry {_file(report)}{results_option(report.results)}"
@@ -54,21 +54,21 @@ def beyond(report: ScalingReport) -> Step:
     return text, f"scaleproof plan {_file(report)} says what it costs"
 
 
-def _cells(names: list[str]) -> str:
+def _cell_options(names: list[str]) -> str:
     """The options of `scaleproof retry` for these cells."""
     return " ".join(f"--cell {name}" for name in names)
 
 
-def _quiet(report: ScalingReport, disturbed: list[str]) -> Step:
+def _quiet_step(report: ScalingReport, disturbed: list[str]) -> Step:
     """Return how to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
 
     All disturbed cells are named: a comparison with one that stays as it is would be no better.
     """
-    again = f"scaleproof retry {_file(report)} {_cells(disturbed)}{results_option(report.results)}"
+    again = f"scaleproof retry {_file(report)} {_cell_options(disturbed)}{results_option(report.results)}"
     return f"on a quiet machine, {again}, then {command(report)}", None
 
 
-def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
+def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Return what further repeats would show and what to set for them; None where they would settle nothing.
 
     `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.
@@ -76,30 +76,30 @@ def _further(report: ScalingReport, resolve: Resolution | None, n: int) -> Step 
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
-        return f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_again(report, n, FEWEST_REPEATS)}', None
+        return (f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_command(report, n, FEWEST_REPEATS)}', None)
     effect = rounded_up(resolve.effect)
     further = resolve.further
     enough = resolve.repeats
     now = rounded_up(resolve.detectable)
     is_shown = resolve.detectable <= resolve.effect  # the difference that is open is a smaller one
     if enough and enough <= MOST_TIMES * n and not is_shown:
-        line = _line(report, effect, n, enough)
+        line = _campaign_line(report, effect, n, enough)
         return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
     price = f"{effect}: more than 1,000 repeats per cell"
     if enough:
         two_digits = float(f"{enough:.2g}")
-        price = f"{effect}: about {two_digits:,.0f} repeats per cell{_time(report, enough - n)}"
+        price = f"{effect}: about {two_digits:,.0f} repeats per cell{_time_text(report, enough - n)}"
     none_in_reach = further.repeats <= n
     if none_in_reach or further.detectable >= 1 or further.detectable >= resolve.detectable:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
         return text if is_shown else f"{text}; for {price}", RELIABLY
     aim = rounded_up(further.detectable)
-    line = _line(report, aim, n, further.repeats)
+    line = _campaign_line(report, aim, n, further.repeats)
     text = f"to show differences of {aim} reliably instead of {now}, {line}"
     return text if is_shown else f"{text}. For {price}", RELIABLY
 
 
-def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
+def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
     """Return the line of the campaign file for so many `repeats` instead of `n`, and the command.
 
     The line has rounds, not a number: looking twice has its price in claims. `effect`: the difference to show.
@@ -108,18 +108,18 @@ def _line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
     if report.repeats:  # this campaign has spent what it may: a further look would claim too often
         return f'make a campaign in a new file, with "{key}"'
-    return f'set "{key}" in {_file(report)} and {_again(report, n, repeats)}'
+    return f'set "{key}" in {_file(report)} and {_command(report, n, repeats)}'
 
 
-def _again(report: ScalingReport, n: int, repeats: int) -> str:
+def _command(report: ScalingReport, n: int, repeats: int) -> str:
     """Return the command for so many `repeats` instead of `n`, and what the further ones cost."""
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
-    return f"run {command(report)} again: {cost}{_time(report, repeats - n)}"
+    return f"run {command(report)} again: {cost}{_time_text(report, repeats - n)}"
 
 
-def _time(report: ScalingReport, repeats: int) -> str:
+def _time_text(report: ScalingReport, repeats: int) -> str:
     """What so many further repeats of all cells take, with a leading separator."""
     seconds = report.seconds_per_repeat
     return f", {duration(repeats * seconds, 2)}" if seconds else ""

@@ -95,7 +95,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
         return f"{name}: {sentence}{noise}{curse if estimate.overstated else ''}"
     if claim.word == "within-noise":
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
-    return f"{name}: {sentence}{noise} {_power(estimate)}"
+    return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"
 
 
 def detected(estimate: "Paired") -> str:
@@ -104,15 +104,15 @@ def detected(estimate: "Paired") -> str:
     return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
 
 
-def _power(estimate: "Paired") -> str:
+def _power_sentence(estimate: "Paired") -> str:
     """Return a sentence on which effect so many pairs detect, and on how many pairs detect 2 %."""
     text = detected(estimate)
     if estimate.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
-    return f"{text}; an effect of 2 % needs {_pairs(estimate.pairs_low, estimate.pairs_high)}."
+    return f"{text}; an effect of 2 % needs {_pairs_text(estimate.pairs_low, estimate.pairs_high)}."
 
 
-def _pairs(low: int | None, high: int | None) -> str:
+def _pairs_text(low: int | None, high: int | None) -> str:
     """Return how many pairs an effect needs, by both bounds of the noise; None: more than 1,000."""
     if low is None:
         return "more than 1,000 pairs"

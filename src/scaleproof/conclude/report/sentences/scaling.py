@@ -52,11 +52,11 @@ def loss_sentence(cell: WaterfallCell) -> str:
     if cell.measured_ms <= cell.ideal_ms:
         return f"{name}: no loss; a step takes {measured} ms, the ideal is {ideal} ms."
     loss = number(cell.measured_ms - cell.ideal_ms)
-    text = f"{name}: a step takes {measured} ms, {loss} ms more than the ideal {ideal} ms: {_parts(cell)}."
-    return text + _unmeasured(cell) + _transfers(cell)
+    text = f"{name}: a step takes {measured} ms, {loss} ms more than the ideal {ideal} ms: {_known_parts(cell)}."
+    return text + _unmeasured_sentence(cell) + _transfers_sentence(cell)
 
 
-def _parts(cell: WaterfallCell) -> str:
+def _known_parts(cell: WaterfallCell) -> str:
     """Return the known parts and the rest, the largest first.
 
     Parts that shorten the step are among them: the others alone would not add up.
@@ -69,13 +69,13 @@ def _parts(cell: WaterfallCell) -> str:
     return text if rest > 0 else f"{text}, together {number(-rest)} ms more than the loss"
 
 
-def _unmeasured(cell: WaterfallCell) -> str:
+def _unmeasured_sentence(cell: WaterfallCell) -> str:
     """Return a sentence on the parts that were not measured; "" where all were."""
     unknown = [part.name for part in cell.parts if part.ms is None]
     return f" Not measured: {', '.join(unknown)}." if unknown else ""
 
 
-def _transfers(cell: WaterfallCell) -> str:
+def _transfers_sentence(cell: WaterfallCell) -> str:
     """Return whether computing is long enough to hide the transfers behind, and how much of them is exposed."""
     ratio = cell.compute_to_communication
     if ratio is None:

@@ -10,14 +10,20 @@ def sentences(profile: Profile) -> list[str]:
     """Return the sentences on one profile."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
-    lines = [_head(profile), *_step(profile), *_collectives(profile), *_waiting(profile), *_totals(profile)]
+    lines = [
+        _capture_sentence(profile),
+        *_step_sentences(profile),
+        *_collective_sentences(profile),
+        *_waiting_sentence(profile),
+        *_totals_sentences(profile),
+    ]
     lines += [
         f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()
     ]
     return lines
 
 
-def _head(profile: Profile) -> str:
+def _capture_sentence(profile: Profile) -> str:
     """Return what was traced, and with which tool."""
     what = f"{profile.cell}, " if profile.cell else ""
     steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
@@ -26,7 +32,7 @@ def _head(profile: Profile) -> str:
     return f"{what}{steps}{ranks}, traced with {profile.tool}{why}."
 
 
-def _step(profile: Profile) -> list[str]:
+def _step_sentences(profile: Profile) -> list[str]:
     """Return the sentences on the parts of a step, means over steps and ranks; none where they are not known."""
     wall, compute, exposed = (mean(profile, name) for name in ("wall_ms", "compute_ms", "exposed_ms"))
     if wall is None or compute is None or exposed is None:
@@ -46,7 +52,7 @@ def _step(profile: Profile) -> list[str]:
     return [step, f"Communication takes {_ms(communication)}, of which {share} is exposed: no computing hides it."]
 
 
-def _collectives(profile: Profile) -> list[str]:
+def _collective_sentences(profile: Profile) -> list[str]:
     """Return a sentence on each kind of collective: calls and time of a step, and its bandwidth."""
     lines = []
     for name, collective in profile.collectives.items():
@@ -60,7 +66,7 @@ def _collectives(profile: Profile) -> list[str]:
     return lines
 
 
-def _waiting(profile: Profile) -> list[str]:
+def _waiting_sentence(profile: Profile) -> list[str]:
     """Return a sentence on the rank that the others wait for; none unless it comes last often and costs much."""
     slowest, wall_ms = profile.slowest, mean(profile, "wall_ms")
     if not slowest or not wall_ms:
@@ -74,7 +80,7 @@ def _waiting(profile: Profile) -> list[str]:
     ]
 
 
-def _totals(profile: Profile) -> list[str]:
+def _totals_sentences(profile: Profile) -> list[str]:
     """Return sentences on a profile that has sums alone, no steps: of text reports, and of traces without steps."""
     if profile.steps and profile.per_step:
         return []

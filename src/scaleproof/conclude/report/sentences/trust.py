@@ -45,8 +45,8 @@ def trust_in(
     serious = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
     concerns = _concerns_of_answer(report)
     used = [finding for finding in serious if finding.concerns in concerns]
-    others = _others([finding for finding in serious if finding.concerns not in concerns])
-    precision = _precision(report, comparisons)
+    others = _unused_findings_sentence([finding for finding in serious if finding.concerns not in concerns])
+    precision = _precision_sentence(report, comparisons)
     if lost:
         text = f": {plural(lost, 'raw file')} missing, so figures cannot be recomputed."
         return Trust("not fully", text, others, precision)
@@ -54,16 +54,16 @@ def trust_in(
     compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
     invalid = [finding for finding in used if finding.severity == "invalid"]
     if invalid:
-        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part(invalid, runs)} {compared}.", others)
+        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {compared}.", others)
     if used:
-        text = f": {_codes(used)} in {_part(used, runs)} {compared}."
+        text = f": {_codes(used)} in {_part_text(used, runs)} {compared}."
         return Trust("with reservations", text, others, precision)
     checks = plural(len(findings.checks), "check")
     text = f": {checks} found nothing worse than a note in {compared}."
     return Trust("yes", text, others, precision)
 
 
-def _precision(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
+def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
     group = largest_group(report.ranking)
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
@@ -93,13 +93,13 @@ def _concerns_of_answer(report: ScalingReport) -> set[str]:
     return {"runs", "scaling", "comparison"}
 
 
-def _others(findings: Sequence[Finding]) -> str:
+def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
     """Return a sentence on findings in runs that the answer does not use; "" where there are none."""
     parts = []
     for concern, place in ELSEWHERE.items():
         own = [finding for finding in findings if finding.concerns == concern]
         if own:
-            verb = "is" if _number(own) == 1 else "are"
+            verb = "is" if _count_runs(own) == 1 else "are"
             parts.append(f"{_subjects(own)} ({_codes(own)}) {verb} in {place} alone, which the answer does not use")
     return f"{'; '.join(parts)}." if parts else ""
 
@@ -109,7 +109,7 @@ def _codes(findings: Sequence[Finding]) -> str:
     return ", ".join(dict.fromkeys(finding.code for finding in findings))
 
 
-def _part(findings: Sequence[Finding], runs: set[str]) -> str:
+def _part_text(findings: Sequence[Finding], runs: set[str]) -> str:
     """Return how many runs findings are in, as "2 of"; where they name none, the cells, as "ddp-n1x2, among".
 
     `runs`: those compared; where there are none, all that findings name are counted.
@@ -122,7 +122,7 @@ def _part(findings: Sequence[Finding], runs: set[str]) -> str:
     return f"{cells}, among" if cells else "some of"
 
 
-def _number(findings: Sequence[Finding]) -> int:
+def _count_runs(findings: Sequence[Finding]) -> int:
     """How many runs the findings concern; one that names no run is counted by its cells."""
     return len({run for finding in findings for run in finding.runs or finding.cells})
 
@@ -130,4 +130,4 @@ def _number(findings: Sequence[Finding]) -> int:
 def _subjects(findings: Sequence[Finding]) -> str:
     """As "2 suspect runs"; invalid ones where any is."""
     severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
-    return plural(_number(findings), f"{severity} run")
+    return plural(_count_runs(findings), f"{severity} run")

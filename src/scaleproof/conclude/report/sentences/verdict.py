@@ -72,7 +72,7 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
             return f"Too near to call: {subject} against {base}: {ratio}, within {within} of the {by} asked", True
         return f"No: {subject} is as fast as {base} within {within}: {ratio}", True
     if claim.ratio.n < FEWEST_REPEATS:
-        return _too_few(claim.ratio.n), False
+        return _too_few_verdict(claim.ratio.n), False
     return f"No clear answer yet: {subject} against {base}: {ratio}", False
 
 
@@ -89,7 +89,7 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         return f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest)
     if advice.word == "too-few-repeats":
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-        return _too_few(n), False, (advice, claims[f"rate/{fastest.subject}"])
+        return _too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"])
     if advice.word == "none-beats-one-device":
         singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
         known = tuple(claim for claim in singles if claim)
@@ -116,7 +116,7 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     if not claim:
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
     if claim.word == "unclaimed":
-        return _too_few(claim.ratio.n).replace("winner", "answer"), False
+        return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
     where = f"on {devices(last.devices)}"
     if claim.word == "faster":
         return f"{series.name} pays off: {number(claim.ratio.value)}x {where}", True
@@ -125,7 +125,7 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
     return f"No clear answer yet: {series.name} runs at {number(claim.ratio.value)}x {where}", False
 
 
-def _too_few(n: int) -> str:
+def _too_few_verdict(n: int) -> str:
     """Return the verdict on a comparison of cells that have `n` repeats each, too few for an interval."""
     return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST_REPEATS} are needed"
 
@@ -154,9 +154,9 @@ def recommendation(
     """
     advice = group.advice
     if claim.word == "recommended":
-        return _recommended(group, claim)
+        return _recommended_cell(group, claim)
     if claim.word == "undecided":
-        return _undecided(group, claim, others), _simplest_first(group), (claim.subject,)
+        return _best_candidate(group, claim, others), _recommendation_basis(group), (claim.subject,)
     reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
@@ -166,7 +166,7 @@ def recommendation(
     return text, None, tuple(advice.disturbed)
 
 
-def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tuple[str, ...]]:
+def _recommended_cell(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tuple[str, ...]]:
     """Return the recommended cell in words, what that rests on (or None), and the cells that it names."""
     advice = group.advice
     basis = None
@@ -174,40 +174,40 @@ def _recommended(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tup
         text = f"{claim.subject}, the fastest"
     else:
         loss = claim.estimate.value if claim.estimate else 0.0
-        within = f"within {percent(advice.margin)} of the fastest: at most {_worst(claim)} slower"
-        text = f"{claim.subject}{_simplest(group)} shown to be {within if loss else NO_SLOWER}"
-        basis = _simplest_first(group)
+        within = f"within {percent(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
+        text = f"{claim.subject}{_simplest_text(group)} shown to be {within if loss else NO_SLOWER}"
+        basis = _recommendation_basis(group)
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
-        basis = _simplest_first(group)
+        basis = _recommendation_basis(group)
     return text, basis, (claim.subject,)
 
 
-def _undecided(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
+def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
     """Return which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
     accepted = f"the campaign accepts a choice up to {percent(advice.margin)} slower"
     if candidate != advice.fastest:
-        simplest = _simplest(group, " candidate,")
-        return f"none yet; {candidate}{simplest} may be up to {_worst(claim)} slower than another cell; {accepted}"
+        simplest = _simplest_text(group, " candidate,")
+        return f"none yet; {candidate}{simplest} may be up to {_worst_loss(claim)} slower than another cell; {accepted}"
     nearest = max(others, key=lambda other: other.ratio.high or 0)
     rivals = [other for other in others if (other.ratio.high or 0) > 1 + advice.margin] or [nearest]
-    simplest = " and the simplest candidate" if _simplest(group) else ""
-    return f"{candidate} for now, the highest rate{simplest}; not confirmed: {_may_be_faster(rivals)}; {accepted}"
+    simplest = " and the simplest candidate" if _simplest_text(group) else ""
+    return f"{candidate} for now, the highest rate{simplest}; not confirmed: {_may_be_faster_text(rivals)}; {accepted}"
 
 
-def _worst(claim: Claim) -> str:
+def _worst_loss(claim: Claim) -> str:
     """Return in percent by how much the cell of a claim may be slower than another."""
     return rounded_up(claim.estimate.value if claim.estimate else 0.0)
 
 
-def _simplest(group: SizeRanking, more: str = "") -> str:
+def _simplest_text(group: SizeRanking, more: str = "") -> str:
     """ ", the simplest" and `more`, to stand behind a cell; "" where one is a command: its settings are unknown."""
     all_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
     return f", the simplest{more}" if all_known else ""
 
 
-def _may_be_faster(rivals: Sequence[Claim]) -> str:
+def _may_be_faster_text(rivals: Sequence[Claim]) -> str:
     """Return cells with the part by which each may be faster than the fastest; of many, their number."""
     if len(rivals) > MOST_LISTED:
         return f"{len(rivals)} cells may be faster"
@@ -217,12 +217,12 @@ def _may_be_faster(rivals: Sequence[Claim]) -> str:
     return ", ".join([first, *others])
 
 
-def _simplest_first(group: SizeRanking) -> str:
+def _recommendation_basis(group: SizeRanking) -> str:
     """Return what a recommendation rests on: the order by which cells are called simple, and the bounds on the loss."""
     n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
     bounds = f"95 % bounds on the loss against the best, n={n}"
     strategies = {without_offload(entry.strategy) for entry in group.comparable}
-    if len(strategies) < 2 or not _simplest(group):
+    if len(strategies) < 2 or not _simplest_text(group):
         return bounds
     return f"simplest first: {', '.join(sorted(strategies, key=simplicity))}; {bounds}"
 

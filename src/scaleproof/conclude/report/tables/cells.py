@@ -60,25 +60,25 @@ def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
 
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
-    texts = [_human(row) for row in records(rows)]
+    texts = [_row_texts(row) for row in records(rows)]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 
 
-def _human(row: dict[str, Any]) -> dict[str, str]:
+def _row_texts(row: dict[str, Any]) -> dict[str, str]:
     """Return the text of one cell by column. `row`: of `scaling_rows`."""
     n = row["n"]
-    text = {name: _word(row[name]) for name in CELLS_TABLE}
+    text = {name: _word_text(row[name]) for name in CELLS_TABLE}
     text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in columns_in_group("figure")}
     text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
     text["letters"] = text["letters"] or UNKNOWN
     text["n"] = f"{n} of {row['runs']}" if n != row["runs"] else str(n)
     if n:
-        return text | _measured(row)
+        return text | _measured_texts(row)
     text["tokens_per_s"] = row["failures"].replace("|", "/")
     return text | dict.fromkeys((column.name for column in (*RATIOS, *columns_in_group("learnt"))), UNKNOWN)
 
 
-def _measured(row: dict[str, Any]) -> dict[str, str]:
+def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of rates, ratios and losses of a cell with numbers, by column. `row`: of `scaling_rows`."""
     columns = (*columns_in_group("rate"), *RATIOS, *columns_in_group("learnt"))
     text = {}
@@ -130,7 +130,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
-        _note(report) + restated(cells),
+        _table_note(report) + restated(cells),
     ]
     Table(
         name="scaling",
@@ -172,14 +172,14 @@ def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
     return Estimated(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"], n=n)
 
 
-def _word(value: Any) -> str:
+def _word_text(value: Any) -> str:
     """Return a value of a column as text: yes or no, "" where there is none."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
 
 
-def _note(report: ScalingReport) -> str:
+def _table_note(report: ScalingReport) -> str:
     """Return what the columns mean, for below the table."""
     baselines = ", ".join(f"{series.name}: {series.baseline}" for series in report.series if series.kind) or "none"
     return (

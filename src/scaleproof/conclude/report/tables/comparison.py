@@ -19,10 +19,10 @@ NOTES = (
 
 def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
     """comparison.json as people read it, one row per comparison."""
-    return pd.DataFrame([_row(comparison) for comparison in comparisons])
+    return pd.DataFrame([_comparison_row(comparison) for comparison in comparisons])
 
 
-def _row(comparison: AbComparison) -> dict[str, str]:
+def _comparison_row(comparison: AbComparison) -> dict[str, str]:
     """Return a comparison as text by heading."""
     estimate = comparison.estimate
     row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}

@@ -27,7 +27,7 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     Numbers are plain; value, low and high have columns of their own.
     """
     rows = []
-    for series in _of_kind(report, kind):
+    for series in _series_of_kind(report, kind):
         for point in series.points:
             row: dict[str, Any] = {"series": series.name, "cell": point.cell, "devices": point.devices, "n": point.n}
             for name in SERIES_FIGURES:
@@ -40,12 +40,12 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
-    rows = [_human(series, point) for series in _of_kind(report, kind) for point in series.points]
+    rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[name for name in frame.columns if set(frame[name]) <= {"", "–"} and name != "findings"])
 
 
-def _human(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
+def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
     """Return one size of a series, as text by heading."""
     fields, is_baseline = ", ".join(point.incomparable), point.cell == series.baseline
 
@@ -80,6 +80,6 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     ).write(folder)
 
 
-def _of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
+def _series_of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
     """The series of strong, or of weak scaling."""
     return [series for series in report.series if series.kind == kind]

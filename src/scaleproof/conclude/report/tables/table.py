@@ -40,12 +40,12 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
     sides = ["r" if name in numeric else "l" for name in table.columns]
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
-    body = _typographic(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
+    body = _for_pdflatex(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
     # The headings stand in one line between these rules; long ones are broken into several lines.
     start = body.index("\\toprule\n") + len("\\toprule\n")
     end = body.index(" \\\\\n\\midrule")
     headings = zip(body[start:end].split(" & "), sides, strict=True)
-    body = body[:start] + " & ".join(_stacked(*heading) for heading in headings) + body[end:]
+    body = body[:start] + " & ".join(_stack_heading(*heading) for heading in headings) + body[end:]
     note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escaped(notes)}\end{{minipage}}"
     size, gap = ("footnotesize", 3) if len(table.columns) < MANY else ("scriptsize", 2)
     lines = [
@@ -60,7 +60,7 @@ def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeri
     return "\n".join(lines) + "\n"
 
 
-def _stacked(heading: str, side: str) -> str:
+def _stack_heading(heading: str, side: str) -> str:
     """Return a long heading on several lines: tables are as wide as their headings otherwise. `side`: "l" or "r"."""
     whole = heading.replace(r"[95 \%]", r"[95~\%]")
     lines = textwrap.wrap(whole, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -72,7 +72,7 @@ def escaped(text: str) -> str:
     """`text` on one line, every special character of LaTeX escaped."""
     cell = pd.DataFrame([[_one_line(text)]]).style.format(escape="latex").hide(axis="index").hide(axis="columns")
     line = cell.to_latex(column_format="l").split("\n")[1]
-    return _typographic(line.removesuffix(r" \\"))
+    return _for_pdflatex(line.removesuffix(r" \\"))
 
 
 def _one_line(text: object) -> str:
@@ -80,7 +80,7 @@ def _one_line(text: object) -> str:
     return "".join(letter if letter.isprintable() or letter == "\u00a0" else " " for letter in str(text))
 
 
-def _typographic(text: str) -> str:
+def _for_pdflatex(text: str) -> str:
     """Return the text with signs that pdflatex lacks as its commands."""
     for character, replacement in TYPOGRAPHIC.items():
         text = text.replace(character, replacement)

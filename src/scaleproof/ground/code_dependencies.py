@@ -56,7 +56,7 @@ def _imported_files(path: Path) -> frozenset[Path]:
         return frozenset()
     names = set()
     # `from from_module import listed` or `import plain_module`; the parts of the other form are empty. A listed name
-    # may be a module or not: `_files_of` is empty for one that is none.
+    # may be a module or not: `_files_of` is empty for other names.
     for from_module, listed, plain_module in IMPORT.findall(UNREAD.sub("", path.read_text(encoding="utf-8"))):
         names |= {from_module or plain_module, *(f"{from_module}.{name}" for name in re.findall(r"\w+", listed))}
     return frozenset(file for name in names for file in _files_of(name))
@@ -125,7 +125,7 @@ def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Fun
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree, changed in place, less its docstrings, but for those that are pages of findings: results quote them."""
+    """The tree, changed in place, without docstrings; pages of findings stay, because results quote them."""
     for node in documented(tree):
         is_page = any(".finds(" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
         if not is_page and ast.get_docstring(node, clean=False) is not None:

@@ -38,7 +38,7 @@ class Column:
     digits: int = 3  # significant ones, printed
     least: float = 0.0
     most: float = math.inf
-    over_runs: Combined | None = None  # how a cell's figure comes of those of its runs, where it is so simple
+    over_runs: Combined | None = None  # how a cell's figure comes of its runs' figures, if by one of these
     setting: str = ""  # where the effective configuration has it
     in_series: str = ""  # its heading in the tables of strong and weak scaling, where it is another
     figure: str = ""  # the column of cells.csv with the same figure, where the name is another
@@ -352,7 +352,7 @@ CELLS_TABLE = (
 
 
 def columns_in_group(group: Group, names: Iterable[str] = CELLS_TABLE) -> list[Column]:
-    """The columns of a group among those of a table."""
+    """The columns of a table that belong to a group."""
     return [COLUMNS[name] for name in names if COLUMNS[name].group == group]
 
 

@@ -71,7 +71,7 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """The bounds of the interval of a ratio that holds for so many claims at once; None where it has none."""
+    """The bounds of a ratio's interval that holds for so many claims at once; None without an interval."""
     ratio, freedom = compared.ratio, compared.freedom
     low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:
@@ -96,7 +96,7 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
     """Why there is no ratio, with the option that allows one.
 
-    `unexpected`: fields that differ; `vary`: those that were meant to.
+    `unexpected`: fields that differ; `vary`: fields that were meant to differ.
     """
     option = " ".join([*vary, *unexpected])
     return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"

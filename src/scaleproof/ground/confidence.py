@@ -10,12 +10,12 @@ from scipy.special import chdtrc, fdtrc, stdtrit  # scipy.stats takes a second t
 CONFIDENCE = 0.95
 FEWEST_REPEATS = 3  # of which a ratio has an interval
 UNEQUAL_NOISE = 0.1  # level at which cells are taken not to be equally noisy
-OWN_NOISE = 0.3  # and at which one of them is taken to be noisier than the others
+OWN_NOISE = 0.3  # level at which a cell is taken to be noisier than the other cells
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A positive quantity with its interval; `low` and `high` are None where there is no basis for one (n = 1)."""
+    """A positive quantity with its interval; `low` and `high` are None for a single run."""
 
     value: float
     low: float | None
@@ -42,12 +42,12 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
     """The rate `own` of a cell with an interval by the noise of all cells of the campaign.
 
-    `rates`, `others`: repeat -> rate, of the cell and of the others. Returns `own` as it is where none of the others
-    has the same repeats. Three runs may be alike by chance: where the machine has two states, or a slow run now and
-    then, the interval of a cell alone holds the truth in a third of campaigns. The variance of a run is therefore that
-    of all cells with the same repeats about their means. Part of it is shared by a round, part is each run's own;
-    Satterthwaite's degrees of freedom (1946) count both. A cell that is noisier than the others (`_is_noisier`) keeps
-    its own interval; a quiet one may be in one of two states by chance.
+    `rates`, `others`: repeat -> rate, of this cell and of other cells. Returns `own` as it is where no other cell has
+    the same repeats. Three runs may be alike by chance: where the machine has two states, or a slow run now and then,
+    the interval of a cell alone holds the truth in a third of campaigns. Therefore all cells with the same repeats,
+    about their means, give the variance of a run. Part of it is shared by a round, part is each run's own;
+    Satterthwaite's degrees of freedom (1946) count both. A cell that is noisier than other cells (F test at OWN_NOISE)
+    keeps its own interval; a quiet cell may be in one of two states by chance.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
@@ -58,7 +58,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
-    variance = own.variance * rounds  # of a run; that of an estimate is over its mean
+    variance = own.variance * rounds  # of one run; `own.variance` is of the mean
     variance_of_rest = (total - variance) / (cells - 1)
     if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
@@ -121,10 +121,10 @@ def paired_ratio(
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     """Variance of a run, for the ratio of the first two cells, and its degrees of freedom.
 
-    `logs`: logarithms of rates, cells x rounds. The variance is that of all cells about their means and those of the
-    rounds (randomised complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with
-    three repeats of six cells, which is an interval 1.6 times as wide. The first two cells have the variance of their
-    own where cells are not equally noisy (`are_unequal`), or where they are noisier than the rest (`_is_noisier`).
+    `logs`: logarithms of rates, cells x rounds. All cells count, about the means of cells and rounds (randomised
+    complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with three repeats of six
+    cells, which is an interval 1.6 times as wide. The first two cells have a variance of their own where cells are not
+    equally noisy (`are_unequal`), or where they are noisier than the rest (F test at OWN_NOISE).
     """
     cells, rounds = logs.shape
     squares = (residual(logs) ** 2).sum(axis=1)
@@ -165,18 +165,18 @@ def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:
-    """Whether `own`, the variance of a cell or pair, is larger than `rest`, that of the others: F test at OWN_NOISE.
+    """Whether `own`, the variance of a cell or pair, is larger than `rest`, of all other cells: F test at OWN_NOISE.
 
-    That level is far from 5 %, because a noisy cell that is missed has an interval which is too short, and a quiet one
-    that is taken for noisy only one which is too wide: simulated coverage is 94 % or more (docs/statistics.md).
+    That level is far from 5 %, because a noisy cell that is missed gets too short an interval, and a quiet cell that
+    is taken for noisy only too wide an interval: simulated coverage is 94 % or more (docs/statistics.md).
     """
     return float(fdtrc(own_freedom, rest_freedom, own / max(rest, np.finfo(float).tiny))) < OWN_NOISE
 
 
 def ratio_to_mean(value: float, others: list[float]) -> Estimate:
-    """The ratio of `value`, of one further run, to the geometric mean of `others`; n counts the others.
+    """The ratio of `value`, of one further run, to the geometric mean of `others`; n counts `others`.
 
-    The interval is that of a prediction: the further run is taken to vary as the others do among themselves.
+    It has a prediction interval: the further run is taken to vary as `others` do among themselves.
     """
     logs = np.log(np.array(others))
     relative = value / math.exp(float(logs.mean()))
@@ -186,7 +186,9 @@ def ratio_to_mean(value: float, others: list[float]) -> Estimate:
 
 
 def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
-    """The estimate behind a published value with its 95 % interval over `n` runs, with the variance of `rate`."""
+    """The estimate behind a published value and its 95 % interval over `n` runs.
+
+    The variance follows from the interval, a Student t interval on the logarithm, as `rate()` makes it."""
     if low is None or high is None or n < 2:
         return Estimate(value, None, None, n, None, None)
     half = math.log(high / low) / 2  # half of the interval's width, on the logarithm
@@ -201,6 +203,6 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _t_interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
-    """The estimate `value` with Student's t interval by `variance`, that of its logarithm."""
+    """The estimate `value` with Student's t interval; `variance`: of its logarithm."""
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

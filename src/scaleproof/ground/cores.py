@@ -9,5 +9,5 @@ def cores_of_this_process() -> list[int]:
 
 
 def available_cores() -> int:
-    """Logical CPUs that this process may use: its affinity where the system has one, else those of the machine."""
+    """Logical CPUs that this process may use: its affinity where the system has one, else all of the machine."""
     return len(cores_of_this_process()) or os.cpu_count() or 1

@@ -61,7 +61,7 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
-    """A hint ` Did you mean "x"?`, with a leading space and x of `allowed`; empty if none of them resembles `name`.
+    """The hint ` Did you mean "x"?` for a mistyped `name`, to end a message; "" where nothing allowed resembles it.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -271,14 +271,14 @@ UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of resul
 
 
 def missing_file(path: Path) -> UserError:
-    """A file that the workflow writes is not there."""
+    """The error for a file that the workflow writes and that is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
     return UserError(f"{path}: no such file; {_with_command(path, 'build it with: ')}")
 
 
 def damaged_file(path: Path, why: str) -> UserError:
-    """A file that the workflow writes is not what it was."""
+    """The error for a file that the workflow wrote and that is damaged; `why`: what is wrong with it."""
     return UserError(f"{path} is damaged ({why}); {_with_command(path, f'rebuild it with: rm {path} && ')}")
 
 

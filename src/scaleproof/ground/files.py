@@ -19,7 +19,7 @@ from scaleproof.ground.number_format import integer
 
 Parsed = TypeVar("Parsed")
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-LEAST_FREE = 1 << 20  # bytes; a disk with less has no room for a result
+LEAST_FREE = 1 << 20  # bytes; with less free a disk is full
 # What the system says of a path -> what it means for whoever gave it.
 PATH_FAULTS = {
     errno.EISDIR: "is a folder; a file is expected",
@@ -197,7 +197,7 @@ def scrub(text: str) -> str:
 
 @lru_cache
 def _places(*paths: str) -> list[tuple[str, str]]:
-    """The places and what is written for each, the longest place first, both as it is called and as it really is.
+    """(path, what is written instead) of each place, the longest first, as it is called and with links resolved.
 
     `paths`: the working folder, the environment, its Python and the home directory. A home directory is often a link
     into a larger file system, where the user's name stands in the path, too.

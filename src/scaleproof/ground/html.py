@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import with_spaces
 
 @cache  # a page asks twice, and templates are compiled once
 def environment(house: str, **filters: Callable[..., object]) -> Environment:
-    """Jinja for the templates of the package `house` and for those that all pages share.
+    """Jinja for the templates of the package `house` and the templates that all pages share.
 
     Values are escaped, and a name that is not defined raises. `filters`: more filters, by the names in the templates.
     """

@@ -65,16 +65,16 @@ class KernelSums:
 
 
 def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
-    """The reports in a text of `nsys stats`: name since 2023 -> its lines.
+    """The reports in saved output of `nsys stats`: report name -> its lines. Old names become today's (NEWER_NAMES).
 
-    Raises UserError where the file holds no report, or one that is cut off.
+    Raises UserError where the file holds no report, or a report that is cut off.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
     reports: dict[str, list[ReportLine]] = {}
-    report = None  # the one whose title came last and whose table is still to come
+    report = None  # name of the last title, until its table comes
     index = 0
     while index < len(lines):
         line = lines[index]
@@ -135,7 +135,7 @@ def _column_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
 
 
 def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
-    """The lines of a table in CSV. `start`: index of its header in the file. Raises UserError where one is cut off."""
+    """The lines of a table in CSV. `start`: index of its header in the file. Raises UserError for a line cut off."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     lines = []
     for offset, cells in enumerate(rows, start=1):
@@ -151,7 +151,7 @@ def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
 def _report_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
     """The line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
 
-    Time and count are 0 where the report has no such column. Raises UserError for a number that is none.
+    Time and count are 0 where the report has no such column. Raises UserError where text stands for a number.
     """
     values = dict(zip((head.strip() for head in heads), (cell.strip() for cell in cells), strict=True))
     try:
@@ -165,7 +165,7 @@ def _report_line(path: Path, index: int, heads: list[str], cells: list[str], raw
 
 
 def _parse_number(text: str) -> float:
-    """The number in `text`, with any grouping of its digits. Raises ValueError where it is none."""
+    """The number in `text`, with any grouping of its digits. Raises ValueError for other text."""
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 PERCENT = re.compile(r"(?<=\d) ?%")
 TOO_WIDE = 10.0  # high over low of an interval that is not worth its digits
-TOO_WIDE_OF_TWO = 2.0  # and of one over two runs, whose width is chance
+TOO_WIDE_OF_TWO = 2.0  # bounds of an interval over two runs, whose width is chance
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -77,9 +77,9 @@ def is_useless(low: float, high: float, n: float) -> bool:
 
 
 def interval_text(low: float | None, high: float | None, n: str | int, digits: int = 3) -> str:
-    """An interval in words, "95 % CI 1.45-1.82, n=3", or that there is none, or none of use.
+    """An interval in words, "95 % CI 1.45-1.82, n=3", or that there is no interval, or no useful interval.
 
-    `n`: the number of runs, or several in a text such as "3 and 2"; the smallest of them counts.
+    `n`: the number of runs, or several in a text such as "3 and 2"; the smallest counts.
     """
     fewest = min(int(word) for word in str(n).split() if word.isdigit())
     if low is None or high is None:

@@ -27,7 +27,7 @@ def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterat
 def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Show progress in bytes; yields a function to call with the number of bytes that have come since the last call.
 
-    `total`: bytes in all, if known; `done`: those that were there before.
+    `total`: bytes in all, if known; `done`: bytes that were there before.
     """
     if sys.stderr.isatty():
         with tqdm(total=total, initial=done, desc=label, unit="B", unit_scale=True, file=sys.stderr) as bar:

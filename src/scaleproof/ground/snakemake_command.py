@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
-PROFILE = "slurm"  # that of a cluster, where nothing else is said
+PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
 USUAL = Path("results")
 

@@ -96,7 +96,7 @@ def comparison_report(
 ) -> ComparisonReport:
     """The A/B comparisons of a campaign with their estimates.
 
-    `comparisons`: name -> A, B, their pairs; `findings`: those of the campaign; `cells`: its cells.
+    `comparisons`: name -> A, B, their pairs; `findings`, `cells`: of the campaign.
     """
     described = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
@@ -105,7 +105,7 @@ def comparison_report(
 def _comparison_entry(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
-    """The comparison of cells A and B from its pairs. `findings`, `cells`: those of the campaign.
+    """The comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
 
     Its `status` is ok, incomplete, invalid or incomparable (`_status`); only an ok one has an estimate and arms.
     """
@@ -171,8 +171,8 @@ def _status(
 def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
     """Keys of two effective configurations that differ, with both values: "section.key" -> [of a, of b].
 
-    None stands for a key that one side lacks: records of an older version do not say what it was. `at`: prefix of the
-    keys, "section." within a section.
+    None stands for a key that one side lacks, because records of an older version do not have it. `at`: prefix of
+    the keys, "section." within a section.
     """
     differing: dict[str, list] = {}
     for name in dict.fromkeys((*a, *b)):

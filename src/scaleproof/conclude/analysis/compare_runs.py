@@ -41,7 +41,7 @@ def _metrics_files(path: Path) -> list[Path]:
 def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
 
-    Raises UserError where there are none.
+    Raises UserError where no run has numbers.
     """
     if not path.exists():
         raise UserError(f"{path}{_nearest_result(path) or path_fault(path)}")
@@ -66,7 +66,7 @@ def _nearest_result(path: Path) -> str:
 
 
 def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], list[str]]:
-    """Compare the cells of B with those of A of the same name; where both have one cell, these, whatever their names.
+    """Compare the cells that A and B both have, by name; where both have a single cell, these, whatever their names.
 
     `vary`: fields that are meant to differ, e.g. strategy. Returns the comparisons, and names of cells that are on one
     side alone. Raises UserError where nothing can be compared.
@@ -89,7 +89,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
 
 
 def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
-    """The rate of one cell of B over one of A, from their runs; without a ratio where `why` says what forbids it.
+    """A cell of B relative to a cell of A, from their runs; without a ratio where `why` says what forbids it.
 
     `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
     """

@@ -72,7 +72,8 @@ def _variance_by_halves(runs: Iterable[MeasuredRun]) -> float:
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """A campaign's split into repeats and steps as it is, and the split that shows the smallest difference in its time.
+    """The split into repeats and steps that a campaign has, and the best split of the same time: it shows the smallest
+    difference.
 
     `cells`: cell -> its runs. None where the parts of the variance are not known, or no other split shows a difference
     that is smaller by a tenth (WORTH).

@@ -27,7 +27,7 @@ SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size")
 
 @dataclass(frozen=True)
 class TimeToLoss:
-    """Seconds in the window until the smoothed training loss of a cell reaches `target`, or why there are none."""
+    """Seconds in the window until the smoothed training loss of a cell reaches `target`, or why that is unknown."""
 
     target: float | None
     seconds: Estimate | None
@@ -151,7 +151,7 @@ def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
 
 
 def _lowest_loss(curve: Curve) -> float:
-    """The lowest smoothed loss of the window; infinite where the loss is no number any more."""
+    """The lowest smoothed loss of the window; infinite where the loss became NaN."""
     lowest = float(curve.smoothed[curve.timed].min())
     return lowest if np.isfinite(lowest) else np.inf
 

@@ -81,7 +81,7 @@ class MeasuredCell:
         return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
 
     def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
-        """Rate of this cell over that of `other`: paired by repeat where repeats match, else of independent runs.
+        """This cell's rate over the rate of `other`: paired by repeat where repeats match, else of independent runs.
 
         Without bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
         """
@@ -96,7 +96,7 @@ class MeasuredCell:
         return independent
 
     def _rates_of_other_cells(self, other: "MeasuredCell") -> list[dict[int, float]]:
-        """Rates by repeat of all cells but this one and `other`: how much their runs scatter counts as well."""
+        """Rates by repeat of all cells but this one and `other`: their scatter counts in the noise as well."""
         return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
 

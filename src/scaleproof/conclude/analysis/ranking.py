@@ -36,12 +36,12 @@ def recommend(
 ) -> Recommendation | None:
     """The recommendation among comparable cells of one size, fastest first; None for a single cell.
 
-    `family`: of these cells, the first of it. A cell qualifies if no other is shown to be possibly faster by more than
+    `family`: these cells are its first. A cell qualifies if no other cell may be faster by more than
     `margin` (non-inferiority, by Hsu's comparisons with the best), it is shown to beat one device where there is one,
     and nothing disturbed its runs. The simplest of these is recommended; of equally simple ones the faster. `cell` is
     None where none qualifies: then `candidate` is the simplest that further repeats may show to qualify. `worst`: the
-    part by which the one or the other may be slower than another cell. `beats_single`: cell -> whether it is shown to
-    beat one device; None where there is none.
+    part by which that cell or candidate may be slower than another cell. `beats_single`: cell -> whether it is shown
+    to beat one device; None where no single device was measured.
     """
     if len(cells) < 2:
         return None
@@ -143,7 +143,7 @@ def rank(
 ) -> SizeRanking:
     """The cells of one size, relative to the fastest. `key`, `members`: of `cells_by_size`; `family`: theirs.
 
-    `beats_single`: cell -> whether it is shown to be faster than the best single device; None where there is none.
+    `beats_single`: as of `recommend`.
     `margin`: by which part a recommended cell may be slower than any other. `effect`: the difference that further
     repeats are planned for; the margin, if none is given.
     """
@@ -193,7 +193,7 @@ def _ranked_cell(
     family: Family | None,
     groups: Mapping[str, str],
 ) -> RankedCell:
-    """A cell of a ranking, with its rate over that of the fastest, which has none itself.
+    """A cell of a ranking, with its rate over the fastest cell's; the fastest itself has no ratio.
 
     `why_not`: what forbids a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the letters of
     its groups, of cells that are not told apart.

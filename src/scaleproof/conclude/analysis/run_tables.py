@@ -87,7 +87,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
     """The table `runs` with three columns before it: comparison, pair and arm (a or b) of each run of a comparison.
 
-    They are in the path of its metrics: compare/NAME/pair1/a/FILE; empty where it is no such path.
+    They come from the path of its metrics, compare/NAME/pair1/a/FILE, and are empty for any other path.
     """
     arms = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
     arms = arms.set_axis(["comparison", "pair", "arm"], axis="columns")
@@ -101,7 +101,7 @@ def _has_step_times(metrics: Timed) -> bool:
 
 
 def _column_value(metrics: Timed | Failed, name: str) -> Any:
-    """The figure of a run in the column `name` of TIMED or MEASURED; None where the run has no such figure."""
+    """The figure of a run in the column `name` of TIMED or MEASURED; None where this kind of run lacks it."""
     if name in MEASURED:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
@@ -131,7 +131,7 @@ def _model_in_words(model: Mapping[str, Any]) -> str:
 
 
 def throughput(runs: Sequence[TimedRun]) -> Estimate:
-    """Tokens/s of one cell, with its interval, from its runs that have numbers."""
+    """Tokens/s of a cell with its interval, from its runs that have numbers."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
@@ -247,19 +247,19 @@ def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
 
 
 def _mean_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Mean figure of column `name` over runs; None where a run has no such figure, or there is no run."""
+    """Mean figure of column `name` over runs; None without runs, or where a run lacks the figure."""
     figures = [_column_value(run.metrics, name) for run in runs]
     return None if not figures or None in figures else statistics.fmean(figures)
 
 
 def _median_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Median figure of column `name` over runs; None where a run has no such figure, or there is no run."""
+    """Median figure of column `name` over runs; None without runs, or where a run lacks the figure."""
     figures = [_column_value(run.metrics, name) for run in runs]
     return None if None in figures else _median_of(figures)
 
 
 def _median_of(values: list[float]) -> float | None:
-    """Median of `values`; None where there are none."""
+    """Median of `values`; None for no values."""
     return statistics.median(values) if values else None
 
 
@@ -292,7 +292,7 @@ def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None
 
 
 def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
-    """All energy over all tokens of the runs; None where the energy of a run was not measured, or there is no run."""
+    """All energy over all tokens of the runs; None without runs, or where the energy of a run was not measured."""
     energies = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
     joules = [energy for energy in energies if energy is not None]
     if not runs or len(joules) < len(runs):

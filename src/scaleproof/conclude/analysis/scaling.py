@@ -48,9 +48,9 @@ def scaling_report(
     measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
     `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
     `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
-    Intervals of speed-ups and efficiencies are single ones; those of the ranking of a size hold together, with those
-    against single devices and baselines (ranking.py). `seconds_per_repeat`: of the runs of one repeat of all cells, one
-    after the other. `snakemake`: the options by which the campaign goes on; if not given, by what its runs record.
+    Intervals of speed-ups and efficiencies are not adjusted for multiple comparisons; the intervals of the ranking of a
+    size are simultaneous, ratios to single devices and baselines included (ranking.py). `snakemake`: the options by
+    which the campaign goes on; if not given, by what its runs record.
     `margin`, `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when repeats end, so
     intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all the same.
     """
@@ -129,9 +129,9 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Cell of several devices -> what it is held against: the best single device, else its series' baseline, if any.
+    """Cell of several devices -> what it is compared with: the best single device, else its series' baseline, if any.
 
-    One that has too few repeats is none.
+    A cell with too few repeats is no such reference.
     """
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
@@ -288,7 +288,7 @@ def _series_point(
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Jobs per second of a cell over those of its baseline: paired by repeat where repeats match, else independent."""
+    """Jobs per second of a cell over its baseline's: paired by repeat where repeats match, else independent."""
     seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
     base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
@@ -301,7 +301,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """The fastest comparable cell with one device that does the same work; where there is none, None and the reason.
+    """The fastest comparable cell with one device that does the same work; else None, and the reason.
 
     The reason: the fields of provenance that differ, empty where no single device does the same work. That is to train
     with the same global batch, or in weak scaling with one device's part of it. `singles`: cells by their `_work_key`.

@@ -41,7 +41,7 @@ def fit(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONF
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
     `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
-    repeats, because sizes share their baseline and are not independent. `undefined` says why there is none.
+    repeats, because sizes share their baseline and are not independent. `undefined` says why no fit was made.
     """
     law = LAWS[kind]
     if len(rates) < FEWEST_SIZES:

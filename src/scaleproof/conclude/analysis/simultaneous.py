@@ -120,7 +120,7 @@ def compare_all(
     logs = [np.log([rates[cell][repeat] for repeat in sorted(rates[cell])]) for cell in cells]
     matched = all(own_repeats == repeats[0] for own_repeats in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
-    # The wider of the interval by the noise of all cells and that of the pair alone.
+    # The wider of two intervals: by the noise of all cells, and by the noise of the pair alone.
     tukey = studentized_range(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
     own = noise.own_quantile((1 - confidence) / 2, n_cells * (n_cells - 1) // 2) * noise.own
     half = np.maximum(tukey, own)
@@ -165,14 +165,14 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 
 
 def letters(family: Family, count: int) -> dict[str, str]:
-    """Compact letter display of the first `count` cells, cell -> letters: those that share one are not told apart.
+    """Compact letter display of the first `count` cells, cell -> letters: cells that share a letter are not told apart.
 
     Source: Piepho 2004, insert and absorb.
     """
     groups = _groups_not_told_apart(family.differ[:count, :count])
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # over any one cell: the first
     rank = {cell: place for place, cell in enumerate(fastest_first)}
-    groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so the letter a is that of the fastest
+    groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so that the fastest has the letter a
     return {
         name: "".join(_group_letter(place) for place, group in enumerate(groups) if cell in group)
         for cell, name in enumerate(family.cells[:count])
@@ -306,7 +306,7 @@ def detectable_ratio(n: int, others: int, confidence: float, freedom: float | No
     """Log ratio, in units of the sd of a pair of runs, that n repeats of two cells show with a probability of POWER.
 
     By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
-    well, unless that of the pair is shown to be larger. `freedom`, and the method: as of `detectable`.
+    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)

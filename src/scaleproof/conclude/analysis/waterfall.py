@@ -161,7 +161,7 @@ def _communication_parts(own: Shares | None, measured: float) -> list[WaterfallP
 
 
 def _gap_ms(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
-    """Milliseconds of a step in which the device idles and does not wait for data, less those of an ideal step.
+    """Milliseconds by which a device idles longer in a step than in an ideal step; waiting for data is not counted.
 
     `own`, `of_base`: shares of the traced steps of the cell and of its baseline, None without a trace. `scale`: ideal
     time of the cell's step over the baseline's.

@@ -250,8 +250,8 @@ def audit_campaign(
 ) -> Findings:
     """Return all findings of a campaign, the content of findings.json.
 
-    `own`: those about its runs (of `audit`); `series`: its scaling series; `traces`: its profiles; `pairs`: the runs of
-    each A/B comparison by its name; `arms`: which of them are its pairs; `excluded`: nodes that the driver left out.
+    `own`: the findings about its runs (of `audit`); `series`: its scaling series; `traces`: its profiles; `pairs`: name
+    of an A/B comparison -> its runs; `arms`: which runs are its pairs; `excluded`: nodes that the driver left out.
 
     The result's `checks` names the checks that had something to look at.
     """

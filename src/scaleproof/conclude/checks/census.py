@@ -26,7 +26,7 @@ FLOPS = 0.005  # relative; the count is exact, but for what a later torch may co
 def inventory_of_run(run: MeasuredRun) -> Inventory:
     """Return the tensors of the configured model: as counted on the network where recorded, else by formula.
 
-    The replay counts those of a network of its own, which the optimizer must have all of (`settings-differ`).
+    The replay counts the tensors of its own network; the optimizer must have all of them (`settings-differ`).
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
@@ -122,7 +122,7 @@ def on_cpu(run: MeasuredRun) -> bool:
 
 
 def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Return how the window's number of autograd nodes differs from that of as many probed steps; None if it does not.
+    """Return how the window's number of autograd nodes differs from as many probed steps; None if it does not.
 
     Compiled cells are not compared: their probed steps build another graph.
     """
@@ -153,9 +153,9 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 def _witness_problem(census: Census) -> str | None:
     """Return which step of a rank's witness ran other things than the probed steps of the run; None: no step.
 
-    Only from the first probed step on: engines lay their buckets out in the first ones. With the shortest warm-up they
-    may do so in the probed step itself: DDP, so that later ones are those of the step after the window, and ZeRO-3,
-    whose ranks tell each other the order of modules, so that later ones lack that.
+    Only from the first probed step on, because engines lay out their buckets in the first steps. With the shortest
+    warm-up DDP and ZeRO-3 do so in the probed step itself; later steps are then compared with the step after the
+    window (DDP), or lack the exchange in which ZeRO-3's ranks tell each other the order of modules.
     """
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after

@@ -120,8 +120,8 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 def _slowdown_factor(run: MeasuredRun) -> float:
     """Return how many times longer the window took than on a machine that takes no cores away; at most MOST_SLOWED.
 
-    A machine that takes cores away in the window does so after it as well. Of two signs of it the larger counts: some
-    steps that are slower than the shortest, and, where all are slowed alike, time in which ranks waited for cores.
+    A machine that takes cores away in the window does so after it as well. The larger of two signs counts: steps that
+    are slower than the shortest step, and, where all are slowed alike, time in which ranks waited for cores.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
     waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)

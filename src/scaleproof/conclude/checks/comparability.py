@@ -121,8 +121,8 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 def tolerances(loosest: float, steps: int) -> np.ndarray:
     """Return the allowed relative difference of losses at each step, an array of `steps` numbers.
 
-    In fp32 it is EXACT for EXACT_STEPS steps and then grows with the square of the step, up to `loosest`; in a lower
-    precision, of which `loosest` is that of fp32 or more, it is `loosest` in all steps.
+    In fp32 it is EXACT for EXACT_STEPS steps and then grows with the square of the step, up to `loosest`; in lower
+    precisions, whose `loosest` is at least as large, it is `loosest` in all steps.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)

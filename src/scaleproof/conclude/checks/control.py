@@ -46,10 +46,10 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _work_beside_training(run: MeasuredRun) -> str | None:
-    """Return in words what the first rank to do so does in its steps beside training; None where no rank does.
+    """Return in words what a rank does in its steps beside training, of the first such rank; None without one.
 
-    That is starting processes or collecting garbage in half of the steps, writing a page to files in each, or keeping
-    other threads busy, in a window of several steps.
+    It starts processes or collects garbage in half of the steps, writes a page to files in each step, or keeps other
+    threads busy, in a window of several steps.
     """
     steps = run.metrics.window.step_time_n
     if steps < STEPS:
@@ -91,7 +91,7 @@ def _functions_beside_training(run: MeasuredRun) -> str | None:
 
 
 def _busier_main_thread(run: MeasuredRun) -> str | None:
-    """Return in words whose main thread computed longer in the window than in such steps after it; None: nobody's.
+    """Return in words which main thread computed longer in the window than in equal steps after it; None if none did.
 
     Not where other programs used the machine in the window: they slow a processor's caches, too.
     """

@@ -82,9 +82,9 @@ def _waits_digest(run: MeasuredRun) -> str | None:
 
 
 def _flag_scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) -> Iterator[Flag]:
-    """Flag pairs of repeats of a cell whose step times have one ratio throughout: one of them was made of the other.
+    """Flag pairs of repeats of a cell whose step times have one ratio throughout, because one run is a scaled copy.
 
-    No two sound runs come near: each step of each run has a noise of its own. Runs with few or equal step times are
+    Sound runs never come near this: each step of each run has a noise of its own. Runs with few or equal step times are
     left out. `reported`: the folders of each group of runs that has a flag already.
     """
     cells: dict[str, list[Timed]] = defaultdict(list)
@@ -255,7 +255,7 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _seal_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, are not those of the metrics."""
+    """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, differ from the metrics."""
     complete = run.folder / COMPLETE
     if not complete.is_file():
         return

@@ -16,7 +16,7 @@ STARVED = 0.15  # part of a rank's cores that others may take while the rank wai
 ROUNDED_S = 0.03  # the kernel's counts are in hundredths of a second
 TICK_S = 0.01  # ... and sampled: a core counts as busy for the whole tick if it was at its end
 IDLE = 0.4  # part of the ranks' cores that may stay unused; 0.19 was the most of sound runs of two
-IDLE_ALONE = 0.3  # ... of one rank with one thread, which waits for nobody; 0.01 was the most
+IDLE_ALONE = 0.3  # of one rank with one thread, which waits for nobody; 0.01 was the most
 LONG_ENOUGH_S = 1.0  # of a window, for counts in clock ticks
 IDLE_STEP, IDLE_STEP_S = 0.20, 0.005  # of a mean step, and seconds: sleep in a step
 UNEVEN = 1.25  # times the processor time of the other ranks
@@ -27,7 +27,7 @@ def sampling_error(cpu_s: float) -> float:
     """Return the seconds by which the kernel may miscount busy time, of `cpu_s` seconds of one core or several.
 
     Rounding, and the standard deviation of sampling a core that is busy half of the time. On a quiet machine the count
-    of 18 ranks was within 3.5 % of theirs in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
+    was within 3.5 % of what 18 ranks used in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
     """
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
@@ -63,7 +63,7 @@ def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
 def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each host whose CPU time other programs took in the window; a note where they left the ranks' cores alone.
 
-    Every rank counted the busy time of its whole machine, so that the count of one rank on each host is enough.
+    One rank on each host is enough, because every rank counted the busy time of its whole machine.
     """
     ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
     for rank in run.metrics.ranks:

@@ -95,7 +95,7 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
 def _stored_dtypes(run: MeasuredRun) -> dict[str, str]:
     """Return the dtypes in which a run's strategy stores weights and optimizer state.
 
-    ZeRO casts the weights to a low precision and keeps fp32 masters as state; the others keep fp32 weights.
+    ZeRO casts the weights to a low precision and keeps fp32 masters as state; other strategies keep fp32 weights.
     """
     training = run.metrics.training_config
     is_cast = without_offload(training.strategy) in SHARDING_ZERO and training.precision in LOW

@@ -16,7 +16,7 @@ TOO_LONG_S = 0.2
 COVERED = 0.9  # of the launcher's time, below which the rest is worth a note
 APART = 1.1  # ratio of what two cells cover
 FEWEST_LOSSES = 10  # lines
-FEWEST_LOST = 3  # losses that are no numbers
+FEWEST_LOST = 3  # losses that are NaN or infinite
 FEWEST_DIGITS = 3  # behind the point of a loss: with fewer, small steps are rounded away
 LEAST_S = 0.5  # a shorter stretch between lines says little about clocks
 

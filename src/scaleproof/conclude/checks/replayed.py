@@ -106,7 +106,7 @@ MODULUS = 2**64
 
 @lru_cache(maxsize=AT_A_TIME)
 def reference_for(run: MeasuredRun) -> Reference | None:
-    """Return the replay of a run's workload, kept beside its campaign's runs; None where there is no readable one."""
+    """Return the replay of a run's workload, kept beside its campaign's runs; None where it is missing or damaged."""
     try:
         return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError:  # a damaged file says nothing of the run: `replay_is_whole` notes it
@@ -161,7 +161,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     expected = np.array(reference.losses[:steps])
     apart = (losses[:steps] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
     difference = np.abs(apart)
-    wrong = np.flatnonzero(~(difference <= tolerance[:steps]))  # a loss that is no number as well
+    wrong = np.flatnonzero(~(difference <= tolerance[:steps]))  # also where a loss is NaN
     if len(wrong):
         first = int(wrong[0])
         yield Flag(
@@ -175,7 +175,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision whose differences from the replay are not zero on average, as those of rounding.
+    """Flag losses of a low precision whose mean difference from the replay is not zero, as rounding alone would give.
 
     `apart`: the relative difference in each step; `allowed`: what their mean may be.
     """

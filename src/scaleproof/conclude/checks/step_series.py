@@ -115,7 +115,7 @@ def _likely_cause(run: MeasuredRun) -> str:
 def shift_of(times: np.ndarray) -> int | None:
     """Return the index from which on step times stay on another level, SHIFT times higher or lower; None if nowhere.
 
-    Of all places to divide the series it is the one at which two levels fit best, in least squares of logarithms.
+    The index is where two levels fit the series best, by least squares of logarithms.
     """
     steps = len(times)
     if steps < 2 * SIDE:
@@ -186,8 +186,8 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
 def period_of(times: np.ndarray) -> int | None:
     """Return the period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
 
-    Slow are steps above SLOW times the median. Where these have no period since other steps are disturbed as well, slow
-    are those alone that are nearer to the slowest step than to the median.
+    Slow steps take more than SLOW times the median. Where these have no period, because other steps are disturbed as
+    well, only steps nearer to the slowest step than to the median count.
     """
     median_s = median(times)
     slow_s = SLOW * median_s

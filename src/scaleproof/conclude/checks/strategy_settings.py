@@ -89,7 +89,7 @@ def _offloaded_kinds(zero: dict[str, Any]) -> set[str]:
 
 
 def _ddp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words which options of DDP are not those of every run. Older runs do not record them."""
+    """Yield in words which options of DDP are not the usual ones. Older runs do not record them."""
     options = (run.metrics.engine_config or {}).get("ddp", {})
     for name, value in DDP_USUAL.items():
         if options.get(name, value) != value:

@@ -25,7 +25,7 @@ WARM_UP = 2  # steps that are in no rate: the first, and the one in which operat
 class WatchedRun:
     """The records of all ranks of one watched run.
 
-    `name`: of its folder, or of the run where it is one of a campaign; `cells`: that run's cell, else none.
+    `name`: of its folder, or of the run in a campaign; `cells`: the cell of a campaign's run, else empty.
     """
 
     name: str
@@ -178,7 +178,7 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _longest_repetition(batches: Sequence[list[int]]) -> int:
-    """Return the most steps in a row that have equal batches; 1 where each has another than the one before it.
+    """Return the most steps in a row that have equal batches; 1 where each batch differs from the one before.
 
     `batches`: the checksums of what entered the model, a list for each step; empty: unknown.
     """
@@ -206,7 +206,7 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
-    """Return the first two ranks that take the same batches throughout; None where there are none, or nobody knows."""
+    """Return the first two ranks that take the same batches throughout; None where all differ or are unknown."""
     first_with: dict[str, WatchedRank] = {}
     for rank in run.ranks:
         if len(rank.batches) < FEWEST_STEPS or not all(rank.batches):  # too few, or some are unknown
@@ -271,7 +271,7 @@ def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
 def _comparable_work(run: WatchedRun) -> dict[str, Any]:
     """Return what a run must have in common with another for their rates to compare, by name; None: not known.
 
-    The model and the steps are those of rank 0, as every rank has them; a step is the last one, of all ranks together.
+    Model and steps are taken from rank 0, because every rank has the same; the last step is of all ranks together.
     """
     rank_0 = run.ranks[0]
     return {

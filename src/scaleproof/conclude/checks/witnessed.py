@@ -61,7 +61,7 @@ def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
 
 
 def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return in words from which step on a rank's first moments are not those of its witness; None if they are.
+    """Return in words from which step on a rank's first moments differ from its witness; None if they agree.
 
     Compared is the norm of a part of AdamW's first moment after each call of the optimizer, in those steps of the
     window that the witness made as well. Nothing is compared after skipped updates, between different machines, or
@@ -103,7 +103,7 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
 
 
 def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return in words the first step whose loss is not that of the witness; None where there is no such step."""
+    """Return in words the first step whose loss differs from the witness; None if all agree."""
     precision = run.metrics.training_config.precision
     expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
     steps = min(len(run.losses), len(expected))

@@ -1,4 +1,4 @@
-"""The forecasts of a campaign: what is measured, what is not, and what the one says of the other."""
+"""The forecasts of a campaign: what its measured cells say of the cells that are not measured."""
 
 import contextlib
 import hashlib
@@ -46,7 +46,7 @@ class ForecastEvidence:
 
     @property
     def backend(self) -> str:
-        """The backend that the ranks recorded; those of older versions did not, and had gloo on CPUs, else NCCL."""
+        """The backend that the ranks recorded; older versions did not record it, and had gloo on CPUs, else NCCL."""
         run = self.any_run
         recorded = run.metrics.ranks[0].get("backend") if run else None
         return str(recorded or ("gloo" if self.device == "cpu" else "nccl"))
@@ -78,7 +78,7 @@ def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """The cells that forecasts are made from, and those that are forecast.
 
     From: measured cells with a geometry of the campaign's `forecast.from`, of any if it names none. Forecast: cells
-    with a geometry of `forecast.hold_out`, which are never made from; if it names none, cells that are not measured.
+    with a geometry of `forecast.hold_out`, which are never used to forecast; if empty, cells that are not measured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
@@ -96,10 +96,10 @@ def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What forecasts are made from: the measured steps of each series, and why those of some cells are of no use."""
+    """What forecasts are made from: the measured steps of each series, and why some cells cannot be used."""
 
     steps: dict[str, list[law.MeasuredStep]]  # series key -> steps of its cells
-    unusable: dict[str, law.Unsupported]  # series key -> why a run of it is no basis
+    unusable: dict[str, law.Unsupported]  # series key -> why a run of it cannot be used
     evidence: ForecastEvidence
 
     @property

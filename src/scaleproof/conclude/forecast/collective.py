@@ -73,7 +73,7 @@ def rounds(n: int) -> list[list[tuple[int, int]]]:
         places.append(None)  # whoever is paired with it rests
     schedule = []
     for turn in range(len(places) - 1):
-        # The first stays where it is, the others move on by one place a round.
+        # The first node stays in place, the others move on by one place a round.
         others = places[1:]
         circle = [places[0], *others[turn:], *others[:turn]]
         opposite = zip(circle[: len(circle) // 2], reversed(circle), strict=False)
@@ -88,8 +88,8 @@ class PairVerdict:
     """What the pairs say. Bus bandwidths in bytes per second.
 
     `median`: of the nodes' medians over their pairs. `bound`: a pair below it is slow; None where there are too few
-    nodes to accuse any. `slow_nodes`: all their pairs are slow. `slow_links`: slow, and the only slow pair of both
-    nodes but for those with a slow node. `unexplained`: slow pairs that are neither.
+    nodes to accuse any. `slow_nodes`: all their pairs are slow. `slow_links`: the only slow pair of both nodes, pairs
+    with a slow node aside. `unexplained`: all other slow pairs.
     """
 
     median: float

@@ -60,7 +60,7 @@ class Trial:
 class FrontierResult:
     """What the search found. `largest` is None where not even the smallest micro-batch fits.
 
-    `fastest`: of those whose throughput was compared; None where that was not asked for.
+    `fastest`: of the micro-batches whose throughput was compared; None where that was not asked for.
 
     `certificate`: the next micro-batch ran out of memory; a larger one did, and those between were not tried; there is
     no larger one that divides the work; nothing larger was tried. `failed`: the smallest that ran out of memory.
@@ -93,7 +93,7 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
 
 
 def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
-    """The answer of `search` with its `fastest` micro-batch, by tokens/s, of the largest one, its half and its quarter.
+    """The answer of `search` with `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
 
     The largest is often not the fastest: a nearly full allocator retries. `run`: makes a trial that is long enough to
     time. Where no micro-batch fits the answer stays as it is.
@@ -116,7 +116,7 @@ def _largest_up_to(sizes: list[int], limit: float) -> int:
 def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
     """The micro-batch of the next trial; None where the largest is certain.
 
-    `sizes`: all that are allowed, ascending; `trials`: those made, by micro-batch; `limit`: bytes of a device.
+    `sizes`: all allowed micro-batches, ascending; `trials`: made so far, by micro-batch; `limit`: bytes of a device.
     """
     failed = [size for size, trial in trials.items() if not trial.fits]
     fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
@@ -205,9 +205,9 @@ def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """The micro-batches to try: those that the campaign's batch allows; all that a corpus of `samples` allows if none.
+    """The micro-batches to try: all that the campaign's batch allows, where it leaves the micro-batch to trials.
 
-    The campaign's batch allows some where it leaves the micro-batch to trials.
+    Else all that a corpus of `samples` allows.
     """
     if cell.searched:
         return candidates(cell.work, cell.batch.n_devices)
@@ -224,9 +224,9 @@ def sizes_to_try(most: int) -> list[int]:
 
 
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
-    """Bytes of a device that a trial may use: as `given`, else those of the smallest GPU.
+    """Bytes of a device that a trial may use: as `given`, else the memory of the smallest GPU.
 
-    Raises UserError on a CPU without a given limit: all memory of a machine is no device's.
+    Raises UserError on a CPU without a given limit, because no device has all memory of a machine.
     """
     if given is not None:
         return given
@@ -239,7 +239,7 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
 
 
 def expected_bytes(cell: Cell) -> tuple[float, float]:
-    """Bytes of a device by formula: of its state, and of one sample. Only where a search begins follows from it.
+    """Bytes of a device by formula: of its state, and of one sample. They only decide where a search begins.
 
     Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
@@ -298,9 +298,9 @@ def find_frontier(
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """What rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where it ran out of memory.
+    """What rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where memory ran out.
 
-    Raises TrialFailed where it ended by another fault.
+    Raises TrialFailed where the trial ended by another fault.
     """
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, ())

@@ -74,7 +74,7 @@ def _try_steps(request: Request, steps: int) -> Any:
 def data_at_rest() -> int:
     """This process' data in bytes between two steps: state and buffers, no activations; 0 where nothing says so."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # memory that was freed and not given back is no state; glibc alone has it
+    with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
         ctypes.CDLL(None).malloc_trim(0)
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[STATM_DATA]) * resource.getpagesize() if statm.exists() else 0

@@ -1,7 +1,7 @@
 """Intervals for forecasts, and how they are scored.
 
-An interval over repeats is no interval of a prediction: it covers 39 to 77 % where 95 % is claimed. What holds is how
-wrong the law was: on public series; in the ledger, by split conformal inference (Vovk, Gammerman and Shafer 2005; Lei
+An interval over repeats does not hold for a prediction: it covers 39 to 77 % where 95 % is claimed. Here they come from
+how wrong the law was: on public series; in the ledger, by split conformal inference (Vovk, Gammerman and Shafer 2005; Lei
 et al. 2018); about the largest measured sizes of the campaign itself.
 """
 
@@ -57,7 +57,7 @@ class Interval:
 
     @property
     def wide(self) -> bool:
-        """Whether it says too little for a point: by its bounds at 80 %, else by those at `level`."""
+        """Whether it is too wide to state a point: by its bounds at 80 %, else by its bounds at `level`."""
         low, high = self.likely or (self.low, self.high)
         return math.log(high / low) / 2 > WIDE
 

@@ -88,8 +88,8 @@ def doublings(target: int, largest: int) -> float:
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
     """Samples per second of each of so many `devices`; `sizes` as `sizes_for` has them, one at least.
 
-    Between measured sizes it is linear in the logarithms, below the smallest it is that of the smallest, and above the
-    largest it falls with each doubling (`_loss_per_doubling`).
+    Between measured sizes it is linear in the logarithms, below the smallest size it is constant, and above the largest
+    it falls with each doubling (`_loss_per_doubling`).
     """
     smallest, largest = sizes[0], sizes[-1]
     for smaller, larger in pairwise(sizes):
@@ -173,7 +173,7 @@ class HeldOut:
 
 
 def held_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
-    """The largest size of a series, with the smaller ones it is forecast from; None where there is one size."""
+    """The largest size of a series, with the smaller sizes that it is forecast from; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
@@ -200,8 +200,8 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
 def stretch(series: Iterable[HeldOut]) -> float:
     """By how much wider than public series a campaign needs its intervals; 1 where its own held-out sizes are inside.
 
-    `series`: the largest size of each, forecast from the smaller ones. A slow network shows there: where one of them is
-    farther from the law than 95 % of the public series are, so may be the next.
+    `series`: the largest size of each, forecast from the smaller sizes. A slow network shows there: where one series is
+    farther from the law than 95 % of the public series, the next forecast may be, too.
     """
     parts = [abs(size.residual) / half_widths(size.sizes, size.largest.group).nearly_all for size in series]
     return max([1.0, *parts])
@@ -241,7 +241,7 @@ def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
 
 
 def check_usable(cell: Cell, findings: Findings | None) -> None:
-    """Raise Unsupported where a finding says that a run of the cell is no basis for a forecast."""
+    """Raise Unsupported where a finding says that no forecast can be made from a run of the cell."""
     for finding in findings.of(cell.slug) if findings else ():
         is_invalid = finding.severity == "invalid"
         if is_invalid or finding.code in DISTURBED:

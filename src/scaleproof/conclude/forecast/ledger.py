@@ -19,7 +19,7 @@ from scaleproof.ground.errors import damaged_file
 from scaleproof.ground.files import read_record, write_json
 from scaleproof.ground.findings.forecast_report import CellForecast, Coverage
 
-MODEL_VERSION = "2"  # residuals of another law are no residuals of this one
+MODEL_VERSION = "2"  # residuals of another law say nothing of this law
 LEDGER = "ledger.json"
 
 
@@ -100,7 +100,7 @@ class Score(Record):
 
 
 def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
-    """Write a new file, named by its time; an older one is never overwritten. Returns its path."""
+    """Write a new file, named by its time, so that no older file is overwritten. Returns its path."""
     seal = forecasts.digest()
     path = folder / f"{forecasts.made_utc.replace(':', '').replace('-', '')}-{seal[:8]}.json"
     write_json(path, forecasts.content() | {"sha256": seal})
@@ -164,7 +164,7 @@ def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: 
 
 
 def read_ledger(path: Path) -> list[Score]:
-    """The rows of the ledger's file; none where there is no file. Raises UserError where it is damaged."""
+    """The rows of the ledger's file; empty without a file. Raises UserError where it is damaged."""
     if not path.is_file():
         return []
     return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])
@@ -181,9 +181,9 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """Residuals of past forecasts, of each campaign the largest alone: cells of a campaign share their errors.
+    """Residuals of past forecasts on one class of machines, at one `level` of links, by this version of the law.
 
-    They are of one class of machines, one `level` of links, and this version of the law of forecasts.
+    Of each campaign the largest residual alone counts, because cells of a campaign share their errors.
     """
     largest: dict[str, float] = {}
     for score in scores:

@@ -139,8 +139,8 @@ class MemoryModel:
     def at(self, micro_batch: int, devices: int) -> float:
         """Peak bytes of one of `devices` devices, whose number need not be a measured one.
 
-        Raises Unsupported for micro-batches below the smallest or above four times the largest measured one; where only
-        one was measured, for any other.
+        Raises Unsupported for micro-batches below the smallest measured, or above four times the largest; where only
+        one micro-batch was measured, for any other.
         """
         sizes = {peak.micro_batch for peak in self.measured}
         if len(sizes) == 1 and micro_batch not in sizes:
@@ -202,7 +202,7 @@ TIME_LIMIT_S = 600
 class Tracked:
     """Bytes of one rank's tensors: at the peak of a step, and just before its update; None with a `reason`.
 
-    What lies outside of tensors is not in it: the context, NCCL, unused parts of the allocator's blocks.
+    Bytes outside of tensors are not counted: the context, NCCL, unused parts of the allocator's blocks.
     """
 
     peak: float | None
@@ -254,7 +254,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
     """The memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
 
-    Buckets of ZeRO, which no tracker sees, are those of the formula at the peak. Before the update stages 1 and 2 have
+    Buckets of ZeRO, which no tracker sees, are added by the formula at the peak. Before the update stages 1 and 2 have
     freed them; stage 3 has its reduce bucket, and small parameters gathered.
     """
     if "reason" in answer:

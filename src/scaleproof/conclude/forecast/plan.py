@@ -88,8 +88,8 @@ def make_plan(
 ) -> Plan:
     """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
 
-    `count_memory`: count it by torch's trackers where runs say nothing of it, which takes seconds. `times`: estimates,
-    as of `campaign show`, of runs that were neither measured nor forecast; without it these have no time.
+    `count_memory`: count memory by torch's trackers where runs do not say, which takes seconds. `times`: estimates, as
+    of `campaign show`, for runs that were neither measured nor forecast; without it such runs have no time.
     """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
@@ -177,7 +177,7 @@ def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price |
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:
-    """What further repeats would show, by the report's formula and for its comparison; None where it has none."""
+    """What further repeats would show, by the report's formula and for its comparison; None without a comparison."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
     runs = [run for runs in evidence.runs.values() for run in runs]
@@ -201,8 +201,8 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
 def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
     """The plan of a pilot, one run of PILOT_STEPS steps, of each unmeasured cell whose devices can be had.
 
-    That their links were swept shows that they can. A few steps on the very devices say more than any law. Held-out
-    cells, which run anyway, have no pilot. `times`: estimates how long a run takes.
+    Devices whose links were swept can be had. A few steps on the very devices say more than any law. Held-out cells
+    have no pilot, because they run anyway. `times`: estimates how long a run takes.
     """
     swept = {sweep.group for sweep in evidence.sweeps}
     held_out = evidence.loaded.campaign.forecast.hold_out
@@ -217,7 +217,7 @@ def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
 
 
 def _kwh(rows: list[PlanRow]) -> float | None:
-    """kWh of all planned runs; None where the power of one is not known, or none is planned."""
+    """kWh of all planned runs; None where no run is planned, or the power of a run is unknown."""
     planned = [(row.plan, row.power) for row in rows if row.plan]
     kwhs = [plan.kwh(power) for plan, power in planned if power]
     return sum(kwhs) if kwhs and len(kwhs) == len(planned) else None
@@ -260,7 +260,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step_figures(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
-    """Seconds of a step and their basis; where there are none, also why, and which measurement would lift that."""
+    """Seconds of a step and their basis; without a forecast also why, and which measurement would lift that."""
     if runs:
         return measured_step(cell, runs), "measured", None, None
     if calibration is None:
@@ -299,7 +299,7 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
 
 
 def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Peak bytes of a device, whether they fit ("unknown" but for GPUs of known memory), and why there are none."""
+    """Peak bytes of a device, whether they fit ("unknown" but for GPUs of known memory), and why bytes are unknown."""
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
     peaks = []  # measured in the cell's series, at any size and micro-batch

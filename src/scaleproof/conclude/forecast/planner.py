@@ -83,8 +83,8 @@ def dispensable(candidates: Sequence[Candidate]) -> list[str]:
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
     """The cell whose measurement narrows the answer, which cell is fastest, most per device hour.
 
-    Of the cells that may be fastest it is the one with the largest variance, which measuring takes away, for its price.
-    None where the fastest is certain already.
+    Measuring takes variance away: of the cells that may be fastest the cell with the most variance for its price is
+    chosen. None where the fastest is certain already.
     """
     beaten = set(dispensable(candidates))
     contenders = [candidate for candidate in candidates if candidate.cell not in beaten]

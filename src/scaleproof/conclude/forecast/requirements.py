@@ -114,7 +114,7 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
 FORKED_SHARE = 0.17  # of a fresh start: the group, the model and the end of a rank that was forked
 PEAK_SHARE = 0.3  # of a GPU's peak; large models reach more, small ones less
 TYPICAL_GPU = "NVIDIA A100"  # where no GPU is visible from here
-SLOWEST_PEAK = 2e13  # FLOP/s of a GPU that has no figures
+SLOWEST_PEAK = 2e13  # FLOP/s of a GPU without published figures
 MOST_READ = 300  # files of earlier runs, the newest first
 PATTERNS = ("*/runs/*/rep*", "*/compare/*/pair*/[ab]")
 

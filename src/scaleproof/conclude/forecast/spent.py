@@ -18,7 +18,7 @@ class SpendingRecord(BaseModel):
 
 
 class PlannedCell(SpendingRecord):
-    """`runs` are those that were still to be made; `run_seconds` of one of them."""
+    """`runs` were still to be made; `run_seconds` of each."""
 
     runs: int
     run_seconds: float
@@ -66,7 +66,7 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 
 
 def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """The oldest plan that runs followed, beside what these took; None where there is none.
+    """The oldest plan that runs followed, beside what these runs took; None where no plan has a run after it.
 
     `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
     """
@@ -88,7 +88,7 @@ def _runs_after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
 
 
 def _planned_and_spent(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
-    """The plan's seconds and device hours beside those of the runs that `followed` it."""
+    """The plan's seconds and device hours beside what the runs that `followed` it took."""
     planned = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in followed.items()}
     took = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in followed.items()}
     devices = {cell: record.cells[cell].devices for cell in followed}

@@ -29,7 +29,7 @@ from scaleproof.measure.trainer.request import PlannedRun, Request
 PROGRAM = "scaleproof.conclude.forecast.sweep_program"
 LOG = "sweep.log"
 SMALLEST, LARGEST = 4096, 2**30
-PAIR_LARGEST = 2**26  # between two nodes: beyond 64 MiB the bandwidth is that of the link
+PAIR_LARGEST = 2**26  # between two nodes: from 64 MiB on the link alone limits the bandwidth
 WARMUP, CALLS = 5, 20
 VERSIONS = ("torch_version", "python_version")
 LIMIT_S = 2.0  # for the calls of one size
@@ -38,7 +38,7 @@ LIMIT_S = 2.0  # for the calls of one size
 def sizes_up_to(nbytes: float) -> list[int]:
     """Message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, until one is `nbytes` or more.
 
-    The largest has 1 MiB at least and 1 GiB at most.
+    The largest size is between 1 MiB and 1 GiB.
     """
     sizes = [SMALLEST]
     largest = min(max(nbytes, 2**20), LARGEST)
@@ -54,7 +54,7 @@ def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
 
 
 def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
-    """The group that is written `name` (2x4), with a cell that runs in it. Raises UserError where there is none."""
+    """The group that is written `name` (2x4), with a cell that runs in it. Raises UserError for an unknown name."""
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
         raise UserError(

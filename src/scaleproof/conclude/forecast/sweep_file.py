@@ -117,7 +117,7 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
 
 
 def pair_rows(sweep: Sweep) -> list[NodePair]:
-    """A row for each pair of nodes that is in every launch; launches that got other nodes have no pair in common."""
+    """A row for each pair of nodes that is in every launch; launches on other nodes share no pair."""
     size = 2 * sweep.devices_per_node
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:
@@ -158,12 +158,12 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep in the file `path`. Raises UserError where it is none."""
+    """The sweep in the file `path`. Raises UserError for any other file."""
     return read_record(path, Sweep.model_validate_json)
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:
-    """The sweeps below `folder`, in the order of their groups; an empty list where there are none."""
+    """The sweeps below `folder`, in the order of their groups."""
     return [read_sweep(path) for path in sorted(folder.glob(f"*/{SWEEP}"))]
 
 
@@ -182,12 +182,12 @@ def weak_rows(sweep: Sweep) -> list[SweepRow]:
 def from_nccl_tests(path: Path, group: Group) -> Sweep:
     """The sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
 
-    Times are of out-of-place calls. Its environment is not copied. Raises UserError where the file is another one.
+    Out-of-place times only; the environment that nccl-tests records is dropped. Raises UserError for any other file.
     """
     try:
         data = json.loads(read_regular(path))
         version, program = data["version"], Path(data["args"][0]).name
-        results = [{key: row[key] for key in row} for row in data["results"]]  # fails on what is no object
+        results = [{key: row[key] for key in row} for row in data["results"]]  # fails where a row is not an object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = "all_reduce_perf -J FILE writes one"
         raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None

@@ -15,7 +15,7 @@ from scaleproof.ground.number_format import number
 
 @dataclass(frozen=True)
 class RateForecast:
-    """The rate of all devices of a size that the table does not have, or why there is none."""
+    """The forecast rate of all devices, at a size that the table does not have, or why it is refused."""
 
     series: str
     devices: int
@@ -26,7 +26,7 @@ class RateForecast:
 def forecast_rates(
     series: Mapping[str, Mapping[int, Sequence[float]]], devices: Sequence[int], devices_per_node: int
 ) -> list[RateForecast]:
-    """Each series at each number of `devices`; where none is given, at twice and four times its largest.
+    """The forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
     `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
@@ -46,7 +46,7 @@ def group_of_size(devices: int, devices_per_node: int) -> Group:
 
 
 def _one_sample_step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
-    """A step in which each device has one sample, from the `rates` of one device."""
+    """A step with one sample on each device, from the `rates` of one device."""
     logs = np.log(rates)
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
     return law.MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)

@@ -73,7 +73,7 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
 
 
 def forecasts_text(forecasts: Forecasts) -> str:
-    """A row a cell: milliseconds of a step with its intervals, or why there is none and what would lift that."""
+    """A row for each cell: its step in milliseconds with intervals, or why there is no forecast, and the cure."""
     rows, refused = [], []
     for entry in forecasts.entries:
         interval = entry.interval
@@ -183,7 +183,7 @@ def _group_by_statement(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any,
 
 
 def _cells_text(names: list[str], plan: Plan) -> str:
-    """The names of cells as text; "all cells" where the plan has no other."""
+    """The names of cells as text; "all cells" where these are all of the plan."""
     return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
 
 

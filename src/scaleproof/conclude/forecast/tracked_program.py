@@ -93,7 +93,7 @@ def tracked(request: Request) -> dict[str, Any]:
 
 
 def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
-    """One step, micro-batch after micro-batch. `inputs`: tokens of each; `tracker`: watches them, if one is given."""
+    """One step, micro-batch after micro-batch. `inputs`: the tokens of each; `tracker`: watches all, if given."""
     for place, tokens in enumerate(inputs, start=1):
         if tracker and place > 1:
             tracker.reset_mod_stats()  # it knows a module's hooks once

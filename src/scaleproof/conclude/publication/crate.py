@@ -42,7 +42,7 @@ def crate_metadata(
 ) -> dict[str, Any]:
     """Return the content of ro-crate-metadata.json for the files that are in `folder`.
 
-    `runs`: those with numbers; `licence`: a key of LICENCES; `version`: of scaleproof.
+    `runs`: the runs with numbers; `licence`: a key of LICENCES; `version`: of scaleproof.
     """
     crate = ROCrate(version="1.1")
     root = crate.root_dataset

@@ -1,7 +1,7 @@
 """`scaleproof gate`: has throughput become worse than in earlier results of the same cells on the same kind of machine?
 
-Each earlier result, a campaign with runs of several cells, is one session. The spread between sessions is what a new
-session is held against: runs of one session share its state of the machine, so their spread would raise false alarms.
+Each earlier result, a campaign with runs of several cells, is one session. A new session is judged by the spread
+between sessions, because runs of one session share a state of the machine: their spread would raise false alarms.
 Before that a result is verified, with its checks made again: findings that were left out are differences, too.
 """
 
@@ -130,10 +130,10 @@ def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChang
 def _rate_change(name: str, new: float, logs: list[float], alpha: float) -> RateChange:
     """Return the change of a rate against earlier sessions, with the lower prediction bound of Student's t.
 
-    `new`: logarithm of the rate; `logs`: those of the earlier sessions; `alpha`: probability of a false alarm.
+    `new`, `logs`: logarithms of the new and the earlier rates; `alpha`: probability of a false alarm.
     """
     n = len(logs)
-    spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)  # of one new session from the mean of n others
+    spread = statistics.stdev(logs) * math.sqrt(1 + 1 / n)  # of a new session around the mean of n sessions
     bound = float(student.ppf(alpha, n - 1)) * spread
     return RateChange(name, math.expm1(new - statistics.fmean(logs)), math.expm1(bound))
 
@@ -160,8 +160,8 @@ class Gate:
 def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     """Compare a new result with earlier ones.
 
-    `results`: the folder of the new one; `baselines`: those of the earlier ones. Raises UserError where nothing can be
-    compared, or a baseline is damaged.
+    `results`, `baselines`: folders of the new and the earlier results. Raises UserError where nothing can be compared,
+    or a baseline is damaged.
     """
     if len(baselines) < LEAST_SESSIONS:
         raise UserError(
@@ -224,7 +224,7 @@ def faults_of(folder: Path) -> list[str]:
 
 
 def _why_gone(cell: str, runs: list[RawRun]) -> str:
-    """Return what became of a cell that has no numbers in the new result: it is gone, or all of its runs failed."""
+    """Return why a cell has no numbers in the new result: it is gone, or all of its runs failed."""
     failures = [run.metrics["failure"] for run in runs if run.cell == cell]
     if not failures:
         return f"{cell}: is gone; earlier results have it"

@@ -55,8 +55,8 @@ class RateShift:
 class History:
     """The sessions in the order of their dates, the cells that were searched, and the shifts of their rates.
 
-    `left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session of which
-    the newest has no numbers; `changed`: those whose configuration is another one since, with its keys.
+    `left_out`: which cell of which session was not used, and why; `gone`: cells of the last but one session without
+    numbers in the newest; `changed`: cells whose configuration differs since then, with its keys.
     """
 
     sessions: list[DatedResult]

@@ -179,7 +179,7 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
         if after != before:
             path.write_text(after, encoding="utf-8")
             hashes[_sha256(before)] = _sha256(after)
-    (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is no text
+    (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is not a text
     _replace_hashes(out, hashes)
     _replace_hashes(out, dict(_seal_again(out)))
 

@@ -205,5 +205,5 @@ def charts_of(loaded: "LoadedCampaign") -> list[str]:
 
 
 def tables_of(loaded: "LoadedCampaign") -> list[str]:
-    """The tables of a campaign's report; those of scaling where it has more than one size."""
+    """The tables of a campaign's report; tables of scaling only where it has several sizes."""
     return ["scaling", "strong", "weak"] if _has_sizes(loaded) else ["scaling"]

@@ -14,7 +14,7 @@ Claims = Mapping[str, Claim]  # by their ids
 
 @dataclass(frozen=True)
 class GroupClaims:
-    """The ranking that the answer is made from, with all claims; `place`: among the rankings of all sizes."""
+    """The ranking that the answer is made from, with all claims; `place`: its index in the report."""
 
     group: SizeRanking
     claims: Claims
@@ -32,7 +32,7 @@ class GroupClaims:
 
     @property
     def near(self) -> list[Claim]:
-        """The ratios of `others` that may be as fast as the fastest; where it is shown to be, of the next one alone."""
+        """The ratios of cells that may be as fast as the fastest; where none may be, the second's alone."""
         if self.fastest.word == "shown":
             return self.others[:1]
         return [claim for claim in self.others if claim.word != "slower"]
@@ -62,8 +62,7 @@ def _claim(
 ) -> Claim:
     """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject.
 
-    `figure`: its estimate; `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a
-    ratio supports.
+    `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a ratio supports.
     """
     if word is None and baseline and figure:
         word = word_of(figure)
@@ -92,7 +91,7 @@ def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Cla
 
 
 def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
-    """Yield the claims on the cells of one size; `place`: of the ranking among those of all sizes."""
+    """Yield the claims on the cells of one size; `place`: index of the ranking in the report."""
     if len(ranking.comparable) < 2:
         return
     method = f"{ranking.method}, {ranking.claims} comparisons" if ranking.method else None

@@ -58,7 +58,7 @@ class Fact:
 def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b: Side, command: str) -> str:
     """Return the page of a comparison of `a` with `b`, as HTML.
 
-    `compared`: cells that both have. `alone`: cells that one side has. `command`: the command that makes the page.
+    `compared`: cells of both sides. `alone`: cells of one side. `command`: the command that makes the page.
     """
     named = [(_compared_cell(cell, a, b), cell) for cell in compared]
     comparable = [(name, cell) for name, cell in named if cell.ratio is not None]

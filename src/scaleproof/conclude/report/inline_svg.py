@@ -28,10 +28,9 @@ PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]+")
 
 
 def inline_svg(path: Path, name: str, title: str) -> str:
-    """Return the `<svg>` element of the file `path`. Its ids begin with `name`, so that two charts do not share one.
+    """Return the `<svg>` element of the file `path`. Its ids begin with `name`, so that no two charts share an id.
 
-    The element has `title` as its accessible name and scales with its container. Raises UserError where `path` is no
-    SVG.
+    The element has `title` as its accessible name and scales with its container. Raises UserError for another file.
     """
     if not path.is_file():
         raise missing_file(path)
@@ -56,7 +55,7 @@ class _Chart:
         self.left_out_at = 0  # the depth of the element that is left out; 0: none is
 
     def start(self, tag: str, given: dict[str, str]) -> None:
-        """Begin an element, with those of its attributes that draw; one that is not listed is left out."""
+        """Begin an element with its attributes that draw; an element that is not listed is left out."""
         self.depth += 1
         local = tag.removeprefix(SVG)
         if self.left_out_at:

@@ -177,7 +177,7 @@ def _scaling_context(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _drawings(inputs: PageInputs) -> dict[str, Any]:
-    """Return the charts: those in sections of their own, by name, and the others."""
+    """Return the charts: charts with a section of their own by name, and all others."""
     charts = _charts_with_content(inputs)
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],
@@ -242,7 +242,7 @@ def _forecast_section(forecast: ForecastReport) -> dict[str, Any]:
 
 
 def _without_baseline(report: ScalingReport) -> list[str]:
-    """Series of one size beside others that have several: they have no speed-up of their own."""
+    """Series of a single size, which have no speed-up, where other series have several sizes."""
     if not any(s.kind for s in report.series):
         return []
     return [s.name for s in report.series if not s.kind]
@@ -282,7 +282,7 @@ def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
-    """Return the charts of traces; those that compare traces only where there are several."""
+    """Return the charts of traces; charts that compare traces only where there are several traces."""
     traced = len(inputs.traces.ok) if inputs.traces else 0
     if not traced:
         return []

@@ -47,8 +47,8 @@ class RunFacts:
 def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
     """Return what the page says of the runs: time, machine, protocol, environment, failures.
 
-    A run whose record is damaged is one of those without numbers; nothing else is known of it. `doctor`: doctor.json,
-    of whatever machine and time it is.
+    A run whose record is damaged counts as a run without numbers. `doctor`: doctor.json, which may be of another
+    machine or time.
     """
     recorded = [run for run in runs if is_readable(run)]
     return RunFacts(
@@ -187,7 +187,7 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
 
 
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
-    """Return runs without numbers as (names, failure); those that failed in the same way stand together."""
+    """Return (names of runs, failure) for each distinct failure among `runs`."""
     same: dict[str, tuple[Failure, list[str]]] = {}  # failure as JSON -> failure, names of runs
     for run in runs:
         failure = run.metrics.failure
@@ -199,7 +199,7 @@ def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
 
 def names_of_runs(runs: list[str]) -> str:
     """Return names of runs, repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
-    names_of: dict[str, list[str]] = {}  # of a cell: its repeats; of "": what is no repeat
+    names_of: dict[str, list[str]] = {}  # cell -> its repeats; "" -> runs that are not repeats
     for run in dict.fromkeys(runs):
         cell, _, repeat = run.rpartition("/")
         if cell and repeat.startswith("rep"):
@@ -284,7 +284,7 @@ class PageInputs:
     anonymous: bool = False  # whether hosts are named by pseudonyms
 
     def without_hosts(self, text: str) -> str:
-        """Return a text as it is published: without names of hosts where the report is anonymous."""
+        """Return a text without names of hosts where the report is anonymous."""
         if not self.anonymous:
             return text
         hosts = self.facts.hosts | self.findings.hosts_left_out

@@ -109,7 +109,7 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
     """Return a figure as the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3".
 
-    `factor`: from the unit of the file to that of the table.
+    `factor`: from the file's unit to the table's unit.
     """
     text = significant(value * factor, 7)
     if low is None or high is None:

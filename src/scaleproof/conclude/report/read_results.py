@@ -13,7 +13,7 @@ from scaleproof.ground.records.profile_schema import PROFILE, Profile, TracedSte
 from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.traces_report import TracesReport, read_traces_report
 
-# Columns of cells.csv that tables print; the others of a table come from the report.
+# Columns of cells.csv that tables print; other columns of a table come from the report.
 PRINTED = tuple(name for name in CELLS_TABLE if COLUMNS[name].file != SCALING)
 
 

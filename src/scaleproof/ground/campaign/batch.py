@@ -71,7 +71,7 @@ def candidates(work: Work, n_devices: int) -> list[int]:
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:
     """The micro-batch or the accumulation, whichever `what` names: the global batch `total` / (`other` x devices).
 
-    `other`: the value of the other one. Raises UserError where that is not a whole number.
+    `other`: the accumulation or the micro-batch. Raises UserError where the quotient is not a whole number.
     """
     divisor = other * n_devices
     if total % divisor:

@@ -88,7 +88,7 @@ class Cell:
         return self.work.micro_batch in SEARCHED
 
     def resolved(self, micro_batch: int) -> "Cell":
-        """The cell with the micro-batch that trials have found; its name and its plan stay."""
+        """The cell with the micro-batch that trials have found; its name and its plan stay as they are."""
         return replace(self, work=self.work.model_copy(update={"micro_batch": micro_batch}))
 
     @cached_property
@@ -135,7 +135,7 @@ class Cell:
         described = shape.description() if isinstance(shape, TransformersModel) else shape.model_dump()
         config["workload"]["model_shape"] = described
         config["execution"]["geometry"] = str(self.execution.geometry)
-        for name in YOUNGER_KEYS:  # with their default they are what was before them, and results stay those of a cell
+        for name in YOUNGER_KEYS:  # with its default a younger key changes no fingerprint, so older results stay valid
             if getattr(self.execution, name) == Execution.model_fields[name].default:
                 del config["execution"][name]
         for name in ("command", "figures", "per_step", "rate_of"):
@@ -322,7 +322,7 @@ def tokens_of(cell: Cell) -> tuple[str, str]:
 
 
 def find(cells: list[Cell], slug: str) -> Cell:
-    """The cell called `slug`; UserError with the nearest name where there is none."""
+    """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
     for cell in cells:
         if cell.slug == slug:
             return cell
@@ -348,7 +348,7 @@ def _values_given(choice: Choice) -> dict[str, Any]:
 
 
 def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
-    """The value of an axis: that of the choice, else that of the campaign's section; None for a placeholder."""
+    """The value of an axis: from the choice, else from the campaign's section; None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)

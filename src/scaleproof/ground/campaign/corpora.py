@@ -21,7 +21,7 @@ BUDGET = r"^([1-9][0-9,]{0,15}) (kB|MB|GB|documents)$"
 MOST_FILES = 10_000  # of a corpus
 RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
-# Keys that some sources need; others have no use for them.
+# Keys that some sources need, and other sources do not use.
 NEEDED = {
     "python-docs": (),
     **dict.fromkeys(LOCAL, ("files",)),
@@ -29,7 +29,7 @@ NEEDED = {
     "http": ("urls", "revision", "files", "format"),
     "dataset": ("load", "revision"),
 }
-# Keys that only some sources have a use for -> those sources.
+# Optional keys -> the sources that use them.
 ONLY_FOR = {
     "repository": ("hub",),
     "urls": ("http",),
@@ -198,7 +198,7 @@ class Corpus(Section):
 
     @property
     def fields(self) -> list[str]:
-        """The fields that are read of a row: those of the text, then the label where there is one."""
+        """The fields that are read of a row: the fields of the text, then the label, if any."""
         texts = [self.field] if isinstance(self.field, str) else self.field
         return [*texts, self.label] if self.label else texts
 
@@ -246,9 +246,9 @@ def folder_of(name: str, corpus: Corpus) -> str:
 
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
-    """The local files that a corpus names, in order of path; none for the others.
+    """The local files that a corpus names, in order of path; empty for a corpus that is downloaded.
 
-    Raises UserError where a pattern matches none, or names something that is not a file.
+    Raises UserError where a pattern matches nothing, or something that is not a file.
     """
     if corpus.source not in LOCAL:
         return []
@@ -262,7 +262,7 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 
 
 def _matching_files(pattern: str, where: str) -> list[Path]:
-    """The regular files that a pattern matches, in order of path. Raises UserError if there is none."""
+    """The regular files that a pattern matches, in order of path. Raises UserError if it matches none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
         written = os.path.expandvars(path.expanduser())

@@ -17,7 +17,7 @@ def key(default: Any, description: str | None, unit: str, *, axis: str | None = 
     """Declare one key of a section: a pydantic field with its default. `limits`: as for `pydantic.Field`.
 
     `unit` is written into the JSON schema ("none" where the value has no unit). `axis` is the prefix of the key in a
-    cell's slug ("" for values that speak for themselves); a key without one cannot stand under `vary`.
+    cell's slug ("" for values that speak for themselves); a key without a prefix cannot stand under `vary`.
     """
     extra: JsonDict = {"unit": unit}
     if axis is not None:

@@ -1,4 +1,4 @@
-"""A name of the Hugging Face hub where that of a corpus is expected: what to write instead."""
+"""A name of the Hugging Face hub where the name of a corpus is expected: what to write instead."""
 
 import re
 

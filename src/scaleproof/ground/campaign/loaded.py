@@ -28,7 +28,7 @@ from scaleproof.ground.files import read_record
 RESULTS = Path("results")
 TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-# Folders of results/ that are no campaign's.
+# Folders of results/ that are not of a campaign.
 RESERVED = ("corpora", "downloads", "published", "job-logs", "case-studies", "forecasts", "series")
 
 
@@ -82,7 +82,7 @@ class LoadedCampaign:
         return 60 * self.campaign.resources.time_limit
 
     def _cells_to_trace(self) -> list[Cell]:
-        """The cells of which a trace is taken, in the order of `cells`. Raises UserError for a name that is none."""
+        """The cells of which a trace is taken, in the order of `cells`. Raises UserError for an unknown name."""
         selection = self.campaign.trace.cells
         if selection == "all":
             return self.cells
@@ -99,7 +99,7 @@ class LoadedCampaign:
         return [cell for cell in self.cells if cell.slug in selection]
 
     def _with_found_batch(self, cell: Cell, results: Path) -> Cell:
-        """The cell with the micro-batch that trials have found; as it is without trials, or where they are to come."""
+        """The cell with the micro-batch that trials found; unchanged without trials, or before they were made."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
@@ -167,7 +167,7 @@ class LoadedCampaign:
         return {job.name: job for job in shared_jobs(self.campaign, self._cells_in_order)}
 
     def shared_job(self, name: str) -> SharedJob:
-        """The job called `name`. Raises UserError where the campaign has no such job, or not any more."""
+        """The job called `name`. Raises UserError where the campaign has no such job, or no longer has it."""
         if name not in self.shared_jobs:
             raise UserError(
                 f'{self.path}: there is no job "{name}" of several runs.{did_you_mean(name, self.shared_jobs)} '
@@ -176,7 +176,7 @@ class LoadedCampaign:
         return self.shared_jobs[name]
 
     def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
-        """The jobs that hold several runs, by the path of their records: those of the first `repeats`, if given."""
+        """Path of its record -> job that holds several runs; only jobs of the first `repeats`, if given."""
         last = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
         return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
@@ -211,7 +211,7 @@ class LoadedCampaign:
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
-        """The cell called `slug`. Raises UserError with the nearest name where there is none."""
+        """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
         if slug in self._by_slug:  # asked several times for each of a thousand jobs
             return self._by_slug[slug]
         try:
@@ -229,7 +229,7 @@ class LoadedCampaign:
         return 0 if cell.command is not None else witnessed
 
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
-        """The comparison called `name` with its arms; UserError with the nearest name where there is none."""
+        """The comparison called `name` with its arms. Raises UserError, with the nearest name, for an unknown name."""
         if name in self.comparisons:
             return self.comparisons[name]
         there = ", ".join(self.comparisons) or "none"
@@ -265,7 +265,7 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
-        """Runs of each cell: those planned, or with `repeats.resolve` those that the looks so far ask for."""
+        """How many runs each cell has: as planned, or with `repeats.resolve` as many as the looks so far ask for."""
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
@@ -281,7 +281,7 @@ class LoadedCampaign:
 
     @property
     def _corpora(self) -> list[str]:
-        """The corpora of all cells, those of comparisons among them; none of commands."""
+        """Name -> corpus of all cells, arms of comparisons included; commands have no corpus."""
         return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells if cell.command is None))
 
     @property
@@ -292,7 +292,7 @@ class LoadedCampaign:
 
 @lru_cache
 def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
-    """The campaign called `name` in config/campaigns. Raises UserError with the nearest name where there is none."""
+    """The campaign called `name` in config/campaigns. Raises UserError, with the nearest name, for an unknown name."""
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
@@ -319,14 +319,14 @@ def corpora() -> dict[str, Corpus]:
 
 
 def _check_unique(names: list[str]) -> None:
-    """Two comparisons of one name would be one folder. Raises UserError."""
+    """Raise UserError where two comparisons have one name, because they would be one folder."""
     for place, name in enumerate(names):
         if name in names[:place]:
             raise UserError(f'compare: "{name}" is the name of two comparisons; rename one', ("compare", place, "name"))
 
 
 def _rename_advice(path: Path) -> str:
-    """Advice for a campaign file: ` Rename it to "my-question.yaml".`; empty if there is no such name."""
+    """Advice for a campaign file: ` Rename it to "my-question.yaml".`; empty if no valid name resembles it."""
     name = valid_name(path.stem).replace(".", "-")
     meant = f"{name}.yaml"
     is_free = name and name not in RESERVED and meant != path.name
@@ -377,7 +377,7 @@ def look_file(results: Path, campaign: str, repeats: int) -> Path:
 
 
 def asks_for_more_repeats(look: Path) -> bool:
-    """Whether the look in the file `look` asked for more repeats; False where there is no such file.
+    """Whether the look in the file `look` asked for more repeats; False without the file.
 
     Raises UserError where the file is damaged.
     """

@@ -19,7 +19,7 @@ DROPPED = ("question", "forecast", "target_loss", "margin")
 
 
 def is_rehearsal(campaign: str) -> bool:
-    """Whether results of this name are those of a rehearsal."""
+    """Whether results of this name are of a rehearsal."""
     return campaign.startswith(PREFIX)
 
 
@@ -96,7 +96,7 @@ def _mappings(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[s
 
 
 def _tiny_model(model: Any, place: int) -> Any:
-    """Return a model of one kind with `model`, of another depth for each `place`; one of transformers as it is."""
+    """Return a tiny model of the kind of `model`, whose depth depends on `place`; a model of transformers as it is."""
     if isinstance(model, dict) and {"hub", "config", "module"} & set(model):
         return model
     shape = shape_of(model) if isinstance(model, str) else model
@@ -108,5 +108,5 @@ def _tiny_model(model: Any, place: int) -> Any:
 
 
 def _small_bucket(elements: Any, place: int) -> Any:
-    """Return an even number of elements, another one for each `place`; "auto" as it is."""
+    """Return an even number of elements that depends on `place`; "auto" as it is."""
     return elements if elements == "auto" else 10_000 * (place + 1)

@@ -53,10 +53,7 @@ class RepeatUntil(Section):
         return self
 
     def looks(self) -> Sequence[int]:
-        """The numbers of repeats after which results are looked at, ascending; the last one is `at_most`.
-
-        Example: 3, 4, 5, 7, 9, 12.
-        """
+        """The numbers of repeats after which results are looked at: 3, 4, 5, 7, 9, 12, if `at_most` is 12."""
         return [*takewhile(lambda repeats: repeats < self.at_most, rounds(self.at_least)), self.at_most]
 
 

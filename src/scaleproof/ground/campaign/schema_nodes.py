@@ -16,7 +16,7 @@ def follow_reference(node: Schema, schema: Schema) -> Schema:
 
 
 def alternatives(node: Schema, schema: Schema) -> list[Schema]:
-    """What a value may be: the members of a union, those of unions in it among them; else the node alone."""
+    """What a value may be: the members of a union, also of unions inside it; else the node alone."""
     node = follow_reference(node, schema)
     if "anyOf" not in node:
         return [node]
@@ -24,7 +24,7 @@ def alternatives(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """The schema of a place in the file; empty if it has none."""
+    """The schema of a place in the file; empty for an unknown place."""
     node = schema
     for step in place:
         inner: Schema = {}

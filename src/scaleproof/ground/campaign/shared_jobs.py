@@ -53,10 +53,10 @@ def shares_jobs(campaign: Campaign) -> bool:
 def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
     """The jobs of a campaign in which several runs share an allocation, for all of its repeats.
 
-    `in_order(repeat)`: the cells in the order in which that repeat runs them. With `same_allocation` a job has all
-    cells, else those of one geometry: a run on one device does not hold the nodes of the largest one. As many runs as
-    their time limits leave room for in `minutes_per_job` are one job; without it, one repeat is. Raises UserError where
-    `minutes_per_job` is too short for a single run, or for a repeat that must share its nodes.
+    `in_order(repeat)`: the cells in the order in which that repeat runs them. With `same_allocation` a job has cells of
+    all geometries, else of one, so that a run on one device does not hold the nodes of the largest. `minutes_per_job`
+    caps a job: it holds as many runs as their time limits allow; without it a job is one repeat. Raises UserError where
+    it is too short for a single run, or for a repeat that must share its nodes.
     """
     resources, one_run = campaign.resources, run_minutes(campaign.resources)
     cells = in_order(1)
@@ -83,7 +83,7 @@ def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -
 
 
 def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
-    """First and last repeat of those that run without a look at the results between them."""
+    """Yield first and last of repeats that run without a look at the results between them."""
     until = campaign.repeat_until
     first = 1
     for last in until.looks() if until else [campaign.most_repeats]:
@@ -96,7 +96,7 @@ def _group_jobs(
 ) -> Iterator[SharedJob]:
     """The jobs for these repeats of a group of cells, of which `room` runs fit into one job.
 
-    Each has as many whole rounds as there is room for; where there is none for a whole one, each has a part of a round.
+    A job has as many whole rounds as there is room for; where a round does not fit, a part of a round.
     """
     rounds = {repeat: tuple(cell for cell in in_order(repeat) if cell.slug in slugs) for repeat in repeats}
     rounds_per_job = room // len(slugs)

@@ -108,7 +108,7 @@ def fetched_config(hub: str, revision: str) -> Path:
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
     """The content of the config.json at `path`, whose bytes are `data`.
 
-    Raises UserError where it is none, or where its model cannot be measured exactly.
+    Raises UserError where it is not a config.json, or its model cannot be measured exactly.
     """
     place, key_ = f"workload.model: {path}", ("workload", "model")
     try:

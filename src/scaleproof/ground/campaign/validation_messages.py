@@ -49,7 +49,7 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
 FILE = re.compile(r"^[./~]|\\|\.(?:txt|md|jsonl?|csv|parquet|gz|zst)$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
-OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections whose keys are those of several other sections
+OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections with the keys of several other sections
 LIMITS = (
     ("minimum", ">=", operator.ge),
     ("exclusiveMinimum", ">", operator.gt),
@@ -73,13 +73,13 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
 
     Of places inside each other the deepest one counts, and the first fault there. `data`: the content of the file.
     """
-    # Of a union's errors at one place, what is wrong inside a mapping says more than that it is no number.
+    # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors = sorted(
         _errors_of_meant_alternative(error.errors(), data),
         key=lambda fault: fault["type"] not in ("missing", "value_error"),
     )
     faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first at each place
-    # Of a union, each alternative reports its own unknown keys; one that another alternative knows is no fault.
+    # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
     around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
     deepest = [place for place in faults if place not in around]
@@ -90,7 +90,7 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """The errors without those of a union's alternatives that do not know a key, where another one knows all."""
+    """The errors without alternatives of a union that do not know a key, where another alternative knows all keys."""
     strange: set[Place] = set()  # alternatives: each is a step of the locations below it that is not in the file
     for error in errors:
         around = error["loc"][:-1]
@@ -206,7 +206,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
     """A hint where the key `name` belongs, with a leading space; empty where no section has it.
 
-    `of_cell`: it stands among the keys of a cell, which are those of the sections at the top.
+    `of_cell`: it stands among the keys of a cell, which the sections at the top have.
     """
     places = []
     waiting: list[Place] = [()]  # sections that are still to be looked through

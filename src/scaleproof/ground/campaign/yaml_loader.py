@@ -31,10 +31,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 # Far above any file that a person writes. Beyond them reading would take seconds, or all of the memory.
 MOST_BYTES = 1_000_000
-MOST_VALUES = 10_000  # keys, list entries and scalars, those behind aliases counted each time
+MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behind it
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
-WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is no key and no entry of a list
+WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither a key nor an entry of a list
 LINE_END = "\n"
 # What a person has done where the parser says so.
 YAML_HINTS = {
@@ -83,7 +83,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def no_campaign_error(path: Path) -> UserError:
-    """The error for a path that is no campaign file, with the campaign that was meant, or those that are there."""
+    """The error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
     if os.path.lexists(path) and (fault := path_fault(path)):
         return UserError(f"{path}{fault}")
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
@@ -159,7 +159,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 def _document(path: Path) -> Any:
     """The document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
 
-    Raises UserError, with the line where one is known, for what is no YAML or beyond the limits.
+    Raises UserError, with the line if known, for a file that is not YAML or beyond the limits.
     """
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
@@ -188,7 +188,7 @@ def _document(path: Path) -> Any:
 
 
 def _parser_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Where the document in `lines` is no YAML, in the words of the parser, and what its author may have meant.
+    """Where the document in `lines` is not YAML, in the parser's words, and what its author may have meant.
 
     Begins with `, line 3, column 5: `, to stand after the path.
     """
@@ -224,7 +224,7 @@ def _check_size(path: Path, text: str) -> None:
 
     Raises UserError with the line.
     """
-    anchors: list[str | None] = []  # of the collections around the event; None for those without one
+    anchors: list[str | None] = []  # of the collections around the event; None without an anchor
     values = 0
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -314,7 +314,7 @@ class _Reader:
             raise self._tag_error(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, HexInt) and "geometry" in place:  # 0x2 is no number there
+        if isinstance(value, HexInt) and "geometry" in place:  # there 0x2 is not a number
             return f"0x{value:x}"
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:

@@ -23,7 +23,7 @@ def _codes_of(house: str) -> dict[str, Code]:
 
 @cache
 def pages() -> dict[str, Code]:
-    """Code -> its page, of all houses; where two have one, that of anybody's results."""
+    """Code -> its page, of all houses; where two houses have one, the page for anybody's results."""
     # ANYBODYS last, so that its pages stand
     houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
     return {code: page for house in houses for code, page in _codes_of(house).items()}

@@ -200,7 +200,7 @@ class Register(Generic[Subject]):
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
         """As `check` with one code, whose page is the docstring of the function, with `figures` in their places.
 
-        Raises ValueError where the docstring is no page.
+        Raises ValueError where the docstring is not a page.
         """
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:

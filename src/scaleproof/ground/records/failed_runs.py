@@ -17,7 +17,7 @@ EXIT_CODE = 3
 def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
     """How many runs failed, why, and the command that repeats them; None if no run failed.
 
-    What cannot run on this machine is no failure.
+    A cell that cannot run on this machine has not failed.
     """
     reasons: dict[str, list[str]] = {}
     for folder, failure in _failures(loaded, results):

@@ -21,5 +21,5 @@ class Pseudonyms:
         self._pattern = re.compile("|".join(as_words) or "(?!)")  # "(?!)" matches nothing
 
     def in_text(self, text: str) -> str:
-        """The text with a pseudonym wherever a host is named; a part of another word is no name."""
+        """The text with a pseudonym wherever a host is named as a word of its own."""
         return self._pattern.sub(lambda match: self._names[match[0]], text)

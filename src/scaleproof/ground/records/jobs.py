@@ -38,9 +38,9 @@ def entries_of(path: Path) -> list[LedgerEntry]:
 
 
 def job_end_counts(runs: Iterable[Run]) -> str:
-    """How the jobs of `runs` have ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where none is known.
+    """How the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where unknown.
 
-    A run's own record is written while its job is running.
+    Read from the campaign's ledger, because a run's own record is written before its job ends.
     """
     jobs = {(_ledger_of(run), str((run.metrics.scheduler or {}).get("job_id"))) for run in runs}
     last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in entries_of(path)}

@@ -32,7 +32,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
     def belongs(name: str) -> bool:
         """Whether the campaign still plans the file, named relative to its folder."""
-        if match := RUN_FILE.fullmatch(name):  # those of shared jobs: records_without_runs
+        if match := RUN_FILE.fullmatch(name):  # runs of shared jobs: records_without_runs
             return match[1] in planned and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
             return match[1] in traced

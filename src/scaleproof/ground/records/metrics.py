@@ -83,7 +83,7 @@ class Recorded(RecordSection):
     @field_validator("env", mode="before")
     @classmethod
     def _rename_variables(cls, env: Any) -> Any:
-        """The recorded environment with the variables' names of today; what is no mapping, as it is."""
+        """The recorded environment with today's names of variables; anything but a mapping as it is."""
         return current_names(env) if isinstance(env, dict) else env
 
 

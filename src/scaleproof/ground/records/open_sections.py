@@ -25,7 +25,7 @@ YEARS = range(1971, 3000)  # beyond them a time cannot be reckoned with
 
 
 def _check_moment(text: str) -> str:
-    """`text` as it is. Raises ValueError where it is no date and time with a time zone."""
+    """`text` as it is. Raises ValueError for anything but a date and time with a time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -33,7 +33,7 @@ class Estimated(ResultPart):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Both ends of its interval; None where there is no basis for one."""
+        """Both ends of its interval; None without an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property

@@ -14,10 +14,10 @@ MEASURED = ("runs", "together", "compare", "traces", "reference", "logs", "plans
 
 
 def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
-    """Remove those of the folders `runs` and `traces` whose run or trace failed or is damaged; returns them.
+    """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged; returns them.
 
-    `campaign`: the folder of its results; `anyway`: remove sound ones, too. Everything that was computed from them goes
-    as well: Snakemake does not miss an input as long as the file made from it is there.
+    `campaign`: the folder of its results; `anyway`: remove sound folders, too. Everything computed from them goes as
+    well, because Snakemake does not miss an input as long as the file made from it is there.
     """
     made_runs = [folder for folder in runs if (folder / METRICS).exists()]
     made_traces = [folder for folder in traces if (folder / CAPTURE).exists()]
@@ -27,7 +27,7 @@ def forget(campaign: Path, runs: list[Path], anyway: bool = False, traces: Seque
         return []
     for folder in removed:
         shutil.rmtree(folder)
-    # Without its record, a job of several runs is sent once more for those that are missing.
+    # Without its record, a job of several runs is sent once more for the missing runs.
     names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
     for record in campaign.glob("together/*.json"):
         if _has_made_one_of(record, names):

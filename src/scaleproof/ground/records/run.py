@@ -97,7 +97,7 @@ class Run:
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
     def take_series(self, **series: Any) -> None:
-        """Keep properties of these names, which were read together with those of other runs, as if asked for."""
+        """Keep properties of these names, which were read together with other runs, as if asked for."""
         vars(self).update(series)
 
 
@@ -133,7 +133,7 @@ def measured_runs(runs: Iterable[Run]) -> list[MeasuredRun]:
 
 
 def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
-    """Those of `runs` that have numbers, of any evidence level, in their order."""
+    """The runs that have numbers, of any evidence level, in their order."""
     return [run for run in runs if isinstance(run, TimedRun)]
 
 
@@ -151,8 +151,8 @@ def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -
 def _measure_again(folder: Path, campaign: str, whole_cell: bool = False) -> str:
     """The command that measures the run in `folder` again, as `measure_again`. `campaign`: what the run's record says.
 
-    A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; of others the command
-    names no run. `whole_cell`: measure the other runs of its cell as well.
+    A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; for other folders the
+    command names no run. `whole_cell`: measure the other runs of its cell as well.
     """
     results, runs = USUAL, []
     if len(folder.parents) > 3 and folder.parents[1].name == "runs":

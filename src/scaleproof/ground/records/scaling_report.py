@@ -109,7 +109,7 @@ class RankedCell(ResultPart):
 
     @property
     def ratio(self) -> Estimated:
-        """Its rate relative to that of the fastest cell. Not to be asked for of that one or of an incomparable cell."""
+        """Its rate over the fastest cell's. Only for comparable cells other than the fastest."""
         assert self.relative_to_fastest is not None, self.cell
         return self.relative_to_fastest
 

@@ -1,6 +1,6 @@
 """The raw series of many runs, read together in a fifth of the time of one by one: a report reads ten thousand.
 
-pyarrow does it. Where it is not installed, each run reads its own series, as one that is looked at alone does.
+pyarrow does it. Where it is not installed, each run reads its own series.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ WRITTEN = b"0123456789+-.e,nan\n" + "".join(PHASES).encode()  # what stands belo
 def read_series(runs: Iterable[TimedRun]) -> None:
     """Read steps.csv of many runs together and give each run its series, so that none is read when it is asked for.
 
-    A run whose file cannot be read, and those parsed together with one of another form, are left alone: each reads its
-    own when it is asked for it, and raises what is wrong with it.
+    Where a file cannot be read or has another form, the runs parsed together with it are left alone: each reads its own
+    file when asked for it, and raises what is wrong with it.
     """
     if find_spec("pyarrow") is None:
         return

@@ -80,7 +80,7 @@ def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
 
 
 def elapsed(rows: np.ndarray) -> np.ndarray:
-    """Seconds since the window began, at the end of each of its steps: those of the rank that is last there.
+    """Seconds since the window began, at the end of each of its steps, on the rank that ends it last.
 
     Each rank's step times are added up by themselves. `rows`: of one run, warm-up included.
     """

@@ -14,7 +14,7 @@ FINGERPRINT = "the fingerprint beside it stands for; it was edited"
 def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
     """The run of `cell` that was planned in `folder`, as one without numbers where its metrics are damaged.
 
-    Raises UserError where the folder has no metrics, or those of another run.
+    Raises UserError where the folder has no metrics, or metrics of another run.
     """
     try:
         run = read_planned(folder, cell.slug, repeat, cell.fingerprint)

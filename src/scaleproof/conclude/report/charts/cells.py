@@ -43,8 +43,8 @@ def ranking(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scaling
 def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[float], most: float) -> None:
     """Draw the bar of one cell in row `i` with its interval and its runs.
 
-    `row`: of cells.csv. `values`: tokens/s of the runs. `most`: where the chart ends; an interval that leaves it ends
-    in an arrow.
+    `row`: of cells.csv. `values`: tokens/s of the runs. `most`: where the chart ends; a longer interval ends in
+    an arrow.
     """
     (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar(colour(row["strategy"])))
     interval = Estimated(value=row["tokens_per_s"], low=None, high=None, n=int(row["n"]))
@@ -110,7 +110,7 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
                 part,
                 f"{row['cell']}, {rest_label}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s",
             )
-    if len(cells):  # entries of the legend: bars of no length; that of the window, whose colour differs, is empty
+    if len(cells):  # legend: bars of no length; the window's label is empty, because its colours differ
         for label, grey in parts.values():
             fill = 0.25 if label == "start-up" else 0.6
             axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **bar(grey or "black", fill if grey else 0))

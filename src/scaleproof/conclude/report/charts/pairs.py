@@ -52,7 +52,7 @@ Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its int
 
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
-    """Write `out`.svg and .png; of many cells those that differ most, in their order in `ratios`."""
+    """Write `out`.svg and .png; of many cells only the cells that differ most, in the order of `ratios`."""
     differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[:MOST_ROWS]  # [1]: B over A
     chosen = [ratio for ratio in ratios if ratio in differ_most]
     write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))

@@ -106,7 +106,7 @@ def _palette_index(strategy: str) -> int:
 def styles(strategies: list[str]) -> list[dict[str, Any]]:
     """Return how each of several lines looks. `strategies`: of each line, which decides on colour and marker.
 
-    Of lines of one strategy the first has full marks, the others hollow ones and other dashes.
+    The first line of a strategy has full marks, further lines hollow marks and other dashes.
     """
     looks = []
     for line_number, strategy in enumerate(strategies):
@@ -167,8 +167,8 @@ def line(
 ) -> list[float]:
     """Draw one series with its intervals, and return the x of its points.
 
-    `place`: where its points stand beside those of others, of `places`; `look`: colour, marker and dashes. The mark of
-    a point with a finding has a red ring.
+    `place`, of `places`: where its points stand beside the points of other series; `look`: colour, marker, dashes. The
+    mark of a point with a finding has a red ring.
     """
     x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
     values = [estimate.value for _, estimate in points]
@@ -232,7 +232,7 @@ def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: An
 
 
 def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
-    """Label a row for each cell; the name of one whose numbers have a finding is marked, in red where others have none.
+    """Label a row for each cell; where some cells have findings, their names are marked in red.
 
     `labels`: names in the order of `cells`.
     """
@@ -247,7 +247,7 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
 
 
 def empty(axes: Axes, why: str) -> None:
-    """Write into a chart without content why it has none."""
+    """Write into an empty chart why it is empty."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
     axes.set_axis_off()
 
@@ -311,7 +311,7 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     write_atomic(path.with_suffix(".svg"), in_unit(_add_titles(drawing.getvalue()), unit))
     for ground in grounds:
         ground.set_visible(True)
-    figure.set_dpi(DOTS_PER_INCH)  # that of SVG is 72
+    figure.set_dpi(DOTS_PER_INCH)  # SVG has 72
     with whole_file(path.with_suffix(".png")) as part:
         FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})
 

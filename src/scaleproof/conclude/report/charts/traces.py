@@ -146,7 +146,7 @@ CAPTIONS = {
     "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
     "counted in full.",
 }
-COMPARING = ("trace-communication",)  # of one cell it says what the chart of its steps says
+COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 
 

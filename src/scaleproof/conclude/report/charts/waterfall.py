@@ -9,7 +9,7 @@ from scaleproof.conclude.report.charts.style import SMALL, bar, colour, count, e
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
-MOST_CELLS = 4  # those with the fewest unknown parts; the table has all
+MOST_CELLS = 4  # the cells with the fewest unknown parts; the table has all
 ROW_INCHES = 0.27
 
 

@@ -34,7 +34,7 @@ WORK_DIFFERS = "watched-work-differs"
 
 @dataclass(frozen=True)
 class AbVerdict:
-    """B against A. `ratio`: of their rates, with its bounds; None where there is none."""
+    """B against A. `ratio`: of their rates, with its bounds; None where no ratio can be made."""
 
     word: Word
     sentence: str
@@ -132,8 +132,8 @@ RATE = "tokens_per_s"
 def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     """Return a sentence for each arm (A or B) whose rate differs from that of a cell which does the same work.
 
-    They differ where Welch's 95 % interval of their ratio excludes 1. `cells`: cells.csv. Intervals of rates do not
-    cover what changed on the machine between the two places; the ratios of pairs do not contain it.
+    They differ where Welch's 95 % interval of their ratio excludes 1: the machine changed between arm and cell, which
+    intervals of rates do not cover, and ratios of pairs do not contain. `cells`: cells.csv.
     """
     if not comparison.arms:
         return []

@@ -37,7 +37,7 @@ from scaleproof.ground.records.scaling_report import (
 )
 
 MOST_ROBUST = 3  # cells whose median run stands beside their mean
-# Findings that say that the runs of a cell are no sample of one quantity: its mean is not its rate.
+# Findings that say that the runs of a cell are not a sample of one quantity: its mean is not its rate.
 SPREAD = {"run-stands-out", "two-clock-states", "drift-over-repeats", "repeats-correlated"}
 Topic = Literal[
     "reservation",
@@ -59,13 +59,13 @@ Topic = Literal[
 class Bullet:
     """One statement of the answer: what it is about, what it says, and what that rests on.
 
-    `cells`: the rows to link to (slugs, or names of A/B comparisons). `claims`: those that its figures are of.
+    `cells`: the rows to link to (slugs, or names of A/B comparisons). `claims`: the claims that its figures state.
     """
 
     topic: Topic
     label: str  # "Fastest"; empty where the text says it
     text: str
-    basis: str | None = None  # "95 % CI 1.05-1.40, n=3", or that there is none
+    basis: str | None = None  # "95 % CI 1.05-1.40, n=3", or that there is no interval
     cells: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
 
@@ -139,7 +139,7 @@ def conclude(
 
 
 def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
-    """Return the bullet on the question that the campaign asks; none where that has no ratio."""
+    """Return the bullet on the question that the campaign asks; empty where its cells have no ratio."""
     if not question or not question.ratio:
         return []
     claim = claims[f"question/{question.subject}"]
@@ -176,7 +176,7 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest_bullet(of_group: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the fastest cell and the next one, or on the highest rate and those that may be as fast."""
+    """Return the bullet on the fastest cell and the second, or on the highest rate and cells that may be as fast."""
     fastest, group = of_group.fastest, of_group.group
     rate = of_group.claims[f"rate/{fastest.subject}"]
     where = f"on {devices(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
@@ -210,7 +210,7 @@ def _slower_bullet(of_group: GroupClaims) -> list[Bullet]:
 def _fastest_ratios_text(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
     """Return how fast the fastest cell is over others as text, and what the intervals are, "95 % CIs, n=3, ...".
 
-    `ratios`: those of the others to it; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
+    `ratios`: of other cells to the fastest; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
     """
     group = of_group.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
@@ -224,9 +224,9 @@ def _fastest_ratios_text(of_group: GroupClaims, ratios: list[Claim]) -> tuple[st
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return the scaling efficiency of a cell with a leading separator, and its claims; "" where it has none to state.
+    """Return the scaling efficiency of a cell with a leading separator, and its claims; "" where none can be stated.
 
-    Its interval is that of the speed-up in the answer: of several cells it was picked because it looked best.
+    Its interval follows the speed-up in the answer, because the cell was picked among several for looking best.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:
@@ -298,7 +298,7 @@ def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bull
 
 
 def _recommended_bullet(of_group: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the cell to use; its claims are that one and the ratios of cells that may be as fast."""
+    """Return the bullet on the cell to use. Its claims: the recommendation, and ratios of cells that may be as fast."""
     claim = of_group.claims[f"recommended/{of_group.place}"]
     claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
     text, basis, cells = recommendation(of_group.group, claim, of_group.others)
@@ -306,15 +306,15 @@ def _recommended_bullet(of_group: GroupClaims) -> list[Bullet]:
 
 
 def _forecast_bullets(forecast: ForecastReport) -> list[Bullet]:
-    """What was forecast of cells that have not run, or how the forecasts of the others turned out."""
+    """What was forecast of cells that have not run, or how forecasts of measured cells turned out."""
     text, cells = answer_sentence(forecast)
     return [Bullet("forecast", "", text, cells=cells)] if text else []
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose scaling is stated: all where there are few, else that of the fastest cell.
+    """Return the series whose scaling is stated: all where there are few, else the fastest cell's.
 
-    Where a ranking is stated, of those that are compared with their baseline in its family of comparisons.
+    Beside a ranking, only series that its family of comparisons compares with their baseline.
     """
     several = [series for series in report.series if len(series.runs) > 1 and series.points[-1].speedup_in_answer]
     if len(several) < 3:

@@ -22,9 +22,9 @@ def forecast_sentences(forecast: ForecastReport) -> list[str]:
 
 
 def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
-    """Return one sentence for the answer, and the cells that it is about; "" and none where nothing was forecast.
+    """Return one sentence for the answer, and the cells that it is about; both empty where nothing was forecast.
 
-    Cells that have not run come first: of the others the measurement is known.
+    Cells that have not run come first, because other cells have a measurement.
     """
     rows = forecast.forecasts
     ahead = _cells_ahead(rows)
@@ -39,7 +39,7 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
 
 
 def scored_sentence(rows: Sequence[ForecastRow]) -> str:
-    """Return how the forecasts that were tested turned out. `rows`: one of them at least was."""
+    """Return how the forecasts that were tested turned out. `rows`: at least one was tested."""
     scored = _scored_sentence(rows)
     row, outcome = max(scored, key=lambda row_and_outcome: abs(row_and_outcome[1].error))  # the largest error
     error = f"{100 * outcome.error:+.1f} %"

@@ -60,16 +60,16 @@ def _cell_options(names: list[str]) -> str:
 
 
 def _quiet_step(report: ScalingReport, disturbed: list[str]) -> Step:
-    """Return how to measure again what something disturbed: more repeats of it would be repeats of the disturbance.
+    """Return how to measure disturbed cells again, because more repeats would repeat the disturbance.
 
-    All disturbed cells are named: a comparison with one that stays as it is would be no better.
+    All disturbed cells are named, because a comparison is as bad as its worse side.
     """
     again = f"scaleproof retry {_file(report)} {_cell_options(disturbed)}{results_option(report.results)}"
     return f"on a quiet machine, {again}, then {command(report)}", None
 
 
 def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
-    """Return what further repeats would show and what to set for them; None where they would settle nothing.
+    """Return what further repeats would show and how to ask for them; None where they would settle nothing.
 
     `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.
     """
@@ -112,7 +112,7 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
 
 
 def _command(report: ScalingReport, n: int, repeats: int) -> str:
-    """Return the command for so many `repeats` instead of `n`, and what the further ones cost."""
+    """Return the command for so many `repeats` instead of `n`, and what the further repeats cost."""
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
@@ -136,7 +136,7 @@ def _file(report: ScalingReport) -> str:
 
 
 def rounded_up(part: float) -> str:
-    """Return a difference in percent that is no smaller than `part`, which is what repeats show: "5 %", "0.5 %"."""
+    """Return `part`, a difference that repeats show, rounded up in percent: "5 %", "0.5 %"."""
     if part > 1:
         return "more than 100 %"
     percent = 100 * part

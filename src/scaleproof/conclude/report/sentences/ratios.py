@@ -22,8 +22,7 @@ def ratio_sentence(
 ) -> str:
     """Return a sentence on the ratio `value` of `subject` to `base`, with its 95 % interval where there is one.
 
-    What is decided is said by a ratio above 1, so that nobody has to invert it. `n`: runs, as text; `unit`: of what is
-    divided.
+    A decided ratio is stated above 1, so that nobody has to invert it. `n`: runs, as text; `unit`: of what is divided.
     """
     if low is None or high is None:
         return (
@@ -55,7 +54,7 @@ def compared_sentence(compared: "Compared") -> str:
 
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
-    """Return what all cells of a comparison say together; "" where there is one, whose sentence says it."""
+    """Return what all cells of a comparison say together; "" for a single cell, whose own sentence says it."""
     from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
 
     if len(compared) == 1:

@@ -10,7 +10,7 @@ LAWS: dict[Law, str] = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"
 
 
 def law_sentences(report: ScalingReport, kind: str) -> list[str]:
-    """One sentence per series of `kind` (strong or weak): the fitted law, or why there is none."""
+    """One sentence per series of `kind` (strong or weak): the fitted law, or why no law is fitted."""
     return [_law_sentence(series.name, series.law) for series in report.series if series.kind == kind and series.law]
 
 
@@ -30,7 +30,7 @@ def _law_sentence(name: str, law: ScalingLaw) -> str:
     return text + (f"; if it holds, no speed-up above {number(law.limit)} at any size." if bounded else ".")
 
 
-# Computing over transfer from which the latter can usually be hidden.
+# From this ratio of computing to transfer on, the transfer can usually be hidden.
 HIDES = 3.0
 
 
@@ -57,10 +57,7 @@ def loss_sentence(cell: WaterfallCell) -> str:
 
 
 def _known_parts(cell: WaterfallCell) -> str:
-    """Return the known parts and the rest, the largest first.
-
-    Parts that shorten the step are among them: the others alone would not add up.
-    """
+    """Return the known parts and the rest, the largest first; parts that shorten the step too, so that they add up."""
     parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
     rest = cell.unexplained_ms
     if rest > 0:

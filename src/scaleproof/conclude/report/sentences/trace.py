@@ -67,7 +67,7 @@ def _collective_sentences(profile: Profile) -> list[str]:
 
 
 def _waiting_sentence(profile: Profile) -> list[str]:
-    """Return a sentence on the rank that the others wait for; none unless it comes last often and costs much."""
+    """Return a sentence on the rank that others wait for; empty unless it comes last often and costs much."""
     slowest, wall_ms = profile.slowest, mean(profile, "wall_ms")
     if not slowest or not wall_ms:
         return []

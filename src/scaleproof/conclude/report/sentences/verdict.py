@@ -77,7 +77,7 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
 
 
 def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict:
-    """Return the verdict on cells of one size. `place`: of their ranking among those of all sizes."""
+    """Return the verdict on cells of one size. `place`: index of their ranking in the report."""
     advice, fastest = claims[f"recommended/{place}"], claims[f"fastest/{place}"]
     cell = advice.subject
     against = claims.get(f"one-device/{cell}")

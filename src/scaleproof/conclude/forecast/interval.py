@@ -1,8 +1,8 @@
 """Intervals for forecasts, and how they are scored.
 
-An interval over repeats does not hold for a prediction: it covers 39 to 77 % where 95 % is claimed. Here they come from
-how wrong the law was: on public series; in the ledger, by split conformal inference (Vovk, Gammerman and Shafer 2005; Lei
-et al. 2018); about the largest measured sizes of the campaign itself.
+An interval over repeats does not hold for a prediction: it covers 39 to 77 % where 95 % is claimed. Intervals of
+forecasts say how wrong the law was: on public series; in the ledger, by split conformal inference (Vovk, Gammerman and
+Shafer 2005; Lei et al. 2018); about the largest measured sizes of the campaign itself.
 """
 
 import math

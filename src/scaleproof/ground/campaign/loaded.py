@@ -189,7 +189,7 @@ class LoadedCampaign:
 
     @cached_property
     def _ordered(self) -> dict[int, list[Cell]]:
-        """Repeat -> what `_cells_in_order` has returned for it: sorting the cells for each of a thousand jobs takes long."""
+        """Repeat -> what `_cells_in_order` returned: sorting the cells for each of a thousand jobs takes long."""
         return {}
 
     @property

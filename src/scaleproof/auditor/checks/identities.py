@@ -300,7 +300,7 @@ def _sums_of_columns(figures: FigureTable) -> Iterator[Flag]:
         parts = columns[first : last + 1]
         if (
             rows <= ROWS_FOR_EACH_ODD_ONE + 1
-            or not MOST <= len(parts) <= MOST_PARTS
+            or not 2 <= len(parts) <= MOST_PARTS
             or total in parts
             or not total.has_decimals
         ):
